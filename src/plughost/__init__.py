@@ -1,0 +1,45 @@
+"""One host for every out-of-process plugin.
+
+async with plughost.Host() as host:
+    echo = await host.add("plugins/echo-mcptest")
+    print(await echo.call("echo", {"text": "hi"}, timeout=2))
+"""
+
+from plughost.base.errors import (
+    CallFailed,
+    Crashed,
+    Denied,
+    HandshakeFailed,
+    InvalidConfig,
+    InvalidSpec,
+    LaunchFailed,
+    Malformed,
+    Overloaded,
+    PluginError,
+    Quarantined,
+    Stopped,
+    Timeout,
+    UnknownMethod,
+)
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host, Plugin
+
+__all__ = [
+    "CallFailed",
+    "Crashed",
+    "Denied",
+    "HandshakeFailed",
+    "Host",
+    "InvalidConfig",
+    "InvalidSpec",
+    "LaunchFailed",
+    "Malformed",
+    "Overloaded",
+    "Plugin",
+    "PluginError",
+    "PluginSpec",
+    "Quarantined",
+    "Stopped",
+    "Timeout",
+    "UnknownMethod",
+]

@@ -1,0 +1,1 @@
+"""Values every layer may use: errors, events, the clock, capabilities, located config."""

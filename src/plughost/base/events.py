@@ -1,0 +1,123 @@
+"""What the host tells about its plugins, and how observers listen without slowing calls."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections import deque
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower):
+    """Something that happened to one instance of a plugin."""
+
+    plugin: str
+    generation: int
+    at: float
+    """Seconds on the host's monotonic clock."""
+
+
+class Spawned(Event, frozen=True):
+    pid: int
+    """The launcher's process id; the plugin runs below it."""
+
+
+class StateChanged(Event, frozen=True):
+    old: str
+    new: str
+    why: str
+
+
+class Exited(Event, frozen=True):
+    expected: bool
+    exit_status: int | None
+    stderr_tail: str
+
+
+class Dropped(Event, frozen=True):
+    """Something the plugin sent was not used: a late or doubled answer, noise, an unknown notification."""
+
+    what: str
+    head: str
+
+
+class Notified(Event, frozen=True):
+    method: str
+    params: Any
+
+
+class Subscription:
+    """A bounded queue of events. A slow observer loses the oldest and is told how many in `missed`."""
+
+    def __init__(self, limit: int) -> None:
+        self.missed = 0
+        self._queue: deque[Event] = deque(maxlen=limit)
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+
+    def push(self, event: Event) -> None:
+        if len(self._queue) == self._queue.maxlen:
+            self.missed += 1
+        self._queue.append(event)
+        self._wake()
+
+    def close(self) -> None:
+        """No more events: iteration ends once the queue is empty."""
+        self._closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def get(self) -> Event | None:
+        """The next event; None once the subscription is closed and empty."""
+        while not self._queue:
+            if self._closed:
+                return None
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        return self._queue.popleft()
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        while (event := await self.get()) is not None:
+            yield event
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class EventHub:
+    """Hands events to whoever listens. With nobody listening, publishing costs one truth test."""
+
+    def __init__(self) -> None:
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+
+    def __bool__(self) -> bool:
+        return bool(self._subscriptions)
+
+    def subscribe(self, limit: int = 10_000) -> Subscription:
+        subscription = Subscription(limit)
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def publish(self, event: Event) -> None:
+        for subscription in self._subscriptions:
+            if not subscription._closed:
+                subscription.push(event)
+
+    def close(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.close()

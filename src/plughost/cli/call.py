@@ -1,0 +1,78 @@
+"""`plughost call`: one call, its result as one JSON document."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from plughost.cli import output, targets
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+from plughost.wire.envelope import ABSENT
+
+
+@click.command(options_metavar="[OPTIONS]")
+@targets.options
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for the answer."
+)
+@click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
+@click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
+@click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
+@click.pass_obj
+def call(
+    bare: list[str],
+    file: Path | None,
+    contract: str | None,
+    name: str | None,
+    grants: tuple[str, ...],
+    env: tuple[str, ...],
+    cwd: str | None,
+    timeout: float | None,
+    context: tuple[str, ...],
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Call METHOD of a plugin with PARAMS (JSON, or - to read them from stdin).
+
+    \b
+    plughost call plugins/echo-mcptest echo '{"text": "hi"}'
+    plughost call --contract mcptest ping -- python3 echo.py
+    """
+    spec, rest = targets.Target(file, contract, name, grants, env, cwd, bare).take(words)
+    if not 1 <= len(rest) <= 2:
+        raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
+    params = _params(rest[1]) if len(rest) == 2 else ABSENT
+    origin = dict(_pair(pair) for pair in context)
+    output.answer(asyncio.run(_call(spec, rest[0], params, timeout, origin)))
+
+
+async def _call(
+    spec: PluginSpec, method: str, params: Any, timeout: float | None, context: dict[str, str]
+) -> msgspec.Raw:
+    async with Host() as host:
+        plugin = await host.add(spec)
+        result: msgspec.Raw = await plugin.call(
+            method, params, timeout=timeout, context=context or None, type=msgspec.Raw
+        )
+        return result
+
+
+def _params(text: str) -> Any:
+    source = sys.stdin.buffer.read() if text == "-" else text.encode()
+    try:
+        return msgspec.json.decode(source)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"PARAMS is no JSON: {error}") from error
+
+
+def _pair(pair: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
+    if not equals:
+        raise click.UsageError(f"--context takes K=V, not {pair!r}")
+    return name, value

@@ -1,0 +1,58 @@
+"""`plughost inspect`: what the host makes of a plugin, without starting it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import click
+
+from plughost.cli import output, targets
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+
+
+@click.command()
+@targets.options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.argument("words", nargs=-1, metavar="[TARGET]")
+@click.pass_obj
+def inspect(
+    bare: list[str],
+    file: Path | None,
+    contract: str | None,
+    name: str | None,
+    grants: tuple[str, ...],
+    env: tuple[str, ...],
+    cwd: str | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> None:
+    """Check a plugin's binding and show it. Environment values are not shown."""
+    spec, rest = targets.Target(file, contract, name, grants, env, cwd, bare).take(words)
+    if rest:
+        raise click.UsageError(f"unexpected: {' '.join(rest)}")
+    seen = asyncio.run(_inspect(spec))
+    if as_json:
+        output.answer(seen)
+    else:
+        _show(seen)
+
+
+async def _inspect(spec: PluginSpec) -> dict[str, Any]:
+    async with Host() as host:
+        return (await host.add(spec)).inspect()
+
+
+def _show(seen: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for key, value in {**seen, **seen["lifecycle"]}.items():
+        if key in ("lifecycle", "instances"):
+            continue
+        text = " ".join(value) if isinstance(value, list) else value
+        table.add_row(key, str(text if text not in ("", None) else "-"))
+    Console().print(table)

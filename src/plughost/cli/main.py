@@ -1,0 +1,55 @@
+"""`plughost`: exit 0 fine, 1 the plugin said no, 2 usage, 3 the host could not get an answer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from plughost.base.errors import CallFailed, InvalidSpec, PluginError
+from plughost.cli import output
+from plughost.cli.call import call
+from plughost.cli.doctor import doctor
+from plughost.cli.inspect import inspect
+from plughost.cli.run import run
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="plughost")
+def plughost() -> None:
+    """One host for every out-of-process plugin.
+
+    A TARGET is a plugin folder, a name from plughost.toml (-c FILE), or a bare command after `--`
+    together with --contract.
+    """
+
+
+for command in (call, inspect, run, doctor):
+    plughost.add_command(command)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """The console script. What follows `--` is a command to run, kept apart from our own words."""
+    words = sys.argv[1:] if argv is None else argv
+    bare: list[str] = []
+    if "--" in words:
+        cut = words.index("--")
+        words, bare = words[:cut], words[cut + 1 :]
+    as_json = "--json" in words
+    try:
+        plughost.main(words, prog_name="plughost", obj=bare, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except CallFailed as error:
+        output.answer({"error": error.report()})
+        if not as_json:
+            output.say(error.explain())
+        sys.exit(1)
+    except PluginError as error:
+        output.failure(error, as_json=as_json)
+        sys.exit(2 if isinstance(error, InvalidSpec) else 3)
+    except BrokenPipeError:
+        sys.exit(141)

@@ -1,0 +1,27 @@
+"""What goes to stdout (answers) and to stderr (words for people)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import PluginError
+
+
+def answer(document: Any) -> None:
+    """One JSON document on stdout; a Raw one as the plugin wrote it."""
+    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def failure(error: PluginError, *, as_json: bool) -> None:
+    if as_json:
+        answer({"error": error.report()})
+    else:
+        say(error.explain())

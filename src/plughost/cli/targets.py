@@ -1,0 +1,100 @@
+"""Which plugin the user means: a folder, a name from plughost.toml, or a bare command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from plughost import config
+from plughost.contracts.contract import PluginSpec, contract_of
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def options(function: Function) -> Function:
+    """The options that choose and adjust a target, the same for every command."""
+    for option in reversed(
+        [
+            click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A plughost.toml."),
+            click.option("--contract", help="The contract of a bare command after `--`."),
+            click.option("--name", help="The name to bind a bare command under."),
+            click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
+            click.option("--env", "env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
+            click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+class Target(msgspec.Struct):
+    """The options above, before they are known to make sense."""
+
+    file: Path | None
+    contract: str | None
+    name: str | None
+    grants: tuple[str, ...]
+    env: tuple[str, ...]
+    cwd: str | None
+    bare: Sequence[str]
+
+    def take(self, words: Sequence[str]) -> tuple[PluginSpec, Sequence[str]]:
+        """The plugin meant, and the words that are left for the command itself."""
+        if self.bare:
+            return self._adjusted(self._bare_spec()), words
+        if self.contract is not None:
+            raise click.UsageError("--contract goes with a bare command after `--`")
+        if not words:
+            raise click.UsageError("which plugin? Give a folder, a name from plughost.toml, or -- COMMAND")
+        return self._adjusted(self._named(words[0])), words[1:]
+
+    def all(self, words: Sequence[str]) -> list[PluginSpec]:
+        """Every plugin named, or with no name every one that the file binds."""
+        if self.bare or words:
+            specs = []
+            while self.bare or words:
+                spec, words = self.take(words)
+                specs.append(spec)
+                if self.bare:
+                    break
+            return specs
+        return [self._adjusted(spec) for spec in self._file_specs().values()]
+
+    def _bare_spec(self) -> PluginSpec:
+        if self.contract is None:
+            raise click.UsageError("a bare command needs --contract NAME")
+        name = self.name or Path(self.bare[0]).name
+        return PluginSpec(contract=self.contract, name=name, command=list(self.bare), cwd=self.cwd)
+
+    def _named(self, word: str) -> PluginSpec:
+        folder = Path(word)
+        if self.file is None and folder.is_dir():
+            spec = config.of_folder(folder) or contract_of(folder)
+            if spec is None:
+                raise click.UsageError(f"{word} holds no plughost.toml and no contract's manifest")
+            return spec
+        specs = self._file_specs()
+        if word not in specs:
+            known = ", ".join(sorted(specs)) or "none"
+            raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
+        return specs[word]
+
+    def _file_specs(self) -> dict[str, PluginSpec]:
+        path = self.file or Path(config.FILE)
+        if self.file is None and not path.exists():
+            raise click.UsageError(f"there is no {config.FILE} here; name one with -c, or a plugin folder")
+        return config.load(path)
+
+    def _adjusted(self, spec: PluginSpec) -> PluginSpec:
+        env = {**spec.env}
+        for pair in self.env:
+            name, equals, value = pair.partition("=")
+            if not equals or not name:
+                raise click.UsageError(f"--env takes K=V, not {pair!r}")
+            env[name] = value
+        grants = [*spec.grants, *(word for word in self.grants if word not in spec.grants)]
+        return msgspec.structs.replace(spec, env=env, grants=grants, cwd=self.cwd or spec.cwd)

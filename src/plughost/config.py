@@ -1,0 +1,104 @@
+"""plughost.toml: what no manifest on disk can say. Checked whole, every problem located."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.base.located import Document, Field, expand, load_toml
+from plughost.contracts.contract import PluginSpec, contract, names
+
+FILE = "plughost.toml"
+
+
+class Common(msgspec.Struct, kw_only=True):
+    """What every plugin's table may hold, whatever its contract."""
+
+    contract: str
+    command: list[str]
+    cwd: str | None = None
+    env: dict[str, str] = {}
+    grants: list[str] = []
+
+
+def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, PluginSpec]:
+    """The plugins a file binds, by name. Relative folders are taken from the file's own."""
+    document = load_toml(path)
+    tables = document.data.pop("plugins", {})
+    for key in document.data:
+        document.problem((key,), "unknown key; known here: plugins")
+    if not isinstance(tables, dict):
+        document.problem(("plugins",), "expected tables such as [plugins.my-plugin]")
+        tables = {}
+    specs = {
+        name: spec
+        for name, table in tables.items()
+        if (spec := _plugin(document, name, table, path.parent, variables)) is not None
+    }
+    document.check()
+    return specs
+
+
+def of_folder(folder: Path) -> PluginSpec | None:
+    """The one plugin that the folder's own plughost.toml binds; None without such a file."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    specs = load(path)
+    if len(specs) != 1:
+        raise InvalidSpec(f"{path} binds {len(specs)} plugins; a plugin folder's file binds one")
+    return next(iter(specs.values()))
+
+
+def _plugin(
+    document: Document, name: str, table: Any, base: Path, variables: Mapping[str, str]
+) -> PluginSpec | None:
+    field: Field = ("plugins", name)
+    if not isinstance(table, dict):
+        document.problem(field, "expected a table")
+        return None
+    common_keys = {info.encode_name for info in msgspec.structs.fields(Common)}
+    options = {key: value for key, value in table.items() if key not in common_keys}
+    common = document.read(Common, field, {key: table[key] for key in table if key in common_keys})
+    kind = table.get("contract")
+    if not isinstance(kind, str):
+        return None
+    if kind not in names():
+        document.problem((*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(names())}")
+        return None
+    document.read(contract(kind).options, field, options)
+    if common is None:
+        return None
+    if not common.command:
+        document.problem((*field, "command"), "expected at least the program to run")
+        return None
+    env = {key: _value(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
+    spec = PluginSpec(
+        contract=kind,
+        name=name,
+        command=common.command,
+        cwd=str((base / (common.cwd or ".")).resolve()),
+        env=env,
+        grants=common.grants,
+        options=options,
+    )
+    if not document.problems:
+        try:
+            contract(kind).bind(spec)
+        except InvalidSpec as error:
+            document.problem(field, error.message)
+    return spec
+
+
+def _value(document: Document, field: Field, text: str, variables: Mapping[str, str]) -> str:
+    if text.startswith("secret://"):
+        document.problem(field, "secret:// references need a secret store, which only the gateway has")
+        return ""
+    return expand(
+        text, variables, lambda name: document.problem(field, f"${{{name}}} is not set in the environment")
+    )

@@ -1,0 +1,127 @@
+"""What a contract is to the host: tables, a way to read its manifests, and a session.
+
+A contract outside this package registers in the entry-point group `plughost.contracts`, exactly as
+ours do, and is found by name.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.errors import InvalidSpec
+from plughost.base.located import Document
+from plughost.runtime.policy import Policy
+from plughost.runtime.session import Session
+
+GROUP = "plughost.contracts"
+
+
+class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run and under which contract. `options` are the contract's own settings."""
+
+    contract: str
+    name: str
+    command: Sequence[str]
+    cwd: str | None = None
+    env: Mapping[str, str] = {}
+    grants: Sequence[str] = ()
+    """What the operator allows, in the contract's own words."""
+    options: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:  # the environment may hold secrets
+        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"
+
+
+class Reverse(msgspec.Struct, frozen=True):
+    """A method the plugin may call on the host: what it needs, and who answers."""
+
+    service: str
+    capability: str | None = None
+    """Needed to call it; checked before anything else."""
+    params: type[Any] = dict
+    """What the params must be."""
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """A plugin's spec as its contract understands it: everything checked, nothing started."""
+
+    policy: Policy
+    env: Mapping[str, str]
+    """The whole environment of the process."""
+    capabilities: frozenset[Capability] = frozenset()
+    methods: frozenset[str] | None = None
+    """What may be called; None when the contract leaves that to the plugin."""
+    settings: Any = None
+    """The contract's own, for its session."""
+
+
+class Contract(Protocol):
+    name: str
+    options: type[msgspec.Struct]
+    """The contract's own settings in plughost.toml and in PluginSpec.options."""
+    reverse: Mapping[str, Reverse]
+    """What its plugins may ask of the host."""
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        """The spec that the folder's manifest tells; None when it is not of this contract."""
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        """Check the spec whole; InvalidSpec before any process exists."""
+
+    def session(self, spec: PluginSpec, binding: Binding) -> Session:
+        """A conversation for one instance."""
+
+
+def contract(name: str) -> Contract:
+    """The contract called `name`."""
+    found = _registered().get(name)
+    if found is None:
+        known = ", ".join(sorted(_registered()))
+        raise InvalidSpec(f"unknown contract {name!r}; known: {known}")
+    return _load(found)
+
+
+def names() -> list[str]:
+    return sorted(_registered())
+
+
+def contract_of(folder: Path) -> PluginSpec | None:
+    """Ask every contract whether `folder` is a plugin of its own."""
+    for name in names():
+        spec = contract(name).read_folder(folder)
+        if spec is not None:
+            return spec
+    return None
+
+
+def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
+    """The contract's settings out of a spec: every problem at once."""
+    document = Document("options", dict(spec.options), {})
+    options = document.read(kind, (), dict(spec.options))
+    if options is None:
+        problems = "; ".join(str(problem).removeprefix("options: ") for problem in document.problems)
+        raise InvalidSpec(problems, plugin=spec.name)
+    return options
+
+
+def from_host(*variables: str) -> dict[str, str]:
+    """These variables of the host's own environment, as far as they are set."""
+    return {name: os.environ[name] for name in variables if name in os.environ}
+
+
+def _registered() -> dict[str, importlib.metadata.EntryPoint]:
+    return {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+
+
+@functools.cache
+def _load(entry: importlib.metadata.EntryPoint) -> Contract:
+    loaded: Contract = entry.load()
+    return loaded

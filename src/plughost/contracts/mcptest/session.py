@@ -1,0 +1,113 @@
+"""The mcptest conversation: requests out, answers in, one JSON object per line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import (
+    CallFailed,
+    Crashed,
+    InvalidSpec,
+    LaunchFailed,
+    Malformed,
+    PluginError,
+    Quarantined,
+    Timeout,
+)
+from plughost.contracts.mcptest.errors import (
+    ApplicationError,
+    InvalidJson,
+    InvalidResponse,
+    PluginCrashed,
+    SpawnFailed,
+    TimedOut,
+)
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
+from plughost.wire.framing import FrameError, Lines
+
+RAW_LINE = 4096
+"""How much of a malformed line is kept for diagnosis."""
+
+
+class Request(msgspec.Struct, omit_defaults=True):
+    method: str
+    id: int
+    params: Any = ABSENT
+
+
+class ErrorObject(msgspec.Struct):
+    code: int
+    message: str
+    data: msgspec.Raw = NOTHING
+
+
+_answers = msgspec.json.Decoder(Answer)
+_errors = msgspec.json.Decoder(ErrorObject)
+
+
+class McptestSession(Conversation):
+    errors: Mapping[type[PluginError], type[PluginError]] = {
+        LaunchFailed: SpawnFailed,
+        Crashed: PluginCrashed,
+        Timeout: TimedOut,
+        Quarantined: PluginCrashed,  # after a crash every later call reports the crash
+    }
+
+    def __init__(self, max_line: int) -> None:
+        self._max_line = max_line
+
+    def framing(self) -> Lines:
+        return Lines(self._max_line)
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        if context:
+            raise InvalidSpec("mcptest requests carry no context")
+        return encode(Request(method, number, params))
+
+    def receive(self, frame: bytes) -> Incoming:
+        try:
+            answer = _answers.decode(frame)
+        except msgspec.ValidationError as error:
+            return InvalidResponse(f"the response has the wrong shape: {error}", head=frame[:RAW_LINE])
+        except (msgspec.DecodeError, RecursionError) as error:
+            if not frame.strip():
+                return InvalidResponse("the response is a blank line", head=frame[:RAW_LINE])
+            return InvalidJson(f"the response is no JSON: {error}", head=frame[:RAW_LINE])
+        if not is_utf8(frame):
+            return InvalidJson("the response is not valid UTF-8", head=frame[:RAW_LINE])
+        if answer.error is not NOTHING:
+            return self._with_error(answer, frame)
+        if answer.result is NOTHING:
+            return InvalidResponse("the response has neither result nor error", head=frame[:RAW_LINE])
+        return answer
+
+    def _with_error(self, answer: Answer, frame: bytes) -> Answer | Malformed:
+        if bytes(answer.error) == b"null" and answer.result is not NOTHING:
+            answer.error = NOTHING
+            return answer
+        if answer.result is not NOTHING:
+            return InvalidResponse("the response has both result and error", head=frame[:RAW_LINE])
+        try:
+            _errors.decode(answer.error)
+        except msgspec.DecodeError as error:
+            return InvalidResponse(
+                f"the response's error has the wrong shape: {error}", head=frame[:RAW_LINE]
+            )
+        return answer
+
+    def broken(self, error: FrameError) -> Incoming:
+        return InvalidResponse(error.message, head=error.head)
+
+    def unasked(self, answer: Answer) -> Incoming:
+        return InvalidResponse(f"the response's id {answer.id} was never given to a request")
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = _errors.decode(answer.error)
+        return ApplicationError(
+            f"it answered {method!r} with error {error.code}: {error.message}",
+            error=msgspec.json.decode(answer.error),
+        )

@@ -1,0 +1,164 @@
+"""The rune conversation: one handshake, one request, one response. Whatever is wrong ends it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.errors import CallFailed, HandshakeFailed, InvalidSpec, PluginError
+from plughost.contracts.rune.errors import (
+    CapabilityNotAllowed,
+    CapabilityNotDeclared,
+    ExecutionError,
+    MalformedResponse,
+    ProtocolVersionMismatch,
+    ToolNotExposed,
+)
+from plughost.contracts.rune.messages import (
+    Context,
+    ErrorObject,
+    ExecuteRequest,
+    ExecuteResponse,
+    HandshakeRequest,
+    HandshakeResponse,
+    Manifest,
+    RuneAnswer,
+)
+from plughost.guard import ungranted
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
+from plughost.wire.framing import HEAD, FrameError, Lines
+
+MAX_LINE = 1 << 20
+
+T = TypeVar("T")
+
+
+class RuneSession(Conversation):
+    def __init__(self, name: str, protocol: str, granted: frozenset[Capability]) -> None:
+        self._name = name
+        self._protocol = protocol
+        self._granted = granted
+        self._tool = ""
+        self._number = 0
+        self._request_id = ""
+        self.ready = False
+
+    def framing(self) -> Lines:
+        return Lines(MAX_LINE)
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        self._tool = first or ""
+        return (encode(HandshakeRequest(self._protocol)),)
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        if not method.strip():
+            raise InvalidSpec("the tool's name is blank")
+        try:
+            origin = msgspec.convert(dict(context or {}), Context)
+        except msgspec.ValidationError as error:
+            known = ", ".join(Context.__struct_fields__)
+            raise InvalidSpec(f"the context is wrong: {error}; it knows: {known}") from error
+        self._number = number
+        self._request_id = f"plugin_req_{secrets.token_hex(8)}"
+        return encode(ExecuteRequest(self._request_id, method, origin, {} if params is ABSENT else params))
+
+    def receive(self, frame: bytes) -> Incoming:
+        if self.ready:
+            return self._answer(_decode(ExecuteResponse, frame), frame)
+        self._check(_decode(HandshakeResponse, frame))
+        self.ready = True
+        return None
+
+    def broken(self, error: FrameError) -> Incoming:
+        raise MalformedResponse(error.message, head=error.head)
+
+    # The order of these checks is part of the contract: the first failure wins.
+
+    def _check(self, handshake: HandshakeResponse) -> None:
+        if handshake.type != "handshake":
+            raise HandshakeFailed(f"its first line is of type {handshake.type!r}, not 'handshake'")
+        manifest = handshake.manifest
+        if manifest is None:
+            raise HandshakeFailed("its handshake has no manifest")
+        self._check_identity(manifest)
+        if self._tool not in (manifest.exposed_tools or ()):
+            raise ToolNotExposed(
+                f"it does not expose {self._tool!r}",
+                hint=f"it exposes: {', '.join(manifest.exposed_tools or ())}",
+            )
+        self._check_capabilities(manifest.capabilities or [])
+
+    def _check_identity(self, manifest: Manifest) -> None:
+        version = (manifest.protocol_version or "").strip()
+        if version != self._protocol:
+            raise ProtocolVersionMismatch(f"it speaks {version!r}, the host {self._protocol!r}")
+        if not (manifest.plugin_id or "").strip():
+            raise HandshakeFailed("its manifest has no plugin_id")
+        if not (manifest.plugin_version or "").strip():
+            raise HandshakeFailed("its manifest has no plugin_version")
+        if not manifest.exposed_tools:
+            raise HandshakeFailed("its manifest exposes no tools")
+        if manifest.plugin_id != self._name:
+            raise HandshakeFailed(
+                f"it calls itself {manifest.plugin_id!r}, but is bound as {self._name!r}",
+                hint="bind it under its own name",
+            )
+
+    def _check_capabilities(self, declared: list[str]) -> None:
+        if self._granted and not declared:
+            raise CapabilityNotDeclared("capabilities are granted to it, but it declares none")
+        for place, word in enumerate(declared):
+            if not word or word != word.strip() or word in declared[:place]:
+                raise CapabilityNotDeclared(f"its capability {word!r} is empty, padded or doubled")
+            if ungranted([Capability(word)], self._granted):
+                raise CapabilityNotAllowed(
+                    f"it asks for {word!r}, which is not granted",
+                    hint=f"grant it if it should: --grant {word}",
+                )
+
+    def _answer(self, response: ExecuteResponse, frame: bytes) -> RuneAnswer:
+        if response.type != "response":
+            raise _malformed(f"its answer is of type {response.type!r}, not 'response'", frame)
+        if response.request_id != self._request_id:
+            raise _malformed(f"it answered request {response.request_id!r}, not {self._request_id!r}", frame)
+        if response.status == "error":
+            return self._failed(response.error, frame)
+        if response.status != "ok":
+            raise _malformed(f"its answer has the status {response.status!r}", frame)
+        if response.error is not None:
+            raise _malformed("its answer is ok and has an error", frame)
+        output = response.output
+        if output is NOTHING or bytes(output) == b"null":
+            output = msgspec.Raw(b"{}")
+        return RuneAnswer(self._number, result=output, metadata=response.metadata)
+
+    def _failed(self, error: ErrorObject | None, frame: bytes) -> RuneAnswer:
+        if error is None or not (error.message or "").strip():
+            raise _malformed("its answer is an error without a message", frame)
+        said = {"code": error.code or "", "message": error.message}
+        return RuneAnswer(self._number, error=msgspec.Raw(encode(said)))
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = msgspec.json.decode(answer.error)
+        code = f" {error['code']}" if error["code"] else ""
+        return ExecutionError(f"it answered {method!r} with error{code}: {error['message']}", error=error)
+
+
+def _malformed(message: str, frame: bytes) -> PluginError:
+    return MalformedResponse(message, head=frame[:HEAD])
+
+
+def _decode(kind: type[T], frame: bytes) -> T:
+    try:
+        message = msgspec.json.decode(frame, type=kind)
+    except (msgspec.DecodeError, RecursionError) as error:
+        what = "a blank line" if not frame.strip() else f"no message of this protocol: {error}"
+        raise MalformedResponse(f"what it wrote is {what}", head=frame[:HEAD]) from error
+    if not is_utf8(frame):
+        raise MalformedResponse("what it wrote is not valid UTF-8", head=frame[:HEAD])
+    return message

@@ -1,0 +1,51 @@
+"""rune in its own words: execute a tool, get its output and metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.contracts.rune.messages import RuneAnswer
+from plughost.wire.envelope import ABSENT, Answer
+
+
+class Asks(Protocol):
+    async def ask(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        failing: bool = ...,
+    ) -> Answer: ...
+
+
+class RuneResult(msgspec.Struct, frozen=True):
+    output: Any
+    metadata: dict[str, Any]
+
+
+class Rune:
+    """A typed view of a rune plugin."""
+
+    def __init__(self, plugin: Asks) -> None:
+        self._plugin = plugin
+
+    async def execute(
+        self,
+        tool: str,
+        input: Any = ABSENT,
+        *,
+        context: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> RuneResult:
+        """Run `tool` in a process of its own; ExecutionError when the plugin says no."""
+        answer = await self._plugin.ask(tool, input, timeout=timeout, context=context, failing=True)
+        metadata = answer.metadata if isinstance(answer, RuneAnswer) else None
+        return RuneResult(
+            msgspec.json.decode(answer.result),
+            {name: msgspec.json.decode(value) for name, value in (metadata or {}).items()},
+        )

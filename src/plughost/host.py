@@ -1,0 +1,329 @@
+"""The embedding API: a Host of Plugins; a Plugin is a name and a router over instances."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from plughost import config, guard
+from plughost.base.clock import Clock, LoopClock
+from plughost.base.errors import Denied, InvalidSpec, Stopped, UnknownMethod
+from plughost.base.events import EventHub, Subscription
+from plughost.contracts.contract import Binding, Contract, PluginSpec, contract, contract_of
+from plughost.runtime.instance import Instance
+from plughost.runtime.launch import Launch, raise_fd_limit
+from plughost.runtime.process import Process
+from plughost.runtime.supervisor import State
+from plughost.wire.envelope import ABSENT, NOTHING, Answer
+
+Service = Callable[["Plugin", Any], Awaitable[Any]]
+"""Answers what plugins ask of the host: the plugin that asks, and its params."""
+
+
+class Plugin:
+    """A name that calls go to. Which process answers is the router's business."""
+
+    def __init__(self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.contract = contract.name
+        self._host = host
+        self._contract = contract
+        self._binding = binding
+        self._methods = binding.methods
+        self._launch = Launch(tuple(spec.command), binding.env, spec.cwd, host._launcher, host._launch_mode)
+        self._per_call = binding.policy.one_shot
+        self._generation = 1
+        self._current: Instance | None = None
+        self._instances: set[Instance] = set()
+        """Everything that is not gone yet: the current one, those draining, those of running calls."""
+        self._stopped = False
+
+    def __repr__(self) -> str:
+        return f"<Plugin {self.name} ({self.contract}) {self.state}>"
+
+    @property
+    def state(self) -> str:
+        """The current instance's state, in the words of the lifecycle diagram."""
+        if self._stopped:
+            return State.STOPPED.value
+        return self._current.state.value if self._current is not None else State.IDLE.value
+
+    @property
+    def generation(self) -> int:
+        """Rises by one with every reload."""
+        return self._generation
+
+    async def call(
+        self,
+        method: str,
+        params: Any = ABSENT,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, str] | None = None,
+        type: Any = Any,
+    ) -> Any:
+        """The plugin's result, decoded as `type` (msgspec.Raw: not at all).
+
+        CallFailed when the plugin answers with an error of its own; another PluginError when there
+        is no answer. `timeout` counts from now; without it the contract's own applies.
+        """
+        answer = await self.ask(method, params, timeout=timeout, context=context, failing=True)
+        return answer.result if type is msgspec.Raw else msgspec.json.decode(answer.result, type=type)
+
+    async def ask(
+        self,
+        method: str,
+        params: Any = ABSENT,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, str] | None = None,
+        failing: bool = False,
+    ) -> Answer:
+        """The plugin's answer as it came, for typed views; with `failing`, its error is raised."""
+        if self._methods is not None and method not in self._methods:
+            raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
+        instance = self._current
+        if instance is None:
+            instance = self._route()
+        pending = instance.submit(method, params, timeout, context)
+        try:
+            answer = await pending.future
+        except asyncio.CancelledError:
+            instance.withdraw(pending)
+            raise
+        if failing and answer.error is not NOTHING:
+            raise instance.failure(pending, answer)
+        return answer
+
+    def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
+        """Tell the plugin something, ahead of all else with `urgent`; False when it is not running."""
+        return self._current is not None and self._current.notify(method, params, urgent=urgent)
+
+    async def start(self) -> None:
+        """Start it before the first call, and wait until it is ready."""
+        instance = self._current or self._route()
+        instance.start()
+        await instance.settled()
+
+    async def reload(self) -> None:
+        """Start a new generation, move calls over once it is ready, let the old one finish its own.
+
+        If the new one does not start, the old one stays and the failure is raised. A plugin that is
+        not running, or is quarantined, is only given a fresh start for its next call.
+        """
+        if self._stopped:
+            raise Stopped("the host has stopped it", plugin=self.name)
+        old = self._current
+        self._generation += 1
+        if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
+            self._current = None
+            if old is not None:
+                old.drain(None)
+            return
+        new = self._instance()
+        try:
+            new.start()
+            await new.settled()
+        except BaseException:
+            new.stop()
+            raise
+        self._current = new
+        old.drain(new)
+
+    async def stop(self) -> None:
+        """End it, gracefully first. Open calls fail at once; so does every later one."""
+        self._stopped = True
+        for instance in [*self._instances]:
+            instance.stop()
+        await asyncio.gather(*(instance.gone() for instance in [*self._instances]))
+
+    def kill(self) -> None:
+        """End it by force, now."""
+        self._stopped = True
+        for instance in [*self._instances]:
+            instance.kill()
+
+    def inspect(self) -> dict[str, Any]:
+        """What it is and how it is doing, for people and scripts."""
+        policy = self._binding.policy
+        return {
+            "name": self.name,
+            "contract": self.contract,
+            "command": list(self.spec.command),
+            "cwd": self.spec.cwd,
+            "env": sorted(self._binding.env),
+            "grants": list(self.spec.grants),
+            "state": self.state,
+            "generation": self._generation,
+            "lifecycle": {
+                "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
+                "call_timeout": policy.call_timeout,
+                "max_in_flight": policy.max_in_flight,
+                "grace": policy.grace,
+                "respawn": policy.respawn,
+            },
+            "instances": [
+                {
+                    "generation": instance.generation,
+                    "state": instance.state.value,
+                    "pid": instance.pid,
+                    "held_by": instance.held_by,
+                    "in_flight": instance.in_flight,
+                    "waiting": instance.waiting,
+                    "dropped": instance.dropped,
+                    "failures": instance.failures,
+                }
+                for instance in sorted(self._instances, key=lambda instance: instance.generation)
+            ],
+        }
+
+    # The router
+
+    def _route(self) -> Instance:
+        """The instance for the next call: its own, or the one that serves all."""
+        if self._stopped:
+            raise Stopped("the host has stopped it", plugin=self.name)
+        instance = self._instance()
+        if not self._per_call:
+            self._current = instance
+        return instance
+
+    def _instance(self) -> Instance:
+        host = self._host
+        instance = Instance(
+            self.name,
+            self._generation,
+            self._launch,
+            self._binding.policy,
+            self._contract.session(self.spec, self._binding),
+            clock=host._clock,
+            events=host._events,
+            serve=self._serve if self._contract.reverse else None,
+            on_retired=self._retired,
+            on_gone=self._instances.discard,
+            processes=host._processes,
+        )
+        self._instances.add(instance)
+        return instance
+
+    def _retired(self, instance: Instance) -> None:
+        """It takes no more calls; the next one starts another."""
+        if self._current is instance:
+            self._current = None
+
+    # What the plugin asks of the host
+
+    async def _serve(self, method: str, params: msgspec.Raw) -> Any:
+        reverse = self._contract.reverse.get(method)
+        if reverse is None:
+            raise UnknownMethod(f"the host has no method {method!r}")
+        if reverse.capability is not None and not guard.allows(
+            self._binding.capabilities, reverse.capability
+        ):
+            raise Denied(f"capability denied: {reverse.capability}")
+        service = self._host._services.get(reverse.service)
+        if service is None:
+            raise UnknownMethod(f"this host offers no {reverse.service!r} service")
+        try:
+            value = msgspec.json.decode(params or b"{}", type=reverse.params)
+        except msgspec.DecodeError as error:
+            raise InvalidSpec(f"wrong params: {error}") from error
+        return await service(self, value)
+
+
+class Host:
+    """Runs plugins. Leaving it ends every one of them.
+
+    `clock` is for tests; `launcher` and `launch_mode` choose how processes are held (`plughost doctor`
+    shows what works here).
+    """
+
+    def __init__(
+        self, *, clock: Clock | None = None, launcher: tuple[str, ...] = (), launch_mode: str = "auto"
+    ) -> None:
+        raise_fd_limit()
+        self._clock: Clock = clock or LoopClock(asyncio.get_running_loop())
+        self._launcher = launcher
+        self._launch_mode = launch_mode
+        self._events = EventHub()
+        self._plugins: dict[str, Plugin] = {}
+        self._services: dict[str, Service] = {}
+        self._processes: set[Process] = set()
+        self._closed = False
+        weakref.finalize(self, _kill_all, self._processes)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin]:
+        return dict(self._plugins)
+
+    async def add(self, target: PluginSpec | str | os.PathLike[str]) -> Plugin:
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start."""
+        if self._closed:
+            raise Stopped("this host is closed")
+        spec = target if isinstance(target, PluginSpec) else self._spec_of(Path(target))
+        if spec.name in self._plugins:
+            raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
+        its_contract = contract(spec.contract)
+        plugin = Plugin(self, spec, its_contract, its_contract.bind(spec))
+        self._plugins[spec.name] = plugin
+        if plugin._binding.policy.eager:
+            await plugin.start()
+        return plugin
+
+    async def remove(self, name: str) -> None:
+        """End a plugin and forget it."""
+        await self._plugins.pop(name).stop()
+
+    def provide(self, name: str, service: Service) -> None:
+        """Offer plugins a service; it replaces the one of that name."""
+        self._services[name] = service
+
+    def events(self, limit: int = 10_000) -> Subscription:
+        """Everything that happens to plugins from now on, in a bounded queue of your own."""
+        return self._events.subscribe(limit)
+
+    async def close(self) -> None:
+        """End every plugin, gracefully; when cancelled, by force."""
+        self._closed = True
+        plugins = [*self._plugins.values()]
+        stopping = asyncio.gather(*(plugin.stop() for plugin in plugins), return_exceptions=True)
+        try:
+            await asyncio.shield(stopping)
+        except asyncio.CancelledError:
+            for plugin in plugins:
+                plugin.kill()
+            await asyncio.wait([stopping], timeout=1.0)
+            raise
+        finally:
+            self._events.close()
+
+    def _spec_of(self, folder: Path) -> PluginSpec:
+        if not folder.is_dir():
+            raise InvalidSpec(f"no such plugin folder: {folder}")
+        spec = config.of_folder(folder) or contract_of(folder)
+        if spec is None:
+            raise InvalidSpec(
+                f"{folder} is no plugin folder: it holds no plughost.toml and no contract's manifest"
+            )
+        return spec
+
+
+def _kill_all(processes: set[Process]) -> None:
+    for process in processes:
+        process.kill()

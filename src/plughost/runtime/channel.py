@@ -1,0 +1,236 @@
+"""The bytes between us and a plugin, over two pipes.
+
+Reading takes 64 KiB a pass, so that no plugin holds the loop. Writing goes out at once when asked to,
+else everything written in one pass of the loop leaves in one write. Frames wait whole: an urgent one
+is the next to begin, and none is ever cut by another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+CHUNK = 65536
+
+
+class Channel(Protocol):
+    """Bytes both ways; pipes, an in-memory duplex, a socket."""
+
+    buffered: int
+    """Bytes written and not yet taken by the other side."""
+
+    def write(self, frame: bytes, *, now: bool = False, urgent: bool = False) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close_write(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class PipeChannel:
+    """The direct shape: non-blocking pipes watched by the loop, no transport, no thread.
+
+    Owns both descriptors. Starts paused: nothing is read before `resume`.
+    """
+
+    __slots__ = (
+        "_begun", "_closing", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room", "_paused",
+        "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "buffered",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        read_fd: int,
+        write_fd: int,
+        *,
+        on_data: Callable[[bytes], None],
+        on_end: Callable[[], None],
+        on_broken: Callable[[OSError], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        self._loop = loop
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._on_data = on_data
+        self._on_end = on_end
+        self._on_broken = on_broken
+        self._on_room = on_room
+        self._frames: deque[bytes] | None = None  # made at need: an idle plugin is small
+        self._urgent: deque[bytes] | None = None
+        self._begun = memoryview(b"")
+        self._scheduled = False
+        self._waiting = False
+        self._closing = False
+        self._paused = True
+        self.buffered = 0
+
+    # Reading
+
+    def pause(self) -> None:
+        """Read no more: the pipe fills up and the plugin waits."""
+        if not self._paused and self._read_fd >= 0:
+            self._loop.remove_reader(self._read_fd)
+        self._paused = True
+
+    def resume(self) -> None:
+        if self._paused and self._read_fd >= 0:
+            self._loop.add_reader(self._read_fd, self._readable)
+        self._paused = False
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._read_fd, CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self._on_data(data)
+        else:
+            self._end()
+
+    def drain(self) -> None:
+        """The other side is gone: take everything that is left, to its end."""
+        while self._read_fd >= 0:
+            try:
+                data = os.read(self._read_fd, CHUNK)
+            except OSError:  # also: nothing now, though somebody we do not know still holds it open
+                data = b""
+            if data:
+                self._on_data(data)
+            else:
+                self._end()
+
+    def _end(self) -> None:
+        self._close_read()
+        self._on_end()
+
+    def _close_read(self) -> None:
+        if self._read_fd >= 0:
+            self._loop.remove_reader(self._read_fd)
+            os.close(self._read_fd)
+            self._read_fd = -1
+
+    # Writing
+
+    def write(self, frame: bytes, *, now: bool = False, urgent: bool = False) -> None:
+        """Send a frame: at once with `now` if nothing waits, else with all others of this pass."""
+        if now and not self.buffered:
+            try:
+                written = os.write(self._write_fd, frame)
+            except BlockingIOError:
+                written = 0
+            except OSError as error:
+                self._broken(error)
+                return
+            if written == len(frame):
+                return
+            if written:
+                self._begun = memoryview(frame)[written:]
+                self.buffered = len(self._begun)
+                self._wait_for_room()
+                return
+        if self._write_fd < 0:
+            return
+        if urgent:
+            if self._urgent is None:
+                self._urgent = deque()
+            self._urgent.append(frame)
+        else:
+            if self._frames is None:
+                self._frames = deque()
+            self._frames.append(frame)
+        self.buffered += len(frame)
+        if not self._scheduled and not self._waiting:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        while self.buffered:
+            batch = self._next_batch()
+            data = batch[0] if len(batch) == 1 else b"".join(batch)
+            try:
+                written = os.write(self._write_fd, data)
+            except BlockingIOError:
+                written = 0
+            except OSError as error:
+                self._broken(error)
+                return
+            self._taken(written)
+            if written < len(data):
+                self._wait_for_room()
+                return
+        if self._waiting:
+            self._waiting = False
+            self._loop.remove_writer(self._write_fd)
+        if self._closing:
+            self._close_write()
+        else:
+            self._on_room()
+
+    def _next_batch(self) -> list[bytes | memoryview]:
+        """What is begun, then the urgent, then the rest: about one pipe's worth."""
+        batch: list[bytes | memoryview] = [self._begun] if self._begun else []
+        size = len(self._begun)
+        for lane in (self._urgent, self._frames):
+            for frame in lane or ():
+                if size >= CHUNK:
+                    return batch
+                batch.append(frame)
+                size += len(frame)
+        return batch
+
+    def _taken(self, written: int) -> None:
+        """Forget what the pipe took. Only a frame that was cut is begun; others may be overtaken."""
+        self.buffered -= written
+        if self._begun:
+            passed = min(written, len(self._begun))
+            self._begun = self._begun[passed:]
+            written -= passed
+        for lane in (self._urgent, self._frames):
+            while lane and written:
+                frame = lane.popleft()
+                if written < len(frame):
+                    self._begun = memoryview(frame)[written:]
+                written -= min(written, len(frame))
+
+    def _wait_for_room(self) -> None:
+        if not self._waiting:
+            self._waiting = True
+            self._loop.add_writer(self._write_fd, self._flush)
+
+    def _broken(self, error: OSError) -> None:
+        self._close_write()
+        self._on_broken(error)
+
+    def close_write(self) -> None:
+        """End the stream, after what is still to be sent."""
+        self._closing = True
+        if not self.buffered:
+            self._close_write()
+
+    def _close_write(self) -> None:
+        if self._write_fd >= 0:
+            if self._waiting:
+                self._loop.remove_writer(self._write_fd)
+            os.close(self._write_fd)
+        self._write_fd = -1
+        self._waiting = False
+        self._frames = self._urgent = None
+        self._begun = memoryview(b"")
+        self.buffered = 0
+
+    def close(self) -> None:
+        """Let go of both pipes now."""
+        self._close_write()
+        self._close_read()

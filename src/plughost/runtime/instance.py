@@ -1,0 +1,514 @@
+"""One process with one state machine: carries out what the supervisor's table decides."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plughost.base.clock import Clock, Timer
+from plughost.base.errors import (
+    Crashed,
+    LaunchFailed,
+    Malformed,
+    PluginError,
+    Quarantined,
+    Stopped,
+    Timeout,
+)
+from plughost.base.events import Dropped, EventHub, Exited, Notified, Spawned, StateChanged
+from plughost.runtime.channel import PipeChannel
+from plughost.runtime.launch import Launch
+from plughost.runtime.peer import Peer, Pending, Serve
+from plughost.runtime.policy import Policy
+from plughost.runtime.process import Process
+from plughost.runtime.session import Session
+from plughost.runtime.supervisor import Action, Event, State, Supervisor
+from plughost.wire.envelope import NOTHING, Answer, Notification
+
+EXIT_NOTICE = 0.1
+"""A plugin whose pipe closed has so long to show its exit status before it is ended."""
+KILL_PATIENCE = 1.0
+"""A launcher that does not end in this time is killed itself; after as long again it is given up."""
+
+
+class Instance:
+    """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
+
+    __slots__ = (
+        "_cause", "_channel", "_clock", "_events", "_executed", "_farewell", "_gone", "_held", "_launch",
+        "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes", "_refusal",
+        "_session", "_settling", "_supervisor", "_timer", "generation", "name",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        generation: int,
+        launch: Launch,
+        policy: Policy,
+        session: Session,
+        *,
+        clock: Clock,
+        events: EventHub,
+        serve: Serve | None,
+        on_retired: Callable[[Instance], None],
+        on_gone: Callable[[Instance], None],
+        processes: set[Process],
+    ) -> None:
+        """`processes` is where everything that runs is known, for a host that is dropped unclosed."""
+        self.name = name
+        self.generation = generation
+        self._launch = launch
+        self._policy = policy
+        self._session = session
+        self._clock = clock
+        self._events = events
+        self._on_retired = on_retired
+        self._on_gone = on_gone
+        self._processes = processes
+        self._loop = asyncio.get_running_loop()
+        self._supervisor = Supervisor(policy)
+        self._peer = Peer(session, policy, self, clock, self._loop, serve)
+        self._process: Process | None = None
+        self._channel: PipeChannel | None = None
+        self._executed = False
+        self._cause: PluginError | None = None
+        self._held: tuple[Pending, Answer] | None = None
+        self._farewell: Pending | None = None
+        self._refusal: PluginError | None = None
+        self._timer: Timer | None = None
+        self._settling: asyncio.Future[None] | None = None
+        self._gone: asyncio.Future[None] | None = None
+
+    # What the outside asks
+
+    @property
+    def state(self) -> State:
+        return self._supervisor.state
+
+    @property
+    def pid(self) -> int | None:
+        """The launcher's process id."""
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def held_by(self) -> str:
+        """What makes sure that no descendant survives: pidns or subreaper; empty while not running."""
+        return self._process.mode if self._process is not None else ""
+
+    @property
+    def in_flight(self) -> int:
+        return self._peer.in_flight
+
+    @property
+    def waiting(self) -> int:
+        return self._peer.waiting
+
+    @property
+    def dropped(self) -> int:
+        """How many things the plugin sent that were not used."""
+        return self._peer.dropped
+
+    @property
+    def failures(self) -> int:
+        return self._supervisor.failures
+
+    def submit(
+        self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
+    ) -> Pending:
+        """File a call; its future holds the answer or the error."""
+        if self._refusal is not None:
+            raise self._refusal.again()
+        return self._peer.submit(method, params, timeout, context)
+
+    def failure(self, pending: Pending, answer: Answer) -> PluginError:
+        """The plugin's own error in an answer, as an exception."""
+        return self._fill(self._session.failure(pending.method, answer))
+
+    def withdraw(self, pending: Pending) -> None:
+        """The caller has gone. With one process per call, so has the reason for the process."""
+        self._peer.withdraw(pending)
+        if self._policy.one_shot:
+            self._held = None
+            self._doom(Stopped("its caller has gone"))
+
+    def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
+        """Tell the plugin something; False when it is not running."""
+        return self._peer.notify(method, params, urgent=urgent)
+
+    def start(self) -> None:
+        """Start now, without a call."""
+        self._step(Event.WANTED)
+
+    def drain(self, successor: Instance | None) -> None:
+        """Take no more calls, finish those in flight within the grace, then end."""
+        waiting = self._peer.take_waiting()
+        self._peer.hold()
+        if successor is not None:
+            successor._peer.adopt(waiting)
+        self._step(Event.DRAIN)
+        if self.state is State.DRAINING:
+            self._after(self._policy.grace, self.stop)
+            self.on_settled()
+
+    def stop(self) -> None:
+        """End it gracefully; open calls fail first."""
+        if self._refusal is None:
+            self._refusal = self._error(Stopped, "the host has stopped it")
+        held, self._held = self._held, None
+        for pending in [*self._peer.take_waiting(), *self._peer.taken(), *((held[0],) if held else ())]:
+            if pending is not self._farewell:
+                pending.fail(self._error(Stopped, f"it was stopped before it answered {pending.method!r}"))
+                self._peer.withdraw(pending)
+        self._step(Event.STOP)
+
+    def kill(self) -> None:
+        """End it by force, now."""
+        self.stop()
+        if self._process is not None:
+            self._kill()
+
+    async def settled(self) -> None:
+        """Wait until it is ready, or raise why it is not."""
+        while self.state in (State.SPAWNING, State.BACKOFF):
+            if self._settling is None:
+                self._settling = self._loop.create_future()
+            await asyncio.shield(self._settling)
+        if self.state is not State.RUNNING:
+            raise (self._refusal or self._cause or Stopped("it did not start", plugin=self.name)).again()
+
+    def _wake_settled(self) -> None:
+        if self._settling is not None and not self._settling.done():
+            self._settling.set_result(None)
+        self._settling = None
+
+    async def gone(self) -> None:
+        """Wait until nothing of it is left."""
+        if self.state is State.STOPPED:
+            return
+        if self._gone is None:
+            self._gone = self._loop.create_future()
+        await asyncio.shield(self._gone)
+
+    # The table
+
+    def _step(self, event: Event, why: str = "") -> None:
+        old = self._supervisor.state
+        action = self._supervisor.on(event)
+        new = self._supervisor.state
+        if new is old:
+            return
+        if self._events:
+            self._publish(StateChanged, old=old.value, new=new.value, why=why or event.value)
+        if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
+            self._on_retired(self)
+        if action is Action.START:
+            self._start()
+        elif action is Action.OPEN:
+            self._open()
+        elif action is Action.DELAY:
+            self._after(self._supervisor.delay, lambda: self._step(Event.DELAY_OVER))
+        elif action is Action.REFUSE:
+            self._refuse()
+        elif action is Action.CLOSE:
+            self._close()
+        elif action is Action.KILL:
+            self._kill()
+        elif action is Action.END:
+            self._end()
+        self._wake_settled()
+
+    def _start(self) -> None:
+        self._cause = None
+        self._executed = False
+        try:
+            self._process = Process(self._launch, self._loop, self._on_executed, self._on_exit)
+        except LaunchFailed as error:
+            # Not from inside the caller's own call: every failure arrives the same way.
+            self._cause = error
+            self._loop.call_soon(self._on_exit)
+            return
+        self._processes.add(self._process)
+        self._channel = PipeChannel(
+            self._loop,
+            self._process.stdout,
+            self._process.stdin,
+            on_data=self._peer.feed,
+            on_end=self._on_stdout_end,
+            on_broken=self._on_stdin_broken,
+            on_room=self._peer.pump,
+        )
+        self._peer.start_clocks()
+        if self._policy.launch_timeout is not None:
+            limit = self._policy.launch_timeout
+            self._after(limit, lambda: self._doom(LaunchFailed(f"it was not executed within {limit:g} s")))
+        if self._events:
+            self._publish(Spawned, pid=self._process.pid)
+
+    def _open(self) -> None:
+        self._rest()
+        self._peer.open()
+
+    def _refuse(self) -> None:
+        """It failed for good, or could not be executed: nobody waits any longer."""
+        cause = self._cause or Crashed("it ended")
+        for pending in self._peer.take_waiting():
+            pending.fail(cause.again())
+        if self.state is State.QUARANTINED:
+            self._peer.close()
+            self._refusal = self._error(
+                Quarantined,
+                f"it has failed and is not started again; the failure was: {cause.message}",
+                hint="mend it, then reload it",
+            )
+            self._refusal.exit_status = cause.exit_status
+            self._refusal.stderr_tail = cause.stderr_tail
+            self._refusal.__cause__ = cause
+
+    def _close(self) -> None:
+        """Say goodbye, close stdin, wait, then end it by force."""
+        grace = self._policy.grace - self._policy.term_grace
+        self._after(max(grace, 0.0), self._lose_patience)
+        goodbye = self._session.farewell()
+        if goodbye is None:
+            self._close_stdin()
+            return
+        self._farewell = self._peer.say_goodbye(*goodbye, timeout=max(grace, 0.0))
+        if self._farewell is None:
+            self._close_stdin()
+        else:
+            self._farewell.future.add_done_callback(lambda _: self._close_stdin())
+
+    def _close_stdin(self) -> None:
+        if self._farewell is not None and not self._farewell.future.cancelled():
+            self._farewell.future.exception()  # an error reply is a reply
+        self._peer.hold()
+        if self._channel is not None:
+            self._channel.close_write()
+
+    def _lose_patience(self) -> None:
+        if self._held is not None:
+            self._doom(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
+        elif self._policy.term_grace > 0 and self._process is not None:
+            self._process.ask_to_end()
+            self._after(self._policy.term_grace, self._kill)
+        else:
+            self._kill()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        process.kill()
+
+        def insist() -> None:
+            process.kill_launcher()
+            self._soon(KILL_PATIENCE, self._on_exit)
+
+        self._soon(KILL_PATIENCE, insist)
+
+    def _end(self) -> None:
+        self._cancel_timer()
+        self._peer.close()
+        if self._refusal is None:
+            self._refusal = self._error(Stopped, "the host has stopped it")
+        for pending in self._peer.take_waiting():
+            pending.fail(self._refusal.again())
+        self._on_gone(self)
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
+
+    # What the process does
+
+    def _on_executed(self, failure: LaunchFailed | None) -> None:
+        if self._cause is not None or self.state is not State.SPAWNING:
+            return
+        if failure is not None:
+            self._cause = failure  # the launcher ends by itself
+            return
+        self._executed = True
+        limit = self._policy.ready_timeout
+        if limit is not None:
+            self._after(limit, lambda: self._doom(Timeout(f"no handshake within {limit:g} s")))
+        else:
+            self._cancel_timer()
+        assert self._channel is not None
+        self._peer.attach(self._channel)
+
+    def _on_stdout_end(self) -> None:
+        self._peer.end()
+        if self._process is not None and self._process.alive and self.state is not State.SHUTTING_DOWN:
+            self._soon(EXIT_NOTICE, lambda: self._doom(Crashed("it closed its stdout")))
+
+    def _on_stdin_broken(self, error: OSError) -> None:
+        if self._process is not None and self._process.alive and self.state is not State.SHUTTING_DOWN:
+            reason = Crashed(f"it does not read its stdin any more ({error.strerror})")
+            self._soon(EXIT_NOTICE, lambda: self._doom(reason))
+
+    def _doom(self, cause: PluginError) -> None:
+        """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
+        if self._cause is None:
+            self._cause = cause
+        self._peer.hush()
+        self._kill()
+
+    def _on_exit(self) -> None:
+        """Everything of this process is gone, or had its time to go."""
+        self._cancel_timer()
+        process, self._process = self._process, None
+        status: int | None = None
+        if process is not None:
+            if self._channel is not None:
+                self._channel.drain()
+            status = process.exit_status
+        cause = self._fill(self._cause or Crashed(_story(status)), process)
+        cause.exit_status = status if self._executed else None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if process is not None:
+            self._processes.discard(process)
+            process.release()
+        event = self._supervisor.judge(self._clock.time(), executed=self._executed)
+        if self._events and process is not None:
+            self._publish(
+                Exited,
+                expected=event is Event.GONE,
+                exit_status=status,
+                stderr_tail=process.stderr.text(),
+            )
+        self._settle_all(cause, status)
+        self._cause = cause
+        self._step(event, why=cause.message)
+
+    def _settle_all(self, cause: PluginError, status: int | None) -> None:
+        held, self._held = self._held, None
+        taken_along = self._peer.detach()
+        if held is not None:
+            pending, answer = held
+            if self._cause is not None:
+                pending.fail(cause)
+            elif status == 0 or answer.error is not NOTHING:
+                if not pending.future.done():
+                    pending.future.set_result(answer)
+            else:
+                pending.fail(self._crashed_after_answer(cause, status))
+        for pending in taken_along:
+            pending.fail(cause.again())
+
+    def _crashed_after_answer(self, cause: PluginError, status: int | None) -> PluginError:
+        return self._error(
+            Crashed, f"{_story(status)} after its answer", exit_status=status, stderr_tail=cause.stderr_tail
+        )
+
+    # What the conversation does
+
+    def on_wanted(self) -> None:
+        self._step(Event.WANTED)
+
+    def on_ready(self) -> None:
+        self._step(Event.READY)
+
+    def on_answer(self, pending: Pending, answer: Answer) -> None:
+        """One process per call: the answer counts once the process has ended as it should."""
+        self._held = (pending, answer)
+        self._peer.keep_waiting(pending)
+        if answer.error is not NOTHING:
+            self._kill()
+        else:
+            self._step(Event.FINISHED)
+
+    def on_timeout(self, pending: Pending) -> None:
+        error = self._error(Timeout, f"no answer to {pending.method!r} within {pending.timeout:g} s")
+        if self.state is State.BACKOFF and self._cause is not None:
+            error.message += f"; it waits to be started again after a failure: {self._cause.message}"
+        if not self._policy.one_shot or self._process is None:
+            pending.fail(error)
+            return
+        self._held = (pending, Answer(pending.number))
+        self._doom(error)
+
+    def on_settled(self) -> None:
+        if self.state is State.DRAINING and not self._peer.busy:
+            self._step(Event.FINISHED)
+
+    def on_fatal(self, error: PluginError) -> None:
+        self._doom(error)
+
+    def on_malformed(self, pending: Pending, error: Malformed) -> None:
+        pending.fail(self._fill(error))
+
+    def on_dropped(self, what: str, head: bytes) -> None:
+        if self._events:
+            self._publish(Dropped, what=what, head=head.decode(errors="backslashreplace"))
+
+    def on_notification(self, notification: Notification) -> None:
+        if self._events:
+            self._publish(Notified, method=notification.method, params=notification.params)
+
+    # Small things
+
+    def _rest(self) -> None:
+        """Running, with nothing due but, perhaps, the end of its idle time."""
+        self._cancel_timer()
+        if self._policy.idle_reap is not None:
+            self._timer = self._clock.call_at(self._peer.last_frame + self._policy.idle_reap, self._idle)
+
+    def _idle(self) -> None:
+        assert self._policy.idle_reap is not None
+        idle_for = self._clock.time() - self._peer.last_frame
+        if self.state is not State.RUNNING:
+            return
+        if idle_for >= self._policy.idle_reap and not self._peer.busy:
+            self._step(Event.IDLE)
+        elif self._peer.busy:
+            self._after(self._policy.idle_reap, self._idle)
+        else:
+            self._rest()
+
+    def _after(self, delay: float, callback: Callable[[], object]) -> None:
+        """The one thing that is due next by time; it replaces what was due before."""
+        self._cancel_timer()
+        self._timer = self._clock.call_at(self._clock.time() + delay, callback)
+
+    def _soon(self, delay: float, callback: Callable[[], object]) -> None:
+        """The same by the loop's own clock: what the kernel takes does not follow a test's clock."""
+        self._cancel_timer()
+        self._timer = self._loop.call_later(delay, callback)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _error(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
+        return self._fill(kind(message, **context))
+
+    def _fill(self, error: PluginError, process: Process | None = None) -> PluginError:
+        """The contract's spelling of `error`, with the plugin's name and last words."""
+        spelling = self._session.errors.get(type(error))
+        if spelling is not None:
+            error = error.spelled(spelling)
+        error.plugin = self.name
+        process = process or self._process
+        if process is not None and not error.stderr_tail:
+            error.stderr_tail = process.stderr.text()
+        return error
+
+    def _publish(self, kind: type[Any], **fields: Any) -> None:
+        self._events.publish(
+            kind(plugin=self.name, generation=self.generation, at=self._clock.time(), **fields)
+        )
+
+
+def _story(status: int | None) -> str:
+    if status is None:
+        return "it ended, and its exit status is lost"
+    if status < 0:
+        try:
+            return f"it was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"it was ended by signal {-status}"
+    return f"it exited with code {status}"

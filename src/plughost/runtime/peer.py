@@ -1,0 +1,472 @@
+"""Calls as futures over the ledger, in both directions, on whatever channel is attached.
+
+The peer outlives processes: calls that wait for their turn stay when a process ends, calls that were
+written to it do not. Time is kept by one sweeper, never by a timer per call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.base.clock import Clock, Timer
+from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, UnknownMethod
+from plughost.runtime.channel import Channel
+from plughost.runtime.policy import Policy
+from plughost.runtime.session import Incoming, Session
+from plughost.wire.envelope import Answer, Noise, Notification, Request
+from plughost.wire.framing import HEAD, Frames, FrameTooLarge
+from plughost.wire.ledger import FOREVER, Ledger
+
+HIGH_WATER = 256 * 1024
+"""With so many bytes unread by the plugin, further calls wait their turn."""
+
+Serve = Callable[[str, msgspec.Raw], Coroutine[Any, Any, Any]]
+"""Answers a plugin's request: method and params to a result, or a PluginError."""
+
+
+class Pending:
+    """A call that waits for its turn, or for its answer."""
+
+    __slots__ = ("context", "deadline", "frame", "future", "method", "number", "params", "timeout")
+
+    params: Any
+    """Kept only while it waits, with `context`, for an instance that may take it over."""
+    context: Mapping[str, str] | None
+
+    def __init__(
+        self,
+        number: int,
+        method: str,
+        frame: bytes,
+        future: asyncio.Future[Answer],
+        timeout: float | None,
+        deadline: float,
+    ) -> None:
+        self.number = number
+        self.method = method
+        self.frame = frame
+        self.future = future
+        self.timeout = timeout
+        self.deadline = deadline
+
+    def fail(self, error: PluginError) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+class Owner(Protocol):
+    """Who decides what the peer only sees."""
+
+    def on_wanted(self) -> None:
+        """A call waits and nothing is running."""
+
+    def on_ready(self) -> None:
+        """The handshake is done."""
+
+    def on_answer(self, pending: Pending, answer: Answer) -> None:
+        """The answer to a call came in (one-shot policies only: others are settled at once)."""
+
+    def on_timeout(self, pending: Pending) -> None:
+        """A call's time is over."""
+
+    def on_settled(self) -> None:
+        """A call has left the ledger while nothing else waits."""
+
+    def on_fatal(self, error: PluginError) -> None:
+        """The conversation cannot go on."""
+
+    def on_malformed(self, pending: Pending, error: Malformed) -> None:
+        """Something unusable came while a call was open."""
+
+    def on_dropped(self, what: str, head: bytes) -> None:
+        """Something the plugin sent was not used."""
+
+    def on_notification(self, notification: Notification) -> None: ...
+
+
+class Peer:
+    """The other side of one instance's conversation."""
+
+    __slots__ = (
+        "_channel", "_clock", "_deaf", "_framing", "_ledger", "_loop", "_open", "_owner", "_policy", "_serve",
+        "_serving", "_session", "_sweep_at", "_sweeper", "_waiting", "_warn", "dropped", "last_frame",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        session: Session,
+        policy: Policy,
+        owner: Owner,
+        clock: Clock,
+        loop: asyncio.AbstractEventLoop,
+        serve: Serve | None,
+    ) -> None:
+        self._session = session
+        self._policy = policy
+        self._owner = owner
+        self._clock = clock
+        self._loop = loop
+        self._serve = serve
+        self._serving: set[asyncio.Task[None]] | None = None
+        self._framing = session.framing()
+        self._ledger: Ledger[Pending] = Ledger(session.first_id)
+        self._waiting: deque[Pending] | tuple[()] = ()
+        self._channel: Channel | None = None
+        self._open = False
+        self._deaf = False
+        self._warn = False
+        self._sweep_at = FOREVER
+        self._sweeper: Timer | None = None
+        self.dropped = 0
+        self.last_frame = clock.time()
+
+    # What goes out
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._ledger)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def taken(self) -> list[Pending]:
+        """The calls that were written and wait for their answers."""
+        return self._ledger.entries()
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._ledger or self._waiting or self._serving)
+
+    def first_waiting(self) -> str | None:
+        """The method of the call whose turn is next."""
+        return self._waiting[0].method if self._waiting else None
+
+    def submit(
+        self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
+    ) -> Pending:
+        """File a call: written at once if it may be, else when its turn comes."""
+        ledger = self._ledger
+        number = ledger.mint()
+        try:
+            frame = self._framing.encode(self._session.call(number, method, params, context))
+        except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
+            raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}") from error
+        policy = self._policy
+        now = self._clock.time()
+        waits = not self._open or bool(self._waiting) or not self._has_room()
+        if timeout is None:
+            timeout = policy.call_timeout
+            starts_later = waits and policy.timeout_from_write
+            deadline = FOREVER if timeout is None or starts_later else now + timeout
+        else:
+            deadline = now + timeout
+        pending = Pending(number, method, frame, self._loop.create_future(), timeout, deadline)
+        if waits:
+            pending.params = params
+            pending.context = context
+            self._wait(pending)
+        else:
+            self._send(pending, now)
+        return pending
+
+    def _has_room(self) -> bool:
+        channel = self._channel
+        return (
+            channel is not None
+            and len(self._ledger) < self._policy.max_in_flight
+            and channel.buffered < HIGH_WATER
+        )
+
+    def _send(self, pending: Pending, now: float) -> None:
+        ledger = self._ledger
+        ledger.file(pending.number, pending)
+        if pending.deadline < self._sweep_at:
+            self._sweep_by(pending.deadline)
+        self.last_frame = now
+        frame = pending.frame
+        pending.frame = b""
+        pending.params = pending.context = None
+        self._channel.write(frame, now=len(ledger) == 1)  # type: ignore[union-attr]
+
+    def _wait(self, pending: Pending) -> None:
+        if len(self._waiting) >= self._policy.max_waiting:
+            raise Overloaded(
+                f"{len(self._waiting)} calls are waiting already",
+                hint="call less at a time, or raise max_waiting",
+            )
+        if not isinstance(self._waiting, deque):
+            self._waiting = deque()
+        self._waiting.append(pending)
+        if pending.deadline < self._sweep_at:
+            self._sweep_by(pending.deadline)
+        if not self._open:
+            self._owner.on_wanted()
+
+    def pump(self) -> None:
+        """Let waiting calls through as far as there is room."""
+        while self._waiting and self._open and self._has_room():
+            pending = self._waiting.popleft()
+            if pending.future.done():
+                continue
+            now = self._clock.time()
+            if pending.deadline == FOREVER and pending.timeout is not None:
+                pending.deadline = now + pending.timeout
+            self._send(pending, now)
+
+    def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
+        """Send a notification; False when nobody is there to hear it."""
+        if not self._open or self._channel is None:
+            return False
+        frame = self._framing.encode(self._session.notify(method, params))
+        if self._channel.buffered + len(frame) > self._policy.max_buffered:
+            self._owner.on_fatal(
+                Overloaded(f"it left {self._channel.buffered} bytes unread, more than max_buffered allows")
+            )
+            return False
+        self._channel.write(frame, urgent=urgent)
+        return True
+
+    def say_goodbye(self, method: str, params: Any, timeout: float) -> Pending | None:
+        """The session's last call, past every queue; None when nobody is there to hear it."""
+        if not self._open or self._channel is None:
+            return None
+        number = self._ledger.mint()
+        frame = self._framing.encode(self._session.call(number, method, params, None))
+        now = self._clock.time()
+        pending = Pending(number, method, frame, self._loop.create_future(), timeout, now + timeout)
+        self._send(pending, now)
+        return pending
+
+    def keep_waiting(self, pending: Pending) -> None:
+        """Its answer is here, but its time still runs."""
+        self._ledger.file(pending.number, pending)
+
+    def withdraw(self, pending: Pending) -> None:
+        """The caller no longer wants the answer; if one comes, it is dropped as late."""
+        if self._ledger.settle(pending.number) is None and self._waiting:
+            try:
+                self._waiting.remove(pending)
+            except ValueError:
+                return
+        self._after_settling()
+
+    # Attaching and detaching
+
+    def attach(self, channel: Channel) -> None:
+        """A new process: start its conversation."""
+        self._channel = channel
+        self._framing = self._session.framing()
+        self._deaf = False
+        for message in self._session.begin(self.first_waiting()):
+            channel.write(self._framing.encode(message))
+        channel.resume()
+        if self._session.ready:
+            self._owner.on_ready()
+
+    def open(self) -> None:
+        """Calls may be written from now on."""
+        if self._channel is not None:
+            for message in self._session.greet():
+                self._channel.write(self._framing.encode(message))
+        self._open = True
+        self.pump()
+
+    def hold(self) -> None:
+        """No further call is written; those that are keep waiting for their answers."""
+        self._open = False
+
+    def hush(self) -> None:
+        """Nothing the plugin says from now on counts."""
+        self._deaf = True
+
+    def detach(self) -> list[Pending]:
+        """The process is gone: the calls it took along."""
+        self._open = False
+        self._channel = None
+        for task in self._serving or ():
+            task.cancel()
+        self._serving = None
+        return self._ledger.close()
+
+    def take_waiting(self) -> list[Pending]:
+        """Everything that waits for its turn, no longer waiting here."""
+        waiting, self._waiting = list(self._waiting), ()
+        return waiting
+
+    def adopt(self, waiting: list[Pending]) -> None:
+        """Take over calls that waited at another instance; their callers notice nothing."""
+        for pending in waiting:
+            if pending.future.done():
+                continue
+            pending.number = self._ledger.mint()
+            message = self._session.call(pending.number, pending.method, pending.params, pending.context)
+            pending.frame = self._framing.encode(message)
+            self._wait(pending)
+        self.pump()
+
+    # What comes in
+
+    def feed(self, data: bytes) -> None:
+        """Bytes from the plugin."""
+        if self._deaf:
+            self._discard(data)
+            return
+        self.last_frame = self._clock.time()
+        self._handle(self._framing.feed(data))
+        self._after_settling()
+
+    def end(self) -> None:
+        """The plugin's stream has ended: a last frame without its line end still counts."""
+        if not self._deaf:
+            self._handle(self._framing.end(), last=True)
+
+    def _handle(self, frames: Frames, *, last: bool = False) -> None:
+        session = self._session
+        settle = self._ledger.settle
+        one_shot = self._policy.one_shot
+        for frame in frames:
+            if self._deaf:
+                self._discard(frame if isinstance(frame, bytes) else frame.head)
+                return
+            try:
+                incoming = session.receive(frame) if isinstance(frame, bytes) else session.broken(frame)
+            except PluginError as error:
+                self._deaf = True
+                self._owner.on_fatal(error)
+                return
+            if isinstance(incoming, Answer):
+                pending = settle(incoming.id)
+                if pending is None:
+                    self._stray(incoming)
+                elif one_shot:
+                    self._deaf = self._warn = True
+                    self._owner.on_answer(pending, incoming)
+                elif not pending.future.done():
+                    pending.future.set_result(incoming)
+            elif last and isinstance(incoming, Malformed):
+                self._drop("the stream ended inside a message", incoming.head)
+            else:
+                self._take(incoming)
+
+    def _take(self, incoming: Incoming) -> None:
+        """Everything that is not an answer to an open call."""
+        if isinstance(incoming, Request):
+            self._serve_request(incoming)
+        elif isinstance(incoming, Notification):
+            self._owner.on_notification(incoming)
+        elif isinstance(incoming, Malformed):
+            self._blame(incoming)
+        elif isinstance(incoming, Noise):
+            self._drop(incoming.reason, incoming.head)
+        elif not self._open and self._session.ready:
+            self._owner.on_ready()
+
+    def _stray(self, answer: Answer) -> None:
+        if self._ledger.was_minted(answer.id):
+            self._drop(f"a late or doubled answer to {answer.id}", b"")
+        else:
+            self._take(self._session.unasked(answer))
+
+    def _blame(self, error: Malformed) -> None:
+        """Nothing tells which call it belongs to: the oldest open one fails."""
+        oldest = self._ledger.oldest()
+        if oldest is None:
+            self._drop(error.message, error.head)
+        else:
+            self._ledger.settle(oldest.number)
+            self._owner.on_malformed(oldest, error)
+
+    def _discard(self, data: bytes) -> None:
+        """Output after the only answer: one warning, whatever its length."""
+        if self._warn and data.strip():
+            self._warn = False
+            self._drop("output after the answer", data[:HEAD])
+
+    def _drop(self, what: str, head: bytes) -> None:
+        self.dropped += 1
+        self._owner.on_dropped(what, head)
+
+    def _after_settling(self) -> None:
+        if self._waiting:
+            self.pump()
+        if not self._open and not self._ledger:
+            self._owner.on_settled()
+
+    # The plugin's own requests
+
+    def _serve_request(self, request: Request) -> None:
+        if self._serving is None:
+            self._serving = set()
+        task = self._loop.create_task(self._respond(request))
+        self._serving.add(task)
+        task.add_done_callback(self._served)
+        if len(self._serving) >= self._policy.max_reverse and self._channel is not None:
+            self._channel.pause()
+
+    async def _respond(self, request: Request) -> None:
+        session = self._session
+        try:
+            if self._serve is None:
+                raise UnknownMethod(f"the host has no method {request.method!r}")
+            body = session.answer(request.id, await self._serve(request.method, request.params))
+            frame = self._framing.encode(body)
+        except PluginError as error:
+            frame = self._framing.encode(session.refuse(request.id, error))
+        except Exception as error:  # a service's own fault must not end the conversation
+            refusal = PluginError(f"the host failed to serve {request.method!r}: {type(error).__name__}")
+            frame = self._framing.encode(session.refuse(request.id, refusal))
+        if self._channel is not None:
+            self._channel.write(frame)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        if self._serving is not None:
+            self._serving.discard(task)
+            if self._channel is not None and len(self._serving) < self._policy.max_reverse:
+                self._channel.resume()
+
+    # Deadlines
+
+    def start_clocks(self) -> None:
+        """The spawn has begun: for calls it is made for, time runs even before they are written."""
+        now = self._clock.time()
+        for pending, _ in zip(self._waiting, range(self._policy.max_in_flight), strict=False):
+            if pending.deadline == FOREVER and pending.timeout is not None:
+                pending.deadline = now + pending.timeout
+                if pending.deadline < self._sweep_at:
+                    self._sweep_by(pending.deadline)
+
+    def _sweep_by(self, deadline: float) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweep_at = deadline
+        self._sweeper = self._clock.call_at(deadline, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        self._sweep_at = FOREVER
+        now = self._clock.time()
+        late = [pending for _, pending in self._ledger.expire(now)]
+        if self._waiting:
+            late += [pending for pending in self._waiting if pending.deadline <= now]
+            self._waiting = deque(pending for pending in self._waiting if pending.deadline > now)
+        for pending in late:
+            if not pending.future.done():
+                self._owner.on_timeout(pending)
+        following = min((pending.deadline for pending in self._waiting), default=FOREVER)
+        following = min(following, self._ledger.next_deadline())
+        if following < self._sweep_at:
+            self._sweep_by(following)
+        if late:
+            self._after_settling()
+
+    def close(self) -> None:
+        """Stop keeping time."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None

@@ -1,0 +1,46 @@
+"""How a plugin lives, as a value: one per contract and plugin."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds everywhere; None is no limit."""
+
+    eager: bool = False
+    """Start with the host, not on the first call."""
+    one_shot: bool = False
+    """One process per call: it answers, its stdin closes, it must end with exit code 0."""
+
+    launch_timeout: float | None = None
+    """From the spawn until the program is executed."""
+    ready_timeout: float | None = None
+    """For the handshake."""
+    call_timeout: float | None = 30.0
+    """For a call whose caller named none."""
+    timeout_from_write: bool = False
+    """That time starts when the call is written (the first: at the spawn), not when it is made."""
+    max_in_flight: int = 1024
+    max_waiting: int = 65536
+    """Calls that may wait for their turn; further ones are refused."""
+    max_reverse: int = 64
+    """Requests of the plugin served at a time; it is not read while there are as many."""
+    max_buffered: int = 64 << 20
+    """Bytes of notifications a plugin may leave unread; past that it is ended as failed."""
+
+    grace: float = 5.0
+    """From the request to end until it is ended by force."""
+    term_grace: float = 0.0
+    """Of that, the time between a polite SIGTERM and the end by force."""
+    idle_reap: float | None = None
+    """End it after so long without a frame either way."""
+
+    respawn: bool = False
+    """Start again after a crash."""
+    forget_launch_failures: bool = False
+    """A program that could not be executed is tried anew by the next call."""
+    backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
+    """Delays before a respawn, by the number of failures in the window."""
+    failure_limit: int = 3
+    failure_window: float = 60.0

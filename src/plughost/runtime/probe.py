@@ -1,0 +1,47 @@
+"""Tries out what holds plugins on this machine: each probe is an escape that must fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from plughost.base.errors import LaunchFailed
+from plughost.runtime.launch import Launch
+from plughost.runtime.process import Process
+
+ESCAPE = "setsid sh -c 'sleep 60 & echo out; exec sleep 60' & read line"
+"""A child in a session of its own, orphaned, holding stdout open: only its death closes it."""
+
+
+async def held(launcher: tuple[str, ...], mode: str, patience: float = 5.0) -> tuple[bool, str]:
+    """Whether ending a plugin ends a descendant that tries to get away, and what held it."""
+    loop = asyncio.get_running_loop()
+    executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
+    exited: asyncio.Future[None] = loop.create_future()
+    launch = Launch(("/bin/sh", "-c", ESCAPE), {"PATH": os.defpath}, launcher=launcher, mode=mode)
+    try:
+        process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
+    except LaunchFailed as error:
+        return False, error.message
+    readable = asyncio.Event()
+    loop.add_reader(process.stdout, readable.set)
+    try:
+        async with asyncio.timeout(patience):
+            if (failure := await executed) is not None:
+                return False, failure.message
+            await readable.wait()
+            os.read(process.stdout, 64)
+            readable.clear()
+            process.kill()
+            await exited
+            await readable.wait()
+            gone = os.read(process.stdout, 64) == b""
+    except TimeoutError:
+        return False, "a descendant was still there"
+    finally:
+        loop.remove_reader(process.stdout)
+        process.kill_launcher()
+        os.close(process.stdin)
+        os.close(process.stdout)
+        process.release()
+    return gone, process.mode

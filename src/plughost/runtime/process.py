@@ -1,0 +1,182 @@
+"""One plugin process, from spawn to exit: pipes, exit notice, stderr, signals. Linux only.
+
+Nothing here waits: the caller's callbacks run when the program was executed (or could not be) and
+when it has ended. All descriptors are non-blocking and watched by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+from plughost.base.errors import LaunchFailed
+from plughost.runtime.launch import Launch, Report
+from plughost.runtime.stderr import StderrTail
+
+CHUNK = 65536
+"""Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
+
+
+class Process:
+    """A running plugin below its launcher. `stdin` and `stdout` are for a channel to own."""
+
+    __slots__ = (
+        "_launch", "_loop", "_on_executed", "_on_exit", "_pidfd", "_report", "_report_fd", "_stderr_fd",
+        "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        launch: Launch,
+        loop: asyncio.AbstractEventLoop,
+        on_executed: Callable[[LaunchFailed | None], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        """Start it. Raises LaunchFailed when not even the launcher could be started."""
+        self._launch = launch
+        self._loop = loop
+        self._on_executed = on_executed
+        self._on_exit = on_exit
+        self._report: Report | None = Report()
+        self.mode = ""
+        self.exit_status: int | None = None
+        self.stderr = StderrTail()
+        self.pid = self.stdin = self.stdout = -1
+        self._pidfd = self._stderr_fd = self._report_fd = -1
+        self._spawn(launch)
+        loop.add_reader(self._pidfd, self._exited)
+        loop.add_reader(self._stderr_fd, self._read_stderr)
+        loop.add_reader(self._report_fd, self._read_report)
+
+    @property
+    def alive(self) -> bool:
+        return self._pidfd >= 0
+
+    def kill(self) -> None:
+        """End the plugin and every descendant. `on_exit` follows when all of them are gone."""
+        self._signal(signal.SIGTERM)
+
+    def kill_launcher(self) -> None:
+        """For a launcher that does not react: the kernel ends what is below it."""
+        self._signal(signal.SIGKILL)
+
+    def ask_to_end(self) -> None:
+        """Send the plugin itself a polite SIGTERM."""
+        self._signal(signal.SIGUSR1)
+
+    def release(self) -> None:
+        """Close every descriptor that is left, but the two of the channel's. Nothing is waited for."""
+        for fd in (self._pidfd, self._stderr_fd, self._report_fd):
+            if fd >= 0:
+                self._loop.remove_reader(fd)
+                os.close(fd)
+        self._pidfd = self._stderr_fd = self._report_fd = -1
+
+    def _signal(self, number: int) -> None:
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, number)
+            except ProcessLookupError:
+                pass  # it ended just now; the exit notice is on its way
+
+    def _spawn(self, launch: Launch) -> None:
+        if not sys.platform.startswith("linux"):
+            raise LaunchFailed(
+                f"plughost cannot run plugins on {sys.platform} yet: only on Linux can it make sure that "
+                "nothing of them is left behind"
+            )
+        argv = launch.argv()
+        fds: list[int] = []
+        try:
+            for _ in range(4):
+                fds += os.pipe2(os.O_CLOEXEC)
+            stdin, self.stdin, self.stdout, stdout, self._stderr_fd, stderr, self._report_fd, report = fds
+            self.pid = os.posix_spawn(
+                argv[0],
+                argv,
+                launch.env,
+                # The launcher closes everything past its own four: nothing of the host's leaks.
+                file_actions=_placed([stdin, stdout, stderr, report]),
+            )
+            fds_of_child = (stdin, stdout, stderr, report)
+            self._pidfd = os.pidfd_open(self.pid)
+        except (OSError, ValueError) as error:
+            for fd in fds:
+                os.close(fd)
+            raise _spawn_failure(argv[0], error) from error
+        for fd in fds_of_child:
+            os.close(fd)
+        for fd in (self.stdin, self.stdout, self._stderr_fd, self._report_fd):
+            os.set_blocking(fd, False)
+
+    def _read_report(self) -> None:
+        """Lines until the launcher, its child and the plugin have all let go of the pipe."""
+        report = self._report
+        assert report is not None
+        while data := _read(self._report_fd):
+            report.feed(data)
+        if data is None:
+            return
+        self._loop.remove_reader(self._report_fd)
+        os.close(self._report_fd)
+        self._report_fd = -1
+        self._report = None
+        self.mode = report.mode
+        self._on_executed(report.failure(self._launch))
+
+    def _read_stderr(self) -> None:
+        data = _read(self._stderr_fd)
+        if data:
+            self.stderr.feed(data)
+        elif data is not None:
+            self._loop.remove_reader(self._stderr_fd)
+            os.close(self._stderr_fd)
+            self._stderr_fd = -1
+
+    def _exited(self) -> None:
+        """Everything below the launcher is gone: what the pipes still hold is all there will be."""
+        self._loop.remove_reader(self._pidfd)
+        try:
+            result = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        except ChildProcessError:
+            result = None  # the embedding program reaps children it did not start
+        if result is not None:
+            self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
+        os.close(self._pidfd)
+        self._pidfd = -1
+        while self._stderr_fd >= 0 and (data := _read(self._stderr_fd)):
+            self.stderr.feed(data)
+        if self._report_fd >= 0:
+            self._read_report()
+        self._on_exit()
+
+
+def _placed(fds: list[int]) -> list[tuple[int, int, int]]:
+    """dup2 actions that put `fds` at 0, 1, 2, 3 even when they overlap those numbers."""
+    high = max(*fds, 3) + 1
+    moves = [(os.POSIX_SPAWN_DUP2, fd, high + place) for place, fd in enumerate(fds)]
+    return moves + [(os.POSIX_SPAWN_DUP2, high + place, place) for place in range(len(fds))]
+
+
+def _read(fd: int) -> bytes | None:
+    """Bytes, b"" at the end, None when there is nothing now."""
+    try:
+        return os.read(fd, CHUNK)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def _spawn_failure(program: str, error: OSError | ValueError) -> LaunchFailed:
+    number = error.errno if isinstance(error, OSError) else None
+    hint = ""
+    if number in (errno.EMFILE, errno.ENFILE):
+        hint = "too many open files: raise the limit (ulimit -n), a plugin takes five while it starts"
+    elif number in (errno.EAGAIN, errno.ENOMEM):
+        hint = "no room for another process: raise the limit (ulimit -u) or free memory"
+    return LaunchFailed(f"cannot start {program!r}: {error}", hint=hint)

@@ -1,0 +1,95 @@
+"""The seam between the engine and a contract: what a conversation means, without any I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from plughost.base.errors import CallFailed, Malformed, PluginError
+from plughost.wire.envelope import Answer, Noise, Notification, Request
+from plughost.wire.framing import FrameError, Framing
+
+Incoming = Answer | Request | Notification | Noise | Malformed | None
+"""What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""
+
+
+class Session(Protocol):
+    """One instance's conversation, over as many processes as the instance lives through.
+
+    A PluginError raised from `receive` or `broken` ends the process; it is why the instance failed.
+    """
+
+    errors: Mapping[type[PluginError], type[PluginError]]
+    """The contract's own spelling of the engine's errors."""
+    ready: bool
+    """Whether calls may be written."""
+    first_id: int
+    """The first id for calls; those below are the session's own."""
+
+    def framing(self) -> Framing:
+        """A new framing for a new process."""
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        """A process was started, for a call of the method `first` or for none: what to say to it."""
+
+    def receive(self, frame: bytes) -> Incoming:
+        """Take one frame. It may set `ready`."""
+
+    def greet(self) -> Sequence[bytes]:
+        """Called once after `ready` came true: what to send before any call."""
+
+    def broken(self, error: FrameError) -> Incoming:
+        """Take bytes that make no frame, in their place among the frames."""
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        """A call as a message."""
+
+    def notify(self, method: str, params: Any) -> bytes:
+        """A notification as a message."""
+
+    def answer(self, number: int | str, result: Any) -> bytes:
+        """The host's answer to a plugin's request."""
+
+    def refuse(self, number: int | str, error: PluginError) -> bytes:
+        """The host's refusal of a plugin's request."""
+
+    def unasked(self, answer: Answer) -> Incoming:
+        """Take an answer to something that was never asked."""
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        """The plugin's own error, as an exception."""
+
+    def farewell(self) -> tuple[str, Any] | None:
+        """The call that asks the plugin to end before its stdin closes, if the contract has one."""
+
+
+class Conversation:
+    """What most contracts answer to most questions; a session overrides what is its own."""
+
+    errors: Mapping[type[PluginError], type[PluginError]] = {}
+    ready = True
+    first_id = 1
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        return ()
+
+    def greet(self) -> Sequence[bytes]:
+        return ()
+
+    def broken(self, error: FrameError) -> Incoming:
+        raise Malformed(error.message, head=error.head)
+
+    def unasked(self, answer: Answer) -> Incoming:
+        return Noise(f"an answer to {answer.id}, which was never asked", b"")
+
+    def notify(self, method: str, params: Any) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} has no notifications")
+
+    def answer(self, number: int | str, result: Any) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")
+
+    def refuse(self, number: int | str, error: PluginError) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")
+
+    def farewell(self) -> tuple[str, Any] | None:
+        return None

@@ -1,0 +1,132 @@
+"""The life of an instance as one table of states × events. Pure: it decides, others act."""
+
+from __future__ import annotations
+
+import enum
+from typing import NamedTuple
+
+from plughost.runtime.policy import Policy
+
+
+class State(enum.Enum):
+    IDLE = "Idle"
+    SPAWNING = "Spawning"
+    RUNNING = "Running"
+    DRAINING = "Draining"
+    BACKOFF = "Backoff"
+    QUARANTINED = "Quarantined"
+    SHUTTING_DOWN = "ShuttingDown"
+    STOPPED = "Stopped"
+
+
+class Event(enum.Enum):
+    WANTED = "a call, or an eager start"
+    READY = "handshake done"
+    RETRY = "failed, may try again"
+    GIVE_UP = "failed for good"
+    FORGET = "could not be executed"
+    DELAY_OVER = "delay over"
+    IDLE = "idle for too long"
+    DRAIN = "replaced by a new generation"
+    FINISHED = "nothing left to do"
+    STOP = "stop"
+    GONE = "process gone"
+
+
+class Action(enum.Enum):
+    NONE = "-"
+    START = "spawn"
+    OPEN = "let calls through"
+    DELAY = "wait, then respawn"
+    REFUSE = "fail the calls that wait"
+    CLOSE = "ask it to end, then make it"
+    KILL = "end it by force"
+    END = "done"
+
+
+class Step(NamedTuple):
+    state: State
+    action: Action
+
+
+_S, _E, _A = State, Event, Action
+
+TABLE: dict[tuple[State, Event], Step] = {
+    (_S.IDLE, _E.WANTED): Step(_S.SPAWNING, _A.START),
+    (_S.IDLE, _E.DRAIN): Step(_S.STOPPED, _A.END),
+    (_S.IDLE, _E.STOP): Step(_S.STOPPED, _A.END),
+    (_S.SPAWNING, _E.READY): Step(_S.RUNNING, _A.OPEN),
+    (_S.SPAWNING, _E.RETRY): Step(_S.BACKOFF, _A.DELAY),
+    (_S.SPAWNING, _E.GIVE_UP): Step(_S.QUARANTINED, _A.REFUSE),
+    (_S.SPAWNING, _E.FORGET): Step(_S.IDLE, _A.REFUSE),
+    (_S.SPAWNING, _E.DRAIN): Step(_S.SHUTTING_DOWN, _A.KILL),
+    (_S.SPAWNING, _E.STOP): Step(_S.SHUTTING_DOWN, _A.KILL),
+    (_S.RUNNING, _E.RETRY): Step(_S.BACKOFF, _A.DELAY),
+    (_S.RUNNING, _E.GIVE_UP): Step(_S.QUARANTINED, _A.REFUSE),
+    (_S.RUNNING, _E.IDLE): Step(_S.SHUTTING_DOWN, _A.CLOSE),
+    (_S.RUNNING, _E.FINISHED): Step(_S.SHUTTING_DOWN, _A.CLOSE),
+    (_S.RUNNING, _E.DRAIN): Step(_S.DRAINING, _A.NONE),
+    (_S.RUNNING, _E.STOP): Step(_S.SHUTTING_DOWN, _A.CLOSE),
+    (_S.DRAINING, _E.FINISHED): Step(_S.SHUTTING_DOWN, _A.CLOSE),
+    (_S.DRAINING, _E.STOP): Step(_S.SHUTTING_DOWN, _A.CLOSE),
+    (_S.DRAINING, _E.GONE): Step(_S.STOPPED, _A.END),
+    (_S.BACKOFF, _E.DELAY_OVER): Step(_S.SPAWNING, _A.START),
+    (_S.BACKOFF, _E.DRAIN): Step(_S.STOPPED, _A.END),
+    (_S.BACKOFF, _E.STOP): Step(_S.STOPPED, _A.END),
+    (_S.QUARANTINED, _E.DRAIN): Step(_S.STOPPED, _A.END),
+    (_S.QUARANTINED, _E.STOP): Step(_S.STOPPED, _A.END),
+    (_S.SHUTTING_DOWN, _E.GONE): Step(_S.STOPPED, _A.END),
+}
+"""What is not here changes nothing: a call during Backoff waits, a second stop is harmless."""
+
+
+class Supervisor:
+    """Where one instance is in the table, and how often it has failed of late."""
+
+    __slots__ = ("_failures", "_policy", "state")
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._failures: tuple[float, ...] = ()
+        self.state = State.IDLE
+
+    def on(self, event: Event) -> Action:
+        """Take a step; Action.NONE when the event means nothing here."""
+        step = TABLE.get((self.state, event))
+        if step is None:
+            return Action.NONE
+        self.state = step.state
+        return step.action
+
+    def judge(self, now: float, *, executed: bool) -> Event:
+        """What an unexpected end means: `executed` tells whether the program ever ran."""
+        if self.state in (State.SHUTTING_DOWN, State.DRAINING):
+            return Event.GONE
+        if not executed and self._policy.forget_launch_failures:
+            return Event.FORGET
+        window = now - self._policy.failure_window
+        self._failures = (*(at for at in self._failures if at > window), now)
+        if not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
+            return Event.GIVE_UP
+        return Event.RETRY
+
+    @property
+    def failures(self) -> int:
+        """Failures in the window, as of the last one: a good start does not wipe them out."""
+        return len(self._failures)
+
+    @property
+    def delay(self) -> float:
+        """How long to wait before the next start."""
+        backoff = self._policy.backoff
+        return backoff[min(self.failures, len(backoff)) - 1]
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the docs."""
+    lines = ["stateDiagram-v2", f"    [*] --> {State.IDLE.value}"]
+    for (state, event), step in TABLE.items():
+        what = "" if step.action in (Action.NONE, Action.END) else f" / {step.action.value}"
+        lines.append(f"    {state.value} --> {step.state.value}: {event.value}{what}")
+    lines.append(f"    {State.STOPPED.value} --> [*]")
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""Messages as typed structs; payloads stay `Raw` so that only who needs them pays for decoding."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+NOTHING: Final = msgspec.Raw(b"")
+"""A member that was not there; `null` is there, and is Raw(b"null")."""
+
+ABSENT: Final = msgspec.UNSET
+"""A value the caller did not give; None is given, and becomes `null`."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class Answer(msgspec.Struct):
+    """What the plugin said to one of our requests: a result or an error, and its contract's extras."""
+
+    id: int
+    result: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
+
+
+class Request(msgspec.Struct, frozen=True):
+    """The plugin asks the host. The id is echoed as it came."""
+
+    id: int | str
+    method: str
+    params: msgspec.Raw = NOTHING
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """The plugin tells the host and expects no answer."""
+
+    method: str
+    params: msgspec.Raw = NOTHING
+
+
+class Noise(msgspec.Struct, frozen=True):
+    """A frame that means nothing: dropped and counted; no call is failed by it."""
+
+    reason: str
+    head: bytes
+
+
+def encode(message: Any) -> bytes:
+    """Compact JSON in one line, also when a caller's Raw was written over several."""
+    body = _encoder.encode(message)
+    return msgspec.json.format(body, indent=-1) if b"\n" in body else body
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether `data` is valid UTF-8: `Raw` payloads are not looked at by the decoder."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

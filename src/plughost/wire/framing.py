@@ -1,0 +1,246 @@
+"""Where one message ends and the next begins.
+
+A framing is a push decoder: `feed` takes whatever bytes arrived and returns the frames they complete,
+in order; any split of the same bytes gives the same frames. No byte is scanned twice, and what is
+held never exceeds the limit. What is wrong comes out in its place as a `FrameError`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+HEAD = 256
+"""How many of the first bytes of something wrong are kept for diagnosis."""
+
+
+class FrameError(Exception):
+    """Bytes that make no frame. After a `fatal` one the stream cannot be read on."""
+
+    def __init__(self, message: str, head: bytes, *, fatal: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.head = head[:HEAD]
+        self.fatal = fatal
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameError) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class FrameTooLarge(Exception):
+    """An outgoing message is larger than the other side accepts; nothing was written."""
+
+
+Frames = list[bytes | FrameError]
+
+
+class Framing(Protocol):
+    def feed(self, data: bytes) -> Frames:
+        """The frames that `data` completes."""
+
+    def end(self) -> Frames:
+        """The stream has ended: what was left, as a last frame or an error."""
+
+    def encode(self, body: bytes) -> bytes:
+        """One message as it goes on the wire; FrameTooLarge when it may not."""
+
+
+class Lines:
+    """One message per line (NDJSON). The limit counts a line without its LF or CRLF.
+
+    A line past the limit is one error; its rest is skipped without being kept.
+    """
+
+    __slots__ = ("_held", "_limit", "_pieces", "_send_limit", "_skipping")
+
+    def __init__(self, limit: int, send_limit: int | None = None) -> None:
+        self._limit = limit
+        self._send_limit = limit if send_limit is None else send_limit
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._skipping = False
+
+    def feed(self, data: bytes) -> Frames:
+        frames: Frames = []
+        frames += data.split(b"\n")
+        last = frames.pop()
+        if frames:
+            if self._held or self._skipping:
+                frames[:1] = self._complete(frames[0])  # type: ignore[arg-type]
+            if len(data) > self._limit:
+                frames = [self._judge(line) if isinstance(line, bytes) else line for line in frames]
+        if last:
+            frames += self._hold(last)  # type: ignore[arg-type]
+        return frames
+
+    def end(self) -> Frames:
+        if not self._held:
+            return []
+        return self._complete(b"")
+
+    def encode(self, body: bytes) -> bytes:
+        if len(body) > self._send_limit:
+            raise FrameTooLarge(f"a message of {len(body)} bytes is over the limit of {self._send_limit}")
+        return body + b"\n"
+
+    def _judge(self, line: bytes) -> bytes | FrameError:
+        if len(line) <= self._limit or (len(line) == self._limit + 1 and line.endswith(b"\r")):
+            return line
+        return self._too_long(line)
+
+    def _too_long(self, head: bytes) -> FrameError:
+        return FrameError(f"a line is longer than {self._limit} bytes", head[: self._limit], fatal=False)
+
+    def _hold(self, piece: bytes) -> Frames:
+        if self._skipping or not piece:
+            return []
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if self._held <= self._limit + 1:  # the last byte may be the CR of a CRLF
+            return []
+        head = b"".join(self._pieces)[:HEAD]
+        self._forget()
+        self._skipping = True
+        return [self._too_long(head)]
+
+    def _complete(self, piece: bytes) -> Frames:
+        if self._skipping:
+            self._skipping = False
+            return []
+        line = b"".join((*self._pieces, piece))
+        self._forget()
+        return [self._judge(line)]
+
+    def _forget(self) -> None:
+        self._pieces = []
+        self._held = 0
+
+
+_PLAIN_HEADER = re.compile(rb"Content-Length: ([0-9]{1,7})\r\n\r\n")
+_LENGTH = re.compile(rb"\+?[0-9]{1,20}")
+
+
+class ContentLength:
+    """`Content-Length: n`, CRLF, CRLF, n bytes. Every error is fatal: the place in the stream is lost.
+
+    The name is taken in any case, white space around name and value is trimmed, a repeated header
+    overrides the one before it, and any other header is an error. The header limit counts every
+    byte up to and with the blank line.
+    """
+
+    __slots__ = (
+        "_body_limit", "_broken", "_head", "_header_limit", "_held", "_in_body", "_length", "_pieces",
+        "_send_limit",
+    )  # fmt: skip
+
+    def __init__(self, body_limit: int, header_limit: int = 8192, send_limit: int | None = None) -> None:
+        self._body_limit = body_limit
+        self._header_limit = header_limit
+        self._send_limit = body_limit if send_limit is None else send_limit
+        self._broken = False
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._in_body = False
+        self._length = -1
+        self._pieces: list[bytes] = []
+        """Of the body; before that, of an unfinished header line."""
+        self._held = 0
+        """Bytes of the body so far; before that, of the header block."""
+        self._head = b""
+
+    def feed(self, data: bytes) -> Frames:
+        frames: Frames = []
+        position = 0
+        try:
+            while not self._broken and position < len(data):
+                if self._in_body:
+                    position = self._read_body(data, position, frames)
+                elif not self._held and (header := _PLAIN_HEADER.match(data, position)):
+                    body = header.end()
+                    length = int(header[1])
+                    if body + length > len(data) or length > self._body_limit:  # the careful way
+                        position = self._read_header_line(data, position, frames)
+                    else:
+                        position = body + length
+                        frames.append(data[body:position])
+                else:
+                    position = self._read_header_line(data, position, frames)
+        except FrameError as error:
+            self._broken = True
+            frames.append(error)
+        return frames
+
+    def end(self) -> Frames:
+        if self._broken or not (self._held or self._in_body):
+            return []
+        self._broken = True
+        if not self._in_body:
+            return [FrameError("the stream ended inside a header block", self._head, fatal=True)]
+        head = b"".join(self._pieces)[:HEAD]
+        return [FrameError(f"the stream ended after {self._held} of {self._length} bytes", head, fatal=True)]
+
+    def encode(self, body: bytes) -> bytes:
+        if len(body) > self._send_limit:
+            raise FrameTooLarge(f"a message of {len(body)} bytes is over the limit of {self._send_limit}")
+        return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    def _read_body(self, data: bytes, position: int, frames: Frames) -> int:
+        piece = data[position : position + self._length - self._held]
+        self._held += len(piece)
+        self._pieces.append(piece)
+        if self._held == self._length:
+            frames.append(piece if len(self._pieces) == 1 else b"".join(self._pieces))
+            self._start_over()
+        return position + len(piece)
+
+    def _read_header_line(self, data: bytes, position: int, frames: Frames) -> int:
+        stop = data.find(b"\n", position, position + self._header_limit + 1) + 1
+        piece = data[position : stop or position + self._header_limit + 1]
+        self._pieces.append(piece)
+        self._held += len(piece)
+        if len(self._head) < HEAD:
+            self._head += piece[:HEAD]
+        if self._held > self._header_limit:
+            head = self._head[: self._header_limit]
+            raise FrameError(f"a header block is larger than {self._header_limit} bytes", head, fatal=True)
+        if stop:
+            line = b"".join(self._pieces)
+            self._pieces = []
+            self._take_header_line(line)
+            if self._in_body and self._length == 0:
+                frames.append(b"")
+                self._start_over()
+        return position + len(piece)
+
+    def _take_header_line(self, line: bytes) -> None:
+        if not line.endswith(b"\r\n"):
+            raise FrameError("a header line does not end with CRLF", self._head, fatal=True)
+        if line != b"\r\n":
+            self._length = self._parse(line[:-2])
+        elif self._length < 0:
+            raise FrameError("a header block without Content-Length", self._head, fatal=True)
+        else:
+            self._in_body = True
+            self._held = 0
+
+    def _parse(self, line: bytes) -> int:
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            raise FrameError("a header line is not UTF-8", self._head, fatal=True) from None
+        name, colon, value = line.partition(b":")
+        if not colon:
+            raise FrameError("a header line without a colon", self._head, fatal=True)
+        if name.strip().lower() != b"content-length":
+            raise FrameError("an unsupported header", self._head, fatal=True)
+        if not _LENGTH.fullmatch(value.strip()):
+            raise FrameError("a Content-Length that is no number", self._head, fatal=True)
+        length = int(value)
+        if length > self._body_limit:
+            raise FrameError(
+                f"a body of {length} bytes is over the limit of {self._body_limit}", self._head, fatal=True
+            )
+        return length

@@ -1,0 +1,275 @@
+"""The launcher where no C compiler was at hand: the same contract, about 30 ms slower to start.
+
+`launcher/plughost-launcher.c` tells what it does and why; the words here are its own. Run as a script
+with the standard library only, so nothing of plughost is imported.
+"""
+
+import ctypes
+import mmap
+import os
+import resource
+import select
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+REPORT_FD = 3
+NOT_ENDED = -1
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Plan:
+    """What to run, from the command line."""
+
+    def __init__(self, nofile: str, cwd: str, path: str, argv: list[str]) -> None:
+        self.nofile = nofile
+        self.cwd = cwd
+        self.path = path
+        self.argv = argv
+
+
+class Ending:
+    """How the plugin ended, told by its keeper through shared memory."""
+
+    def __init__(self) -> None:
+        self._page = mmap.mmap(-1, mmap.PAGESIZE)
+        self.write(NOT_ENDED)
+
+    def write(self, status: int) -> None:
+        self._page[:4] = struct.pack("i", status)
+
+    def read(self) -> int:
+        status: int = struct.unpack("i", self._page[:4])[0]
+        return status
+
+
+def report(line: str) -> None:
+    try:
+        os.write(REPORT_FD, line.encode() + b"\n")
+    except OSError:
+        pass  # the host is gone: the watch on it ends us
+
+
+def fail(stage: str, number: int) -> NoReturn:
+    report(f"fail {stage} {number}")
+    os._exit(127)
+
+
+def let_go_of_stdio() -> None:
+    for fd in (0, 1, 2, REPORT_FD):
+        os.close(fd)
+
+
+def environment() -> dict[bytes, bytes]:
+    """What the host gave us: Python itself may have changed LC_CTYPE in its own copy."""
+    with open("/proc/self/environ", "rb") as given:
+        pairs = given.read().split(b"\0")
+    return {name: value for name, equals, value in (pair.partition(b"=") for pair in pairs) if equals}
+
+
+def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            pass
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.set_inheritable(REPORT_FD, False)
+    os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    if plan.nofile != "-":
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(plan.nofile), hard))
+    if plan.cwd != "-":
+        try:
+            os.chdir(plan.cwd)
+        except OSError as error:
+            fail("chdir", error.errno or 0)
+    try:
+        os.execve(plan.path, plan.argv, env)
+    except OSError as error:
+        fail("exec", error.errno or 0)
+
+
+def die_with(fd_of_parent: int) -> None:
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if select.select([fd_of_parent], [], [], 0)[0]:
+        os._exit(127)  # it died before we armed
+    os.close(fd_of_parent)
+
+
+def enter_namespaces() -> bool:
+    """Our next child will be pid 1 of a new PID namespace."""
+    if os.geteuid() == 0 and libc.unshare(CLONE_NEWPID | CLONE_NEWNS) == 0:
+        return True
+    # A user namespace may be made and then refuse everything inside it: try in a child, there is no way back.
+    trial = os.fork()
+    if trial == 0:
+        os._exit(0 if enter_user_namespace() else 1)
+    return os.waitpid(trial, 0)[1] == 0 and enter_user_namespace()
+
+
+def enter_user_namespace() -> bool:
+    uid, gid = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS) != 0:
+        return False
+    try:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    except OSError:
+        return False
+    return True
+
+
+def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
+    watched = {signal.SIGCHLD, signal.SIGUSR1}
+    signal.pthread_sigmask(signal.SIG_SETMASK, watched)
+    plugin = os.fork()
+    if plugin == 0:
+        become_plugin(plan, env)
+    let_go_of_stdio()
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    while True:
+        info = signal.sigwaitinfo(watched)
+        if info.si_signo == signal.SIGUSR1:
+            if info.si_pid == 0:  # from outside this namespace only
+                os.kill(plugin, signal.SIGTERM)
+            continue
+        for pid, status in reaped():
+            if pid == plugin:
+                ending.write(status)
+                os._exit(0)
+
+
+def reaped() -> list[tuple[int, int]]:
+    found = []
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        found.append((pid, status))
+
+
+def start_in_namespace(plan: Plan, env: dict[bytes, bytes], ending: Ending, alive: tuple[int, int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    os.close(alive[1])
+    die_with(alive[0])
+    report("mode pidns")
+    libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None)
+    if libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) != 0:
+        report("proc host")
+    be_init(plan, env, ending)
+
+
+def start_below_subreaper(plan: Plan, env: dict[bytes, bytes], alive: tuple[int, int]) -> int:
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        fail("subreaper", ctypes.get_errno())
+    pid = os.fork()
+    if pid:
+        return pid
+    os.close(alive[1])
+    die_with(alive[0])
+    report("mode subreaper")
+    become_plugin(plan, env)
+
+
+def kill_all_below() -> None:
+    """Orphans of a killed child come to us: killing direct children until there are none ends them all."""
+    while True:
+        with open(f"/proc/self/task/{os.getpid()}/children") as children:
+            for pid in children.read().split():
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def end_as(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 127)
+
+
+def watch(host_fd: int, woken: int, child: int, ending: Ending, in_namespace: bool) -> NoReturn:
+    """Until the host ends, or asks for the end, or the plugin ends."""
+    end_now = False
+    while not end_now:
+        ready = select.select([host_fd, woken], [], [])[0]
+        end_now = host_fd in ready
+        for number in os.read(woken, 512) if woken in ready else b"":
+            if number == signal.SIGTERM:
+                end_now = True
+            elif number == signal.SIGUSR1:
+                os.kill(child, signal.SIGUSR1 if in_namespace else signal.SIGTERM)
+        for pid, status in reaped():
+            if pid != child:
+                continue
+            if not in_namespace:
+                kill_all_below()
+            told = ending.read()
+            end_as(told if in_namespace and told != NOT_ENDED else status)
+    if in_namespace:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)  # returns when the last process of the namespace is gone
+    else:
+        kill_all_below()
+    told = ending.read()
+    end_as(told if told != NOT_ENDED else signal.SIGKILL)
+
+
+def notice(numbers: set[signal.Signals]) -> int:
+    """A descriptor that tells which of these signals came."""
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    ignore: Callable[[int, object], None] = lambda number, frame: None  # noqa: E731
+    for number in numbers:
+        signal.signal(number, ignore)
+    return woken
+
+
+def main() -> None:
+    host, mode, plan = int(sys.argv[1]), sys.argv[2], Plan(*sys.argv[3:6], sys.argv[6:])
+    env = environment()
+    os.set_inheritable(REPORT_FD, False)
+    os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    os.setsid()
+    try:
+        host_fd = os.pidfd_open(host)
+    except OSError as error:
+        fail("pidfd_open", error.errno or 0)
+    if os.getppid() != host:
+        os._exit(127)
+    woken = notice({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
+    ending = Ending()
+    alive = os.pipe2(os.O_CLOEXEC)
+    in_namespace = mode != "subreaper" and enter_namespaces()
+    if mode == "pidns" and not in_namespace:
+        fail("namespace", ctypes.get_errno())
+    if in_namespace:
+        child = start_in_namespace(plan, env, ending, alive)
+    else:
+        child = start_below_subreaper(plan, env, alive)
+    let_go_of_stdio()
+    os.close(alive[0])
+    watch(host_fd, woken, child, ending, in_namespace)
+
+
+if __name__ == "__main__":
+    main()

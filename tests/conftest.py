@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+import plughost
+from plughost.testkit import VirtualClock
+from tests.support import LAUNCHERS, all_gone, token
+
+
+@pytest.fixture
+def mark() -> str:
+    """On the command line of every process of this test."""
+    return token()
+
+
+@pytest.fixture
+async def host(mark: str) -> AsyncIterator[plughost.Host]:
+    async with plughost.Host() as host:
+        yield host
+        for plugin in host.plugins.values():
+            plugin.kill()
+    await all_gone(mark)
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+async def slow_host(clock: VirtualClock, mark: str) -> AsyncIterator[plughost.Host]:
+    """A host whose time moves only when the test says so."""
+    async with plughost.Host(clock=clock) as host:
+        yield host
+        for plugin in host.plugins.values():
+            plugin.kill()
+    await all_gone(mark)
+
+
+@pytest.fixture(params=list(LAUNCHERS))
+def launcher(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    command = LAUNCHERS[request.param]
+    if not Path(command[0]).exists():
+        if os.environ.get("CI"):
+            pytest.fail("the compiled launcher is missing")
+        pytest.skip("the launcher was not compiled: no C compiler")
+    return command
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test gives back every file descriptor it took."""
+    before = set(os.listdir("/proc/self/fd"))
+    yield
+    left = set(os.listdir("/proc/self/fd")) - before
+    names = {}
+    for fd in left:
+        try:
+            names[fd] = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+    leaked = {fd: name for fd, name in names.items() if "eventpoll" not in name and "socket" not in name}
+    assert not leaked, f"left open: {leaked}"

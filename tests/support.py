@@ -1,0 +1,92 @@
+"""What many tests need: specs of puppets, and a look at the machine's processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import plughost
+from plughost.runtime.launch import NATIVE, python_launcher
+
+ROOT = Path(__file__).parent.parent
+PLUGINS = Path(__file__).parent / "plugins"
+PYTHON = (sys.executable, "-I", "-S", "-E")
+LAUNCHERS = {"compiled": (str(NATIVE),), "python": python_launcher()}
+
+
+def token() -> str:
+    """A word that marks every process of one test, on its command line."""
+    return f"plughost-test-{uuid.uuid4().hex}"
+
+
+def puppet(mark: str = "", *, name: str = "puppet", env: dict[str, str] | None = None, **options: Any) -> plughost.PluginSpec:
+    """The mcptest plugin that does as it is told."""
+    return plughost.PluginSpec(
+        contract="mcptest",
+        name=name,
+        command=[*PYTHON, str(PLUGINS / "puppet.py"), mark or token()],
+        env=env or {},
+        options=options,
+    )
+
+
+def rune_puppet(
+    script: dict[str, Any] | None = None, *, mark: str = "", grants: tuple[str, ...] = (), **options: Any
+) -> plughost.PluginSpec:
+    """The rune plugin that plays a script."""
+    return plughost.PluginSpec(
+        contract="rune",
+        name="puppet",
+        command=[*PYTHON, str(PLUGINS / "rune_puppet.py"), json.dumps(script or {}), mark or token()],
+        grants=grants,
+        options=options,
+    )
+
+
+def processes(mark: str) -> list[int]:
+    """The live processes whose command line holds `mark`: launcher, keeper, plugin, descendants."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def plugin_process(mark: str) -> int:
+    """The plugin itself: the newest process with the mark that is not the launcher or its keeper."""
+    own = [pid for pid in processes(mark) if not _is_launcher(pid)]
+    assert own, "no plugin process"
+    return min(own, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]))
+
+
+def _is_launcher(pid: int) -> bool:
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b"plughost-launcher" in line or b"pylauncher" in line
+
+
+async def until(condition: Callable[[], Any], patience: float = 10.0) -> Any:
+    """Wait for something the kernel does in its own time; polls finely, fails loudly."""
+    end = time.monotonic() + patience
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        await asyncio.sleep(0.002)
+    return value
+
+
+async def all_gone(mark: str, within: float = 1.0) -> None:
+    await until(lambda: not processes(mark), within)
+
+
+def fds() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable
@@ -21,12 +22,17 @@ PYTHON = (sys.executable, "-I", "-S", "-E")
 LAUNCHERS = {"compiled": (str(NATIVE),), "python": python_launcher()}
 
 
+_scripts = tempfile.TemporaryDirectory(prefix="plughost-scripts-")
+
+
 def token() -> str:
     """A word that marks every process of one test, on its command line."""
     return f"plughost-test-{uuid.uuid4().hex}"
 
 
-def puppet(mark: str = "", *, name: str = "puppet", env: dict[str, str] | None = None, **options: Any) -> plughost.PluginSpec:
+def puppet(
+    mark: str = "", *, name: str = "puppet", env: dict[str, str] | None = None, **options: Any
+) -> plughost.PluginSpec:
     """The mcptest plugin that does as it is told."""
     return plughost.PluginSpec(
         contract="mcptest",
@@ -41,10 +47,15 @@ def rune_puppet(
     script: dict[str, Any] | None = None, *, mark: str = "", grants: tuple[str, ...] = (), **options: Any
 ) -> plughost.PluginSpec:
     """The rune plugin that plays a script."""
+    play = json.dumps(script or {})
+    if len(play) > 100_000:  # more than one word of a command line may hold
+        path = Path(_scripts.name) / uuid.uuid4().hex
+        path.write_text(play)
+        play = f"@{path}"
     return plughost.PluginSpec(
         contract="rune",
         name="puppet",
-        command=[*PYTHON, str(PLUGINS / "rune_puppet.py"), json.dumps(script or {}), mark or token()],
+        command=[*PYTHON, str(PLUGINS / "rune_puppet.py"), play, mark or token()],
         grants=grants,
         options=options,
     )
@@ -90,3 +101,9 @@ async def all_gone(mark: str, within: float = 1.0) -> None:
 
 def fds() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
+
+
+def seen(plugin: plughost.Plugin) -> dict[str, Any]:
+    """The first instance as `inspect` shows it; empty when there is none."""
+    instances: list[dict[str, Any]] = plugin.inspect()["instances"]
+    return instances[0] if instances else {}

@@ -206,8 +206,8 @@ class Plugin:
             self._contract.session(self.spec, self._binding),
             clock=host._clock,
             events=host._events,
-            serve=self._serve if self._contract.reverse else None,
-            on_retired=self._retired,
+            serve=_weakly(self._serve) if self._contract.reverse else None,
+            on_retired=_weakly(self._retired),
             on_gone=self._instances.discard,
             processes=host._processes,
         )
@@ -322,6 +322,17 @@ class Host:
                 f"{folder} is no plugin folder: it holds no plughost.toml and no contract's manifest"
             )
         return spec
+
+
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The event loop holds what runs; were that to hold its host, a dropped host would never end."""
+    reference = weakref.WeakMethod(method)
+
+    def call(*arguments: Any) -> Any:
+        bound = reference()
+        return None if bound is None else bound(*arguments)
+
+    return call
 
 
 def _kill_all(processes: set[Process]) -> None:

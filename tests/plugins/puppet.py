@@ -80,7 +80,9 @@ def do(number, method, params):
                 "cwd": os.getcwd(),
                 "argv": sys.argv,
                 "pid": os.getpid(),
-                "fds": sorted(int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")),
+                "fds": sorted(
+                    int(fd) for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")
+                ),
             },
         )
     elif method == "big":

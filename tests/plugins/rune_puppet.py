@@ -2,8 +2,8 @@
 
 Keys: handshake (changes to the manifest, or a raw string), drop (manifest members to leave out),
 type, response (members of the answer, or a raw string), log (file to note what was read),
-exit (code), and pauses or mischief named `before_handshake`, `after_handshake`, `after_response`:
-"hang", "exit N", "escape PATH", "sleep S", "close_stdin", "stderr N".
+exit (code), and pauses or mischief named `before_handshake`, `before_reply`, `after_handshake`, `after_response`:
+"hang", "exit N", "escape PATH", "sleep S", "close_stdin", "stderr N", "say TEXT"; several with ";".
 """
 
 import json
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-script = json.loads(sys.argv[1])
+script = json.loads(open(sys.argv[1][1:]).read() if sys.argv[1].startswith("@") else sys.argv[1])
 
 
 def write(data):
@@ -54,6 +54,7 @@ mischief("before_handshake")
 line = sys.stdin.readline()
 note(line)
 handshake = json.loads(line)
+mischief("before_reply")
 manifest = {
     "plugin_id": "puppet",
     "plugin_version": "1.0.0",

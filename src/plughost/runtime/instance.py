@@ -315,7 +315,7 @@ class Instance:
         if self._refusal is None:
             self._refusal = self._error(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
-            pending.fail(self._refusal.again())
+            pending.fail((self._cause or self._refusal).again())
         self._on_gone(self)
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
@@ -375,7 +375,7 @@ class Instance:
         if self._events and process is not None:
             self._publish(
                 Exited,
-                expected=event is Event.GONE,
+                expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
                 exit_status=status,
                 stderr_tail=process.stderr.text(),
             )

@@ -19,7 +19,7 @@ from plughost.runtime.channel import Channel
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Incoming, Session
 from plughost.wire.envelope import Answer, Noise, Notification, Request
-from plughost.wire.framing import HEAD, Frames, FrameTooLarge
+from plughost.wire.framing import HEAD, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger
 
 HIGH_WATER = 256 * 1024
@@ -323,8 +323,7 @@ class Peer:
 
     def end(self) -> None:
         """The plugin's stream has ended: a last frame without its line end still counts."""
-        if not self._deaf:
-            self._handle(self._framing.end(), last=True)
+        self._handle(self._framing.end(), last=True)
 
     def _handle(self, frames: Frames, *, last: bool = False) -> None:
         session = self._session
@@ -332,13 +331,19 @@ class Peer:
         one_shot = self._policy.one_shot
         for frame in frames:
             if self._deaf:
-                self._discard(frame if isinstance(frame, bytes) else frame.head)
+                self._discard(_head(frame))
                 return
             try:
                 incoming = session.receive(frame) if isinstance(frame, bytes) else session.broken(frame)
             except PluginError as error:
                 self._deaf = True
                 self._owner.on_fatal(error)
+                return
+            except Exception as error:  # a contract's own fault must not leave its callers waiting
+                self._deaf = True
+                self._owner.on_fatal(
+                    Malformed(f"its contract could not read it: {error!r}", head=_head(frame))
+                )
                 return
             if isinstance(incoming, Answer):
                 pending = settle(incoming.id)
@@ -386,7 +391,7 @@ class Peer:
         """Output after the only answer: one warning, whatever its length."""
         if self._warn and data.strip():
             self._warn = False
-            self._drop("output after the answer", data[:HEAD])
+            self._drop("output after the answer", _head(data))
 
     def _drop(self, what: str, head: bytes) -> None:
         self.dropped += 1
@@ -470,3 +475,7 @@ class Peer:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+
+
+def _head(frame: bytes | FrameError) -> bytes:
+    return frame[:HEAD] if isinstance(frame, bytes) else frame.head

@@ -30,7 +30,7 @@ class Event(enum.Enum):
     DRAIN = "replaced by a new generation"
     FINISHED = "nothing left to do"
     STOP = "stop"
-    GONE = "process gone"
+    GONE = "gone, as it should, or its only call has failed"
 
 
 class Action(enum.Enum):
@@ -59,10 +59,12 @@ TABLE: dict[tuple[State, Event], Step] = {
     (_S.SPAWNING, _E.RETRY): Step(_S.BACKOFF, _A.DELAY),
     (_S.SPAWNING, _E.GIVE_UP): Step(_S.QUARANTINED, _A.REFUSE),
     (_S.SPAWNING, _E.FORGET): Step(_S.IDLE, _A.REFUSE),
+    (_S.SPAWNING, _E.GONE): Step(_S.STOPPED, _A.END),
     (_S.SPAWNING, _E.DRAIN): Step(_S.SHUTTING_DOWN, _A.KILL),
     (_S.SPAWNING, _E.STOP): Step(_S.SHUTTING_DOWN, _A.KILL),
     (_S.RUNNING, _E.RETRY): Step(_S.BACKOFF, _A.DELAY),
     (_S.RUNNING, _E.GIVE_UP): Step(_S.QUARANTINED, _A.REFUSE),
+    (_S.RUNNING, _E.GONE): Step(_S.STOPPED, _A.END),
     (_S.RUNNING, _E.IDLE): Step(_S.SHUTTING_DOWN, _A.CLOSE),
     (_S.RUNNING, _E.FINISHED): Step(_S.SHUTTING_DOWN, _A.CLOSE),
     (_S.RUNNING, _E.DRAIN): Step(_S.DRAINING, _A.NONE),
@@ -100,7 +102,7 @@ class Supervisor:
 
     def judge(self, now: float, *, executed: bool) -> Event:
         """What an unexpected end means: `executed` tells whether the program ever ran."""
-        if self.state in (State.SHUTTING_DOWN, State.DRAINING):
+        if self._policy.one_shot or self.state in (State.SHUTTING_DOWN, State.DRAINING):
             return Event.GONE
         if not executed and self._policy.forget_launch_failures:
             return Event.FORGET

@@ -47,6 +47,7 @@ class ErrorObject(msgspec.Struct):
 
 _answers = msgspec.json.Decoder(Answer)
 _errors = msgspec.json.Decoder(ErrorObject)
+_anything = msgspec.json.Decoder(msgspec.Raw)
 
 
 class McptestSession(Conversation):
@@ -71,12 +72,8 @@ class McptestSession(Conversation):
     def receive(self, frame: bytes) -> Incoming:
         try:
             answer = _answers.decode(frame)
-        except msgspec.ValidationError as error:
-            return InvalidResponse(f"the response has the wrong shape: {error}", head=frame[:RAW_LINE])
-        except (msgspec.DecodeError, RecursionError) as error:
-            if not frame.strip():
-                return InvalidResponse("the response is a blank line", head=frame[:RAW_LINE])
-            return InvalidJson(f"the response is no JSON: {error}", head=frame[:RAW_LINE])
+        except (ValueError, RecursionError) as error:
+            return _diagnose(frame, error)
         if not is_utf8(frame):
             return InvalidJson("the response is not valid UTF-8", head=frame[:RAW_LINE])
         if answer.error is not NOTHING:
@@ -111,3 +108,15 @@ class McptestSession(Conversation):
             f"it answered {method!r} with error {error.code}: {error.message}",
             error=msgspec.json.decode(answer.error),
         )
+
+
+def _diagnose(frame: bytes, error: Exception) -> Malformed:
+    """No JSON at all, or JSON of the wrong shape? The decoder stops at whichever it meets first."""
+    head = frame[:RAW_LINE]
+    if not frame.strip():
+        return InvalidResponse("the response is a blank line", head=head)
+    try:
+        _anything.decode(frame)
+    except (ValueError, RecursionError) as deeper:
+        return InvalidJson(f"the response is no JSON: {deeper}", head=head)
+    return InvalidResponse(f"the response has the wrong shape: {error}", head=head)

@@ -156,7 +156,7 @@ def _malformed(message: str, frame: bytes) -> PluginError:
 def _decode(kind: type[T], frame: bytes) -> T:
     try:
         message = msgspec.json.decode(frame, type=kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a bad string is a UnicodeDecodeError
         what = "a blank line" if not frame.strip() else f"no message of this protocol: {error}"
         raise MalformedResponse(f"what it wrote is {what}", head=frame[:HEAD]) from error
     if not is_utf8(frame):

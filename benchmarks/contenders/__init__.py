@@ -1,0 +1,40 @@
+"""Who takes part, by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.contenders.bare_loop import BareLoop
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.mcp_sdk import McpSdk
+from benchmarks.contenders.ours import Ours
+from benchmarks.contenders.raw_pipe import RawPipe
+from benchmarks.contenders.streams import Streams
+from benchmarks.paths import C_ECHO, PYTHON_ECHO
+
+RAW_C = "raw pipe ↔ C"
+YARDSTICK = "raw pipe ↔ Python"
+OURS_C = "plughost ↔ C"
+OURS_PYTHON = "plughost ↔ Python"
+OURS_C_HEADERED = "plughost ↔ C, Content-Length"
+OURS_PYTHON_HEADERED = "plughost ↔ Python, Content-Length"
+BARE_C = "bare asyncio loop ↔ C"
+BARE_PYTHON = "bare asyncio loop ↔ Python"
+STREAMS = "asyncio streams ↔ Python"
+MCP = "MCP Python SDK, both sides"
+
+
+def contenders(peers: Path | None) -> list[Contender]:
+    """All of them; without an environment for the peers, all but those."""
+    ours: list[Contender] = [
+        RawPipe(RAW_C, C_ECHO),
+        RawPipe(YARDSTICK, PYTHON_ECHO),
+        Ours(OURS_C, C_ECHO, "lines"),
+        Ours(OURS_PYTHON, PYTHON_ECHO, "lines"),
+        Ours(OURS_C_HEADERED, C_ECHO, "content-length"),
+        Ours(OURS_PYTHON_HEADERED, PYTHON_ECHO, "content-length"),
+        BareLoop(BARE_C, C_ECHO),
+        BareLoop(BARE_PYTHON, PYTHON_ECHO),
+        Streams(STREAMS, PYTHON_ECHO),
+    ]
+    return ours if peers is None else [*ours, McpSdk(MCP, peers)]

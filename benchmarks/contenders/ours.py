@@ -1,0 +1,41 @@
+"""plughost, as an embedding program calls it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.contenders.contender import Caller
+from benchmarks.contract import headered_plugin
+from plughost import Host, Plugin, PluginSpec
+
+TIMEOUT = 30.0
+"""Every call has a deadline, as real ones do."""
+
+
+class Ours(Caller):
+    """Either framing: lines by the mcptest contract, Content-Length by the benchmark's own."""
+
+    def __init__(self, name: str, command: tuple[str, ...], framing: str) -> None:
+        self.name = name
+        self._command = (*command, framing)
+        self._framing = framing
+
+    async def open(self) -> None:
+        self._host = Host()
+        self._plugin = await self._add()
+        await self._plugin.start()
+
+    async def _add(self) -> Plugin:
+        if self._framing == "content-length":
+            return headered_plugin(self._host, self.name, self._command)
+        spec = PluginSpec(
+            contract="mcptest", name=self.name, command=self._command, options={"max_in_flight": 256}
+        )
+        return await self._host.add(spec)
+
+    async def close(self) -> None:
+        await self._plugin.stop()
+        await self._host.close()
+
+    async def call(self, params: Any) -> Any:
+        return await self._plugin.call("echo", params, timeout=TIMEOUT)

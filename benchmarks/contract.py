@@ -1,0 +1,84 @@
+"""A contract for the benchmark: mcptest's messages behind Content-Length headers, and notifications.
+
+It is handed to `Plugin` directly: only installed packages can register one by entry point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
+from plughost.contracts.contract import Binding, Reverse, from_host
+from plughost.runtime.policy import Policy
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
+from plughost.wire.framing import ContentLength
+
+MAX_BODY = 32 << 20
+
+
+class Request(msgspec.Struct, omit_defaults=True):
+    method: str
+    id: int
+    params: Any = ABSENT
+
+
+class Message(Answer):
+    """Whatever the plugin says: an answer, or with a method a notification."""
+
+    id: int = 0
+    method: str = ""
+    params: msgspec.Raw = NOTHING
+
+
+_messages = msgspec.json.Decoder(Message)
+
+
+class HeaderedSession(Conversation):
+    def framing(self) -> ContentLength:
+        return ContentLength(MAX_BODY)
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        return encode(Request(method, number, params))
+
+    def receive(self, frame: bytes) -> Incoming:
+        try:
+            message = _messages.decode(frame)
+        except msgspec.DecodeError as error:
+            return Malformed(f"no message: {error}", head=frame[:256])
+        if not is_utf8(frame):
+            return Malformed("not valid UTF-8", head=frame[:256])
+        return Notification(message.method, message.params) if message.method else message
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        return CallFailed(f"it answered {method!r} with an error", error=msgspec.json.decode(answer.error))
+
+
+class NoOptions(msgspec.Struct):
+    pass
+
+
+class HeaderedContract:
+    name = "headered"
+    options: type[msgspec.Struct] = NoOptions
+    reverse: Mapping[str, Reverse] = {}
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        return None
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        return Binding(Policy(max_in_flight=256), from_host("PATH"))
+
+    def session(self, spec: PluginSpec, binding: Binding) -> HeaderedSession:
+        return HeaderedSession()
+
+
+def headered_plugin(host: Host, name: str, command: tuple[str, ...]) -> Plugin:
+    """A plugin of this contract. The host does not know it: who asks for it stops it."""
+    contract = HeaderedContract()
+    spec = PluginSpec(contract=contract.name, name=name, command=command)
+    return Plugin(host, spec, contract, contract.bind(spec))

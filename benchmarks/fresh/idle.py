@@ -1,0 +1,46 @@
+"""`python -m benchmarks.fresh.idle N`: what N idle plugins take of the host, each."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from benchmarks.paths import C_ECHO
+from plughost import Host, Plugin, PluginSpec
+
+
+async def idle_plugin(host: Host, name: str) -> Plugin:
+    """Idle, but not unused: it has answered a call."""
+    plugin = await host.add(PluginSpec(contract="mcptest", name=name, command=(*C_ECHO, "lines")))
+    await plugin.call("echo", {}, timeout=10)
+    return plugin
+
+
+def holdings() -> dict[str, int]:
+    """What this process holds now."""
+    gc.collect()
+    resident = re.search(r"^Rss: +(\d+) kB", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
+    assert resident is not None
+    return {
+        "memory": int(resident[1]),
+        "fds": len(os.listdir("/proc/self/fd")),
+        "threads": len(os.listdir("/proc/self/task")),
+    }
+
+
+async def main(count: int) -> None:
+    async with Host() as host:
+        await idle_plugin(host, "warm-up")  # late imports and the first arenas are nobody's share
+        before = holdings()
+        for number in range(count):
+            await idle_plugin(host, f"idle-{number}")
+        after = holdings()
+    print(json.dumps({what: (after[what] - before[what]) / count for what in after}))
+
+
+asyncio.run(main(int(sys.argv[1])))

@@ -1,0 +1,94 @@
+"""What we promise, and whether it was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from benchmarks.contenders import BARE_C, BARE_PYTHON, MCP, OURS_C, OURS_PYTHON, YARDSTICK
+from benchmarks.measures import idle, importing, neighbour
+from benchmarks.sheet import Sheet
+from benchmarks.stats import Spread
+
+Sheets = Mapping[str, Sheet]
+CALL = "latency 100 B"
+MANY = "throughput, 64 in flight"
+IDLE = idle.label(500)
+
+
+@dataclass(frozen=True)
+class Goal:
+    text: str
+    sign: str
+    """≤ or ≥"""
+    limit: float
+    unit: str
+    measured: Callable[[Sheets], Spread]
+
+    def judge(self, sheets: Sheets) -> Verdict:
+        try:
+            spread = self.measured(sheets)
+        except KeyError:  # the measure, or a contender, was left out
+            return Verdict(self.text, self.wanted, None, "-")
+        kept = spread.median <= self.limit if self.sign == "≤" else spread.median >= self.limit
+        return Verdict(self.text, self.wanted, spread, "PASS" if kept else "MISS")
+
+    @property
+    def wanted(self) -> str:
+        return f"{self.sign} {self.limit:g} {self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    goal: str
+    wanted: str
+    spread: Spread | None
+    verdict: str
+
+
+def p50(of: str, to: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[CALL].ratio("p50", of, to)
+
+
+def rate(of: str, to: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[MANY].ratio("rate", of, to)
+
+
+def idle_cost(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets["idle, each"].spread(IDLE, metric)
+
+
+def disturbed_p99(scenario: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets["neighbour"].ratio("p99", scenario, neighbour.ALONE)
+
+
+def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets["neighbour"].spread(scenario, "worst")
+
+
+GOALS = (
+    Goal("warm call, Python plugin / yardstick", "≤", 3.0, "×", p50(OURS_PYTHON, YARDSTICK)),
+    Goal("warm call, C plugin / yardstick", "≤", 2.2, "×", p50(OURS_C, YARDSTICK)),
+    Goal("warm call, MCP SDK / Python plugin", "≥", 40, "×", p50(MCP, OURS_PYTHON)),
+    Goal("64 in flight, Python plugin / MCP SDK", "≥", 100, "×", rate(OURS_PYTHON, MCP)),
+    Goal("64 in flight, Python plugin / bare loop", "≥", 0.6, "×", rate(OURS_PYTHON, BARE_PYTHON)),
+    Goal("64 in flight, C plugin / bare loop", "≥", 0.6, "×", rate(OURS_C, BARE_C)),
+    Goal("idle plugin, host memory", "≤", 8, "KiB", idle_cost("memory")),
+    Goal("idle plugin, descriptors", "≤", 5, "", idle_cost("fds")),
+    Goal("idle plugin, threads", "≤", 0, "", idle_cost("threads")),
+    *(
+        goal
+        for scenario in (neighbour.HUGE, neighbour.FLOOD)
+        for goal in (
+            Goal(f"p99 {scenario} / alone", "≤", 3, "×", disturbed_p99(scenario)),
+            Goal(f"worst {scenario}", "≤", 25, "ms", disturbed_worst(scenario)),
+        )
+    ),
+    Goal(
+        "import plughost",
+        "≤",
+        60,
+        "ms",
+        lambda sheets: sheets["import"].difference("time", importing.OURS, importing.NOTHING),
+    ),
+)

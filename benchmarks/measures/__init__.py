@@ -1,0 +1,22 @@
+"""What is measured, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.effort import Effort
+from benchmarks.measures import idle, importing, latency, neighbour, spawn, throughput
+from benchmarks.sheet import Sheet
+
+Measure = Callable[[Effort, Path | None], list[Sheet]]
+"""With what effort, and where the peers' environment is, if there is one."""
+
+MEASURES: dict[str, Measure] = {
+    "latency": latency.measure,
+    "throughput": throughput.measure,
+    "spawn": spawn.measure,
+    "idle": idle.measure,
+    "neighbour": neighbour.measure,
+    "import": importing.measure,
+}

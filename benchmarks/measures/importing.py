@@ -1,0 +1,27 @@
+"""What `import plughost` adds to the start of a program."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.effort import Effort
+from benchmarks.sheet import Sheet
+from benchmarks.turns import turns
+
+NOTHING = "pass"
+OURS = "import plughost"
+PROGRAMS = (NOTHING, "import asyncio", OURS)
+"""asyncio is in it because most of ours is spent there."""
+
+
+def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
+    sheet = Sheet("import", "a whole interpreter each", {"time": "ms"}, base=NOTHING)
+    subprocess.run([sys.executable, "-c", OURS], check=True)  # bytecode is compiled once
+    for program in turns(sheet.name, PROGRAMS, effort.imports):
+        began = perf_counter()
+        subprocess.run([sys.executable, "-c", program], check=True)
+        sheet.add(program, time=(perf_counter() - began) * 1e3)
+    return [sheet]

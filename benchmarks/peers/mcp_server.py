@@ -1,0 +1,28 @@
+"""An MCP server with one tool, `echo`, on the SDK's low level: its faster way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import mcp_types as types
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+
+async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
+    return types.ListToolsResult(tools=[types.Tool(name="echo", input_schema={"type": "object"})])
+
+
+async def echo(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    text = (params.arguments or {})["text"]
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+async def main() -> None:
+    server = Server("echo", on_list_tools=list_tools, on_call_tool=echo)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+asyncio.run(main())

@@ -41,7 +41,7 @@ $(STAMP): requirements/dev.txt pyproject.toml setup.py launcher/plughost-launche
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $(STAMP)
 
-plugins/%/bin/echo: plugins/%/echo.c
+plugins/%/bin/echo: plugins/%/echo.c plugins/json_text.h
 	@mkdir -p $(@D)
 	@if command -v cc >/dev/null; then cc -O2 -Wall -Wextra -o $@ $<; else echo "skipped $@: no C compiler"; fi
 

@@ -47,7 +47,7 @@ def main() -> None:
         sheets |= {sheet.name: sheet for sheet in MEASURES[name](effort, peers)}
     verdicts = [goal.judge(sheets) for goal in GOALS]
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     console.print(", ".join(f"{key} {value}" for key, value in where.items()), highlight=False)
     for sheet in sheets.values():
         console.print(table_of(sheet))

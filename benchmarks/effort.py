@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Effort:
+    """Many short rounds rather than a few long ones: noise comes in spells, and medians leave it out."""
+
     rounds: int
     """Of latency and throughput."""
     latency: float
@@ -20,9 +22,9 @@ class Effort:
 
 
 FULL = Effort(
-    rounds=7,
-    latency=0.25,
-    throughput=0.4,
+    rounds=15,
+    latency=0.1,
+    throughput=0.2,
     spawns=15,
     imports=15,
     idle_rounds=3,
@@ -30,9 +32,9 @@ FULL = Effort(
     neighbour=2.5,
 )
 QUICK = Effort(
-    rounds=3,
-    latency=0.05,
-    throughput=0.12,
+    rounds=5,
+    latency=0.03,
+    throughput=0.06,
     spawns=5,
     imports=5,
     idle_rounds=1,

@@ -25,13 +25,16 @@ def told(spread: Spread) -> str:
 
 def table_of(sheet: Sheet) -> Table:
     table = Table("", title=sheet.name, caption=sheet.note, title_justify="left", caption_justify="left")
-    first = next(iter(sheet.units))
     for metric, unit in sheet.units.items():
         table.add_column(f"{metric} {unit}".strip(), justify="right")
-    table.add_column(f"{first} ×", justify="right")
-    for contender in sorted(sheet.rounds, key=lambda name: sheet.spread(name, first).median):
-        values = (told(sheet.spread(contender, metric)) for metric in sheet.units)
-        table.add_row(contender, *values, told(sheet.ratio(first, contender, sheet.base)))
+    if sheet.base is not None:
+        table.add_column("×", justify="right")
+    first = next(iter(sheet.units))
+    for contender in sheet.contenders:
+        row = [told(sheet.spread(contender, metric)) for metric in sheet.units]
+        if sheet.base is not None:
+            row.append(told(sheet.ratio(first, contender, sheet.base)))
+        table.add_row(contender, *row)
     return table
 
 

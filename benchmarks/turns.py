@@ -17,7 +17,8 @@ T = TypeVar("T")
 def turns(what: str, everyone: Sequence[T], rounds: int) -> Iterator[T]:
     """Noise that comes and goes hits all alike. Tells how far it is."""
     for number in range(1, rounds + 1):
-        print(f"{what}: round {number} of {rounds}", file=sys.stderr, flush=True)
+        end = "\n" if number == rounds else "\r"
+        print(f"{what}: round {number} of {rounds}", end=end, file=sys.stderr, flush=True)
         for one in random.sample(everyone, len(everyone)):
             gc.collect()  # nobody pays for the garbage of who was before
             yield one

@@ -21,7 +21,7 @@ def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
         "idle, each",
         "C plugins that have answered one call; the host process alone",
         {"memory": "KiB", "fds": "", "threads": ""},
-        base=label(500),
+        map(label, COUNTS),
     )
     for count in turns(sheet.name, COUNTS, effort.idle_rounds):
         sheet.add(label(count), **fresh.run("idle", count))

@@ -30,6 +30,7 @@ async def _measure(effort: Effort, peers: Path | None) -> list[Sheet]:
                 f"latency {label}",
                 "one call at a time; both processes on one CPU",
                 {"p50": "µs", "p99": "µs"},
+                [contender.name for contender in everyone],
                 base=YARDSTICK,
             )
             for contender in turns(sheet.name, everyone, effort.rounds):

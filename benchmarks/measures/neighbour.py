@@ -20,6 +20,7 @@ def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
         "neighbour",
         "a quiet C plugin's 100 B calls, on the host's CPU; `during`: the p99 of those in the noise alone",
         {"p99": "µs", "worst": "ms", "during": "µs", "p50": "µs"},
+        SCENARIOS,
         base=ALONE,
     )
     for name in turns(sheet.name, [*SCENARIOS], effort.neighbour_rounds):

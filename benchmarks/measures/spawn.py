@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -18,22 +17,18 @@ from benchmarks.turns import turns
 from plughost import Host, PluginSpec
 
 PROGRAMS = {"C": (*C_ECHO, "lines"), "Python, standard library": STDLIB_ECHO}
-BASE = "Popen ↔ C"
 
 
 def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
-    return [asyncio.run(_measure(effort))]
+    return [asyncio.run(_measure(program, command, effort)) for program, command in PROGRAMS.items()]
 
 
-async def _measure(effort: Effort) -> Sheet:
-    sheet = Sheet("spawn to first answer", "not pinned", {"time": "ms"}, base=BASE)
-    ways: dict[str, Callable[[], Awaitable[float]]] = {}
+async def _measure(program: str, command: tuple[str, ...], effort: Effort) -> Sheet:
     async with Host() as host:
-        for program, command in PROGRAMS.items():
-            ways[f"Popen ↔ {program}"] = partial(_by_popen, command)
-            ways[f"plughost ↔ {program}"] = partial(_by_host, host, command)
-        for name in turns(sheet.name, [*ways], effort.spawns):
-            sheet.add(name, time=await ways[name]() * 1e3)
+        ways = {"Popen": partial(_by_popen, command), "plughost": partial(_by_host, host, command)}
+        sheet = Sheet(f"spawn to first answer, {program}", "not pinned", {"time": "ms"}, ways, base="Popen")
+        for way in turns(sheet.name, [*ways], effort.spawns):
+            sheet.add(way, time=await ways[way]() * 1e3)
     return sheet
 
 

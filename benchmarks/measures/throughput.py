@@ -24,7 +24,11 @@ async def _measure(effort: Effort, peers: Path | None) -> list[Sheet]:
     async with opened(everyone):
         for width in WIDTHS:
             sheet = Sheet(
-                f"throughput, {width} in flight", "100 B; not pinned", {"rate": "calls/s"}, base=BARE_PYTHON
+                f"throughput, {width} in flight",
+                "100 B; not pinned",
+                {"rate": "calls/s"},
+                [contender.name for contender in everyone],
+                base=BARE_PYTHON,
             )
             for contender in turns(sheet.name, everyone, effort.rounds):
                 rate = await contender.in_flight(SIZE, width, effort.throughput)

@@ -70,7 +70,7 @@ class Document:
         if not isinstance(data, dict):
             self.problem(field, f"expected a table, got {_kind_of(data)}")
             return None
-        hints = get_type_hints(kind)
+        hints = get_type_hints(kind, include_extras=True)
         values: dict[str, Any] = {}
         for info in msgspec.structs.fields(kind):
             name = info.encode_name

@@ -152,7 +152,7 @@ def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
 
 
 def reaped() -> list[tuple[int, int]]:
-    found = []
+    found: list[tuple[int, int]] = []
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -249,7 +249,8 @@ def notice(numbers: set[signal.Signals]) -> int:
 
 
 def main() -> None:
-    host, mode, plan = int(sys.argv[1]), sys.argv[2], Plan(*sys.argv[3:6], sys.argv[6:])
+    host, mode = int(sys.argv[1]), sys.argv[2]
+    plan = Plan(sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6:])
     env = environment()
     os.set_inheritable(REPORT_FD, False)
     os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])

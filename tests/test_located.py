@@ -1,0 +1,168 @@
+"""Files that people write: every problem at once, each at its line."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import plughost
+from plughost import config
+from plughost.base.located import load_toml
+
+BROKEN = """\
+# a comment = with signs
+title = "x"
+
+[plugins.good]
+contract = "mcptest"
+command = ["python3", "echo.py"]
+
+[plugins.bad]
+contract = "mcptest"
+command = "python3"
+env = { A = 1, B = "${NO_SUCH_VARIABLE}" }
+max_in_flight = 0
+call_timeout = "long"
+nonsense = '''
+[plugins.fake]
+'''
+
+[plugins."worse.one"]
+contract = "nope"
+
+[plugins.bare]
+command = []
+"""
+
+
+def problems(tmp_path: Path, text: str) -> list[tuple[int, str, str]]:
+    path = tmp_path / "plughost.toml"
+    path.write_text(text)
+    with pytest.raises(plughost.InvalidConfig) as caught:
+        config.load(path, {})
+    assert all(problem.file == str(path) for problem in caught.value.problems)
+    return [(problem.line, problem.field, problem.message) for problem in caught.value.problems]
+
+
+def test_every_problem_is_told_at_once_with_its_line_and_field(tmp_path):
+    found = {(line, field) for line, field, _ in problems(tmp_path, BROKEN)}
+    assert found == {
+        (2, "title"),
+        (10, "plugins.bad.command"),
+        (11, "plugins.bad.env.A"),
+        (12, "plugins.bad.max_in_flight"),
+        (13, "plugins.bad.call_timeout"),
+        (14, "plugins.bad.nonsense"),
+        (18, "plugins.worse.one"),
+        (19, "plugins.worse.one.contract"),
+        (21, "plugins.bare"),
+    }
+
+
+def test_problems_say_what_was_expected(tmp_path):
+    text = "\n".join(message for _, _, message in problems(tmp_path, BROKEN))
+    for words in (
+        "expected `array`",
+        "expected `int` >= 1",
+        "known: ",
+        "`contract` is missing; expected str",
+    ):
+        assert words in text
+
+
+def test_a_missing_variable_and_a_secret_reference_are_located(tmp_path):
+    text = '[plugins.p]\ncontract = "mcptest"\ncommand = ["x"]\n[plugins.p.env]\nA = "${GONE}"\nB = "secret://vault/b"\n'
+    (a, b) = problems(tmp_path, text)
+    assert a[:2] == (5, "plugins.p.env.A")
+    assert "${GONE}" in a[2]
+    assert b[:2] == (6, "plugins.p.env.B")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a = 1\nb = \n", 2, "Invalid value"),
+        ("[x\n", 1, "Expected"),
+        ("a = 1\na = 2\n", 2, "overwrite"),
+    ],
+)
+def test_a_file_that_is_no_toml_is_one_located_problem(tmp_path, text, line, words):
+    ((found, _, message),) = problems(tmp_path, text)
+    assert found == line
+    assert words.lower() in message.lower()
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_too(tmp_path):
+    with pytest.raises(plughost.InvalidConfig, match="No such file"):
+        config.load(tmp_path / "none.toml")
+    (tmp_path / "latin.toml").write_bytes(b'a = "\xff"')
+    with pytest.raises(plughost.InvalidConfig, match="UTF-8"):
+        config.load(tmp_path / "latin.toml")
+
+
+def test_a_contracts_own_refusal_is_located_at_the_plugin(tmp_path):
+    text = '\n[plugins.p]\ncontract = "rune"\ncommand = ["x"]\ngrants = ["a", "a"]\n'
+    ((line, field, message),) = problems(tmp_path, text)
+    assert (line, field) == (2, "plugins.p")
+    assert "doubled" in message
+
+
+def test_values_are_expanded_and_folders_are_the_files_own(tmp_path):
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / "plughost.toml"
+    path.write_text(
+        '[plugins.p]\ncontract = "mcptest"\ncommand = ["x"]\ncwd = "sub"\ncall_timeout = 3\nenv = { A = "<${X}>" }\n'
+    )
+    spec = config.load(path, {"X": "1"})["p"]
+    assert (spec.env, spec.cwd, spec.options) == ({"A": "<1>"}, str(tmp_path / "sub"), {"call_timeout": 3})
+
+
+keys = st.sampled_from(["a", "b-c", '"d e"', "'f'", "g.h", '"i.j".k'])
+values = st.sampled_from(
+    [
+        "1",
+        '"x # y"',
+        "'''\nz = 1\n[q]\n'''",
+        '"""\n\\"""\n"""',
+        "[1,\n 2, # c ]\n 3]",
+        "{ m = 1, n = [2] }",
+        "1979-05-27",
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(keys, values), max_size=6, unique_by=lambda pair: pair[0]),
+    st.lists(st.sampled_from(["t", "u.v"]), unique=True),
+)
+def test_every_key_of_a_valid_file_is_found_at_the_line_where_it_stands(tmp_path_factory, pairs, tables):
+    text = "".join(f"{key} = {value}\n" for key, value in pairs) + "".join(
+        f"\n[[{table}]] # c\nkey = 1\n[[{table}]]\nkey = 2\n" for table in tables
+    )
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return
+    path = tmp_path_factory.mktemp("toml") / "f.toml"
+    path.write_text(text)
+    document = load_toml(path)
+    lines = text.split("\n")
+    for key, _ in pairs:
+        field = {'"d e"': ("d e",), "'f'": ("f",), "g.h": ("g", "h"), '"i.j".k': ("i.j", "k")}.get(
+            key, (key,)
+        )
+        assert lines[document.line(field) - 1].startswith(f"{key} = ")
+    for table in tables:
+        for place in (0, 1):
+            assert lines[document.line((*table.split("."), place, "key")) - 1] == f"key = {place + 1}"
+
+
+def test_a_repr_never_shows_the_environment():
+    spec = plughost.PluginSpec(contract="mcptest", name="p", command=["x"], env={"TOKEN": "hunter2"})
+    assert "hunter2" not in repr(spec)
+    assert b"hunter2" in msgspec.json.encode(spec)

@@ -1,0 +1,188 @@
+"""Framings: any split gives the same frames, limits hold while reading, nothing is scanned twice."""
+
+from __future__ import annotations
+
+import re
+import time
+import tracemalloc
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from plughost.wire.framing import ContentLength, FrameError, FrameTooLarge, Lines
+from tests.wire.strategies import fed, splits
+
+LIMIT = 20
+line_ish = st.lists(
+    st.sampled_from([b"a", b"\n", b"\r", b"{}", b"\r\n", b"x" * 19, b"y" * 20, b"z" * 21, b"\x00", b"\xff"])
+).map(b"".join)
+header_ish = st.lists(
+    st.sampled_from(
+        [
+            b"Content-Length: 3\r\n\r\nabc",
+            b"content-length:0\r\n\r\n",
+            b"Content-Length: 20\r\n\r\n" + b"b" * 20,
+            b"Content-Length: 21\r\n\r\n",
+            b"Content-Length: 2\r\nContent-Length: 1\r\n\r\nq",
+            b"Content-Length",
+            b": 5",
+            b"\r\n",
+            b"\n",
+            b"\r",
+            b"noise",
+            b"\xff",
+            b"Content-Type: x\r\n",
+            b" " * 40,
+        ]
+    ),
+    max_size=8,
+).map(b"".join)
+
+
+def lines_by_definition(data: bytes) -> list[bytes | FrameError]:
+    """The slow, obvious reading of a stream of lines."""
+    *lines, rest = data.split(b"\n")
+    if rest:
+        lines.append(rest)
+    frames: list[bytes | FrameError] = []
+    for line in lines:
+        without_cr = line[:-1] if line.endswith(b"\r") else line
+        if len(line) <= LIMIT or len(without_cr) <= LIMIT:
+            frames.append(line)
+        else:
+            frames.append(FrameError(f"a line is longer than {LIMIT} bytes", line[:LIMIT], fatal=False))
+    return frames
+
+
+@given(st.data(), line_ish)
+@example(None, b"z" * 22 + b"\n{}\n")
+def test_lines_in_any_split_are_those_of_the_definition(data, stream):
+    pieces = [stream] if data is None else data.draw(splits(stream))
+    assert fed(Lines(LIMIT), pieces) == lines_by_definition(stream)
+    assert fed(Lines(LIMIT), [bytes([byte]) for byte in stream]) == lines_by_definition(stream)
+
+
+@given(st.data(), header_ish)
+def test_content_length_in_any_split_gives_the_same_frames(data, stream):
+    whole = fed(ContentLength(LIMIT, header_limit=64), [stream])
+    assert fed(ContentLength(LIMIT, header_limit=64), data.draw(splits(stream))) == whole
+    assert fed(ContentLength(LIMIT, header_limit=64), [bytes([byte]) for byte in stream]) == whole
+
+
+@given(st.lists(st.binary(max_size=LIMIT), max_size=6), st.data())
+def test_what_is_encoded_is_decoded(bodies, data):
+    framing = ContentLength(LIMIT)
+    stream = b"".join(framing.encode(body) for body in bodies)
+    assert fed(framing, data.draw(splits(stream))) == bodies
+    lines = [body.replace(b"\n", b" ") for body in bodies]
+    stream = b"".join(Lines(LIMIT).encode(line) for line in lines)
+    assert fed(Lines(LIMIT), data.draw(splits(stream))) == lines
+
+
+@given(st.binary(max_size=200), st.data())
+def test_no_bytes_whatever_make_a_framing_raise_or_lose_its_place_in_time(stream, data):
+    for framing in (Lines(LIMIT), ContentLength(LIMIT)):
+        frames = fed(framing, data.draw(splits(stream)))
+        assert sum(len(frame) for frame in frames if isinstance(frame, bytes)) <= len(stream)
+
+
+@pytest.mark.parametrize(
+    ("stream", "frames"),
+    [
+        (b"content-length: 2\r\n\r\nok", [b"ok"]),
+        (b"Content-Length: 0\r\n\r\n", [b""]),
+        (b"CONTENT-LENGTH:\t+007 \r\n\r\n1234567", [b"1234567"]),
+        (b" Content-Length : 1\r\n\r\nx", [b"x"]),
+        (b"Content-Length: 9\r\nContent-Length: 1\r\n\r\nx", [b"x"]),
+        (b"", []),
+    ],
+)
+def test_headers_that_are_taken(stream, frames):
+    assert fed(ContentLength(16 << 20), [stream]) == frames
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (b"\r\n", "without Content-Length"),
+        (b"Content-Length: -1\r\n\r\n", "no number"),
+        (b"Content-Length: abc\r\n\r\n", "no number"),
+        (b"Content-Length: \r\n\r\n", "no number"),
+        (b"Content-Length: 1_0\r\n\r\n", "no number"),
+        ("Content-Length: ١\r\n\r\n".encode(), "no number"),
+        (b"Content-Length: 99999999999999999999999\r\n\r\n", "no number"),
+        (b"Content-Type: application/json\r\nContent-Length: 0\r\n\r\n", "unsupported header"),
+        (b"Content-Length: 0\n\n", "CRLF"),
+        (b"Content-Length: 16777217\r\n\r\n", "over the limit"),
+        (b"Content-Length: 0\r\n" * 2000, "larger than 8192"),
+        (b"x" * 8193, "larger than 8192"),
+        (b"hello\r\n", "without a colon"),
+        (b"Content-L\xff: 0\r\n\r\n", "not UTF-8"),
+        (b"Content-Length: 5\r\n\r\nabc", "ended after 3 of 5"),
+        (b"Content-Le", "inside a header"),
+        (b"Content-Length: 5\r\n", "inside a header"),
+    ],
+)
+def test_headers_that_are_refused_for_good(stream, message):
+    framing = ContentLength(16 << 20)
+    frames = framing.feed(stream) + framing.end()
+    assert len(frames) == 1
+    assert isinstance(frames[0], FrameError)
+    assert re.search(message, frames[0].message)
+    assert frames[0].fatal
+    assert frames[0].head in stream
+    assert framing.feed(b"Content-Length: 2\r\n\r\nok") == []
+    assert framing.end() == []
+
+
+def test_the_header_limit_counts_the_blank_line():
+    padded = b"Content-Length: 1" + b" " * (8192 - 17 - 4) + b"\r\n\r\n"
+    assert len(padded) == 8192
+    assert ContentLength(10).feed(padded + b"x") == [b"x"]
+    assert isinstance(ContentLength(10).feed(b" " + padded + b"x")[0], FrameError)
+
+
+@pytest.mark.parametrize("framing", [Lines(10), ContentLength(10)])
+def test_an_outgoing_message_past_the_limit_is_refused(framing):
+    framing.encode(b"x" * 10)
+    with pytest.raises(FrameTooLarge):
+        framing.encode(b"x" * 11)
+
+
+def endless(framing, piece, total):
+    """Feed `total` bytes; the most memory held at any time."""
+    tracemalloc.start()
+    try:
+        for _ in range(total // len(piece)):
+            framing.feed(piece)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_line_of_a_gigabyte_costs_no_more_than_the_limit():
+    assert endless(Lines(1 << 20), b"x" * 65536, 1 << 30) < 3 << 20
+
+
+def test_a_header_of_a_gigabyte_costs_no_more_than_the_limit():
+    assert endless(ContentLength(1 << 20), b"x" * 65536, 1 << 30) < 1 << 20
+
+
+@pytest.mark.parametrize("framing", [Lines, ContentLength])
+def test_sixteen_mebibytes_in_pieces_are_read_in_linear_time(framing):
+    """Eight times the bytes take about eight times as long; a decoder that re-scans takes sixty-four."""
+
+    def seconds(size):
+        stream = framing(size).encode(b"x" * size)
+        pieces = [stream[at : at + 65536] for at in range(0, len(stream), 65536)]
+        best = 1e9
+        for _ in range(5):
+            decoder = framing(size)
+            start = time.perf_counter()
+            frames = [frame for piece in pieces for frame in decoder.feed(piece)]
+            best = min(best, time.perf_counter() - start)
+            assert [len(frame) for frame in frames] == [size]
+        return best
+
+    assert seconds(16 << 20) < 30 * seconds(2 << 20)

@@ -1,0 +1,62 @@
+"""The ledger against a plain dictionary: late, doubled and unknown answers are told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from plughost.wire.ledger import FOREVER, Ledger
+
+
+@dataclass(eq=False)
+class Entry:
+    deadline: float
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger: Ledger[Entry] = Ledger()
+        self.model: dict[int, Entry] = {}
+        self.minted: list[int] = []
+        self.now = 0.0
+
+    @rule(wait=st.floats(0.1, 100) | st.just(FOREVER))
+    def send(self, wait: float) -> None:
+        number = self.ledger.mint()
+        assert number not in self.minted
+        self.minted.append(number)
+        self.model[number] = Entry(self.now + wait)
+        self.ledger.file(number, self.model[number])
+
+    @rule(number=st.integers(-2, 60))
+    def answer(self, number: int) -> None:
+        assert self.ledger.settle(number) is self.model.pop(number, None)
+        assert self.ledger.settle(number) is None
+        assert self.ledger.was_minted(number) == (number in self.minted)
+
+    @rule(seconds=st.floats(0, 50))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        late = self.ledger.expire(self.now)
+        assert late == [(n, e) for n, e in self.model.items() if e.deadline <= self.now]
+        for number, _ in late:
+            del self.model[number]
+
+    @precondition(lambda self: self.model)
+    @rule()
+    def close(self) -> None:
+        assert self.ledger.close() == list(self.model.values())
+        self.model.clear()
+
+    @invariant()
+    def agrees(self) -> None:
+        assert len(self.ledger) == len(self.model)
+        assert self.ledger.entries() == list(self.model.values())
+        assert self.ledger.oldest() is next(iter(self.model.values()), None)
+        assert self.ledger.next_deadline() == min((e.deadline for e in self.model.values()), default=FOREVER)
+
+
+TestLedger = LedgerMachine.TestCase

@@ -61,13 +61,13 @@ def rune_puppet(
     )
 
 
-def processes(mark: str) -> list[int]:
+def processes(mark: str, where: str = "cmdline") -> list[int]:
     """The live processes whose command line holds `mark`: launcher, keeper, plugin, descendants."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if mark.encode() in (entry / "cmdline").read_bytes():
+                if mark.encode() in (entry / where).read_bytes():
                     found.append(int(entry.name))
             except OSError:
                 continue

@@ -177,7 +177,9 @@ int main(int argc, char **argv) {
         in.used += (size_t)got;
         size_t taken = headers ? take_content_length() : take_lines(seen, raw);
         flush();
-        in.used -= taken;
-        memmove(in.bytes, in.bytes + taken, in.used);
+        if (taken) {
+            in.used -= taken;
+            memmove(in.bytes, in.bytes + taken, in.used);
+        }
     }
 }

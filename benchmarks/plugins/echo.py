@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 
 import msgspec
 
@@ -25,25 +26,25 @@ class Reply(msgspec.Struct):
 
 
 def echo_raw() -> None:
-    begun: list[bytes] = []
-    while chunk := os.read(0, CHUNK):
-        begun.append(chunk)
-        if chunk.endswith(b"\n"):
-            write(b"".join(begun))
-            begun.clear()
+    for lines in whole_lines():
+        write(lines)
 
 
 def echo_lines() -> None:
     decode = msgspec.json.Decoder(Request).decode_lines
     encode = msgspec.json.Encoder().encode_lines
+    for lines in whole_lines():
+        write(encode([Reply(request.id, request.params) for request in decode(lines)]))
+
+
+def whole_lines() -> Iterator[bytes]:
+    """As many as there are, once the last one is whole: what it lacks is on its way."""
     begun: list[bytes] = []
     while chunk := os.read(0, CHUNK):
-        stop = chunk.rfind(b"\n") + 1
-        if stop:
-            lines = b"".join((*begun, chunk[:stop]))
+        begun.append(chunk)
+        if chunk.endswith(b"\n"):
+            yield b"".join(begun)
             begun.clear()
-            write(encode([Reply(request.id, request.params) for request in decode(lines)]))
-        begun.append(chunk[stop:])
 
 
 def echo_content_length() -> None:

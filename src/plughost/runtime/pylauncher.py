@@ -133,6 +133,8 @@ def enter_user_namespace() -> bool:
 
 def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
     watched = {signal.SIGCHLD, signal.SIGUSR1}
+    signal.set_wakeup_fd(-1)  # the launcher's own: what the plugin sends us must not reach it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, watched)
     plugin = os.fork()
     if plugin == 0:

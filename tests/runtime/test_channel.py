@@ -1,0 +1,188 @@
+"""The channel: order, priority, partial writes, joined writes, back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plughost.runtime.channel import PipeChannel
+
+
+class Pair:
+    """A channel with the test at the other end."""
+
+    def __init__(self) -> None:
+        self.data: list[bytes] = []
+        self.ended = 0
+        self.broken: list[OSError] = []
+        self.rooms = 0
+        self.theirs_in, ours_out = os.pipe2(os.O_CLOEXEC)
+        ours_in, self.theirs_out = os.pipe2(os.O_CLOEXEC)
+        for fd in (ours_in, ours_out, self.theirs_in):
+            os.set_blocking(fd, False)
+        self.channel = PipeChannel(
+            asyncio.get_running_loop(),
+            ours_in,
+            ours_out,
+            on_data=self.data.append,
+            on_end=self._end,
+            on_broken=self.broken.append,
+            on_room=self._room,
+        )
+        self.channel.resume()
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    def _room(self) -> None:
+        self.rooms += 1
+
+    def take(self, most: int = 1 << 20) -> bytes:
+        try:
+            return os.read(self.theirs_in, most)
+        except BlockingIOError:
+            return b""
+
+    async def take_all(self) -> bytes:
+        taken = b""
+        while True:
+            taken += self.take()
+            if not self.channel.buffered:
+                return taken + self.take()
+            await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self.channel.close()
+        for fd in (self.theirs_in, self.theirs_out):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+
+
+@pytest.fixture
+async def pair():
+    pair = Pair()
+    yield pair
+    pair.close()
+
+
+async def test_with_nothing_waiting_a_frame_leaves_at_once(pair):
+    pair.channel.write(b"now", now=True)
+    assert pair.take() == b"now"
+
+
+async def test_frames_of_one_pass_leave_in_one_write(pair, monkeypatch):
+    writes = []
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: writes.append(bytes(data)) or real(fd, data))
+    for n in range(100):
+        pair.channel.write(b"%02d" % n)
+    assert writes == []
+    await asyncio.sleep(0)
+    assert writes == [b"".join(b"%02d" % n for n in range(100))]
+
+
+async def test_an_urgent_frame_is_the_next_begun_and_nothing_is_cut_or_lost(pair):
+    events = [b"<event %06d>" % n for n in range(10_000)]
+    for event in events:
+        pair.channel.write(event)
+    await asyncio.sleep(0)  # the pipe is full now, with a frame cut in the middle
+    already = pair.channel.buffered
+    assert already
+    for n in range(3):
+        pair.channel.write(b"<KEY %d>" % n, urgent=True)
+    stream = await pair.take_all()
+    frames = [b"<" + part for part in stream.split(b"<")[1:]]
+    keys = [frame for frame in frames if frame.startswith(b"<KEY")]
+    assert keys == [b"<KEY 0>", b"<KEY 1>", b"<KEY 2>"]
+    assert [frame for frame in frames if frame not in keys] == events
+    sent_before = (len(b"".join(events)) - already + len(events[0]) - 1) // len(events[0])
+    assert frames[sent_before : sent_before + 3] == keys, "something else was begun first"
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["write", "now", "urgent", "take", "pass"]), st.integers(1, 200_000)),
+        max_size=30,
+    )
+)
+def test_every_frame_arrives_whole_and_in_the_order_of_its_lane(steps):
+    async def scenario():
+        pair = Pair()
+        lanes: dict[bool, list[bytes]] = {True: [], False: []}
+        received = b""
+        for number, (what, size) in enumerate(steps):
+            if what == "take":
+                received += pair.take(size)
+            elif what == "pass":
+                await asyncio.sleep(0)
+            else:
+                frame = b"%s%d:%s;" % (b"u" if what == "urgent" else b"f", number, b"x" * size)
+                lanes[what == "urgent"].append(frame)
+                pair.channel.write(frame, now=what == "now", urgent=what == "urgent")
+        received += await pair.take_all()
+        pair.close()
+        frames = [part + b";" for part in received.split(b";")[:-1]]
+        assert [frame for frame in frames if frame.startswith(b"u")] == lanes[True]
+        assert [frame for frame in frames if frame.startswith(b"f")] == lanes[False]
+
+    asyncio.run(scenario())
+
+
+async def test_a_large_frame_is_not_copied_for_every_piece_the_pipe_takes(pair):
+    frame = b"x" * (16 << 20)
+    pair.channel.write(frame, now=True)
+    total = 0
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    while total < len(frame):
+        total += len(pair.take())
+        await asyncio.sleep(0)
+    assert loop.time() - start < 2.0  # copying the rest each time would move 2 GiB
+    assert pair.channel.buffered == 0
+
+
+async def test_reading_stops_while_paused_and_goes_on_after(pair):
+    pair.channel.pause()
+    os.write(pair.theirs_out, b"a")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert pair.data == []
+    pair.channel.resume()
+    await asyncio.sleep(0.01)
+    assert pair.data == [b"a"]
+
+
+async def test_the_end_is_told_once_after_all_data(pair):
+    os.write(pair.theirs_out, b"last")
+    os.close(pair.theirs_out)
+    await asyncio.sleep(0.01)
+    assert (pair.data, pair.ended) == ([b"last"], 1)
+    pair.channel.drain()
+    assert pair.ended == 1
+
+
+async def test_a_reader_that_went_away_is_told_once(pair):
+    os.close(pair.theirs_in)
+    pair.channel.write(b"x", now=True)
+    assert len(pair.broken) == 1
+    assert pair.channel.buffered == 0
+
+
+async def test_the_stream_is_closed_after_what_is_still_to_be_sent(pair):
+    frame = b"y" * 300_000
+    pair.channel.write(frame, now=True)
+    pair.channel.close_write()
+    taken = b""
+    while len(taken) < len(frame):
+        taken += pair.take()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert os.read(pair.theirs_in, 1) == b""
+    assert taken == frame

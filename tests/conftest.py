@@ -4,7 +4,6 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 import plughost

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost import config, guard
+from plughost import guard
 from plughost.base.clock import Clock, LoopClock
 from plughost.base.errors import Denied, InvalidSpec, Stopped, UnknownMethod
 from plughost.base.events import EventHub, Subscription
@@ -314,6 +314,8 @@ class Host:
             self._events.close()
 
     def _spec_of(self, folder: Path) -> PluginSpec:
+        from plughost import config
+
         if not folder.is_dir():
             raise InvalidSpec(f"no such plugin folder: {folder}")
         spec = config.of_folder(folder) or contract_of(folder)

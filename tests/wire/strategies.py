@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ def splits(draw: st.DrawFn, data: bytes) -> list[bytes]:
     """`data` cut anywhere, empty pieces left out."""
     cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
     edges = [0, *cuts, len(data)]
-    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [data[a:b] for a, b in itertools.pairwise(edges) if a < b]
 
 
 def fed(framing: Framing, pieces: Sequence[bytes]) -> Frames:

@@ -7,7 +7,6 @@ own, so that one mistake does not hide the next, and the place of every key is f
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -110,6 +109,8 @@ def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], Non
 
 def load_toml(path: Path) -> Document:
     """Read a TOML file; a file that cannot be read or parsed is one located problem."""
+    import tomllib
+
     try:
         text = path.read_bytes().decode()
         data = tomllib.loads(text)

@@ -7,19 +7,20 @@ ours do, and is found by name.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
-from plughost.base.located import Document
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Session
+
+if TYPE_CHECKING:  # 30 ms of import time that a program may not need yet
+    from importlib.metadata import EntryPoint
 
 GROUP = "plughost.contracts"
 
@@ -104,6 +105,8 @@ def contract_of(folder: Path) -> PluginSpec | None:
 
 def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
     """The contract's settings out of a spec: every problem at once."""
+    from plughost.base.located import Document
+
     document = Document("options", dict(spec.options), {})
     options = document.read(kind, (), dict(spec.options))
     if options is None:
@@ -117,11 +120,14 @@ def from_host(*variables: str) -> dict[str, str]:
     return {name: os.environ[name] for name in variables if name in os.environ}
 
 
-def _registered() -> dict[str, importlib.metadata.EntryPoint]:
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=GROUP)}
+@functools.cache
+def _registered() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 @functools.cache
-def _load(entry: importlib.metadata.EntryPoint) -> Contract:
+def _load(entry: EntryPoint) -> Contract:
     loaded: Contract = entry.load()
     return loaded

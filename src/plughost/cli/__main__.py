@@ -1,0 +1,3 @@
+from plughost.cli.main import main
+
+main()

@@ -1,0 +1,299 @@
+"""The command line as a user types it: real commands, real exit codes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, until
+
+PLUGHOST = [sys.executable, "-m", "plughost.cli"]
+ECHO = ["python3", "plugins/echo-mcptest/echo.py"]
+PUPPET = [*PYTHON, str(PLUGINS / "puppet.py")]
+
+
+def plughost(*words, stdin=None, cwd=ROOT, env=None):
+    return subprocess.run(
+        [*PLUGHOST, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, env=env
+    )
+
+
+def mcptest(*words, command=PUPPET):
+    return plughost("call", "--contract", "mcptest", *words, "--", *command)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "plughost.toml").write_text(
+        f"""
+[plugins.my-plugin]
+contract = "mcptest"
+command = {json.dumps(PUPPET)}
+env = {{ FROM_FILE = "${{HOME}}" }}
+
+[plugins.my-tool]
+contract = "rune"
+command = {json.dumps([*PYTHON, str(PLUGINS / "rune_puppet.py"), "{}"])}
+"""
+    )
+    return tmp_path
+
+
+def test_the_examples_of_the_documentation_work_as_written():
+    lines = re.findall(r"^plughost call .*$", (ROOT / "docs/cli.md").read_text(), re.M)
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        ran = plughost(*words)
+        assert ran.returncode == 0, (line, ran.stderr)
+        json.loads(ran.stdout)
+
+
+def test_a_bare_mcptest_command():
+    ran = plughost("call", "--contract", "mcptest", "echo", '{"text":"hi"}', "--", *ECHO)
+    assert (json.loads(ran.stdout), ran.stderr, ran.returncode) == ({"text": "hi"}, "", 0)
+
+
+def test_a_bare_rune_command():
+    words = [
+        "--contract",
+        "rune",
+        "--name",
+        "example.echo",
+        "--grant",
+        "tool.execute",
+        "echo",
+        '{"text":"hi"}',
+    ]
+    ran = plughost("call", *words, "--", "python3", "plugins/echo-rune/echo.py", "--ignored")
+    assert (json.loads(ran.stdout), ran.returncode) == ({"text": "hi"}, 0), ran.stderr
+
+
+def test_a_name_from_a_file_and_the_file_of_this_folder(folder):
+    ran = plughost("call", "-c", str(folder / "plughost.toml"), "my-plugin", "ping")
+    assert (ran.stdout, ran.returncode) == ('"pong"\n', 0)
+    ran = plughost("call", "my-plugin", "about", cwd=folder)
+    assert json.loads(ran.stdout)["env"]["FROM_FILE"] == os.environ["HOME"]
+    assert json.loads(ran.stdout)["cwd"] == str(folder)
+
+
+def test_a_plugin_folder():
+    ran = plughost("call", "plugins/echo-rune", "echo", '{"a": 1}', "--context", "workspace_id=w")
+    assert json.loads(ran.stdout) == {"a": 1}
+
+
+def test_params_may_come_from_stdin_and_the_environment_from_the_command_line():
+    ran = plughost("call", "--contract", "mcptest", "echo", "-", "--", *PUPPET, stdin='["from", "stdin"]')
+    assert json.loads(ran.stdout) == ["from", "stdin"]
+    ran = mcptest("--env", "A=1=2", "--env", "B=", "about")
+    env = json.loads(ran.stdout)["env"]
+    assert (env["A"], env["B"]) == ("1=2", "")
+
+
+def test_inspect_shows_a_binding_without_starting_it(folder):
+    ran = plughost("inspect", "-c", str(folder / "plughost.toml"), "my-plugin", "--json")
+    shown = json.loads(ran.stdout)
+    assert (shown["name"], shown["contract"], shown["state"]) == ("my-plugin", "mcptest", "Idle")
+    assert "FROM_FILE" in shown["env"]
+    assert os.environ["HOME"] + '"' not in ran.stdout.replace(shown["cwd"], "")
+    assert "my-tool" in plughost("inspect", "my-tool", cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "status"),
+    [
+        ("exit", "3", "crashed", 3),
+        ("half", "null", "crashed", 0),
+        ("raw", '["noise\\n"]', "invalid_json", None),
+        ("raw", '["{}\\n"]', "invalid_response", None),
+        ("silent", "null", "timeout", None),
+    ],
+)
+def test_a_failure_of_mcptest_as_json(method, params, code, status):
+    ran = mcptest("--json", "--timeout", "0.3", method, params)
+    (document,) = ran.stdout.splitlines()
+    error = json.loads(document)["error"]
+    assert set(error) == {"code", "plugin", "message", "exit_status", "stderr_tail", "hint"}
+    assert (error["code"], error["exit_status"], ran.returncode) == (code, status, 3)
+    assert ran.stderr == ""
+
+
+def test_a_spawn_failure_as_json_and_for_people():
+    ran = mcptest("--json", "ping", command=["/no/such/thing"])
+    assert json.loads(ran.stdout)["error"]["code"] == "spawn_failed"
+    assert ran.returncode == 3
+    ran = mcptest("ping", command=["/no/such/thing"])
+    assert ran.stdout == ""
+    assert "/no/such/thing" in ran.stderr
+    assert "hint:" in ran.stderr
+
+
+def test_a_crash_for_people_tells_the_last_words():
+    ran = mcptest("x", command=[*PYTHON, "-c", "import sys; sys.exit('the reason')"])
+    assert "exited with code 1" in ran.stderr
+    assert "  the reason" in ran.stderr
+    assert ran.returncode == 3
+
+
+def test_the_plugins_own_error_goes_to_stdout_and_exits_1():
+    ran = mcptest("error", '{"code":5,"message":"no","data":[1]}')
+    assert json.loads(ran.stdout) == {"error": {"code": 5, "message": "no", "data": [1]}}
+    assert ran.returncode == 1
+
+
+RUNE = [*PYTHON, str(PLUGINS / "rune_puppet.py")]
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "code", "exit_code"),
+    [
+        ({"before_handshake": "hang"}, ["--timeout", "0.3"], "timeout", 3),
+        ({"before_handshake": "exit 2"}, [], "crashed", 3),
+        ({"type": "x"}, [], "handshake_failed", 3),
+        ({"response": "bad\n"}, [], "malformed_response", 3),
+        ({"handshake": {"exposed_tools": ["x"]}}, [], "tool_not_exposed", 3),
+        ({"handshake": {"protocol_version": "x"}}, [], "protocol_version_mismatch", 3),
+        ({}, ["--grant", "a"], "capability_not_declared", 3),
+        ({"handshake": {"capabilities": ["a"]}}, [], "capability_not_allowed", 3),
+        ({"response": {"status": "error", "error": {"code": "c", "message": "m"}}}, [], "execution_error", 1),
+        ({}, ["--grant", " a"], "invalid_spec", 2),
+    ],
+)
+def test_a_failure_of_rune_as_json(script, words, code, exit_code):
+    command = [*RUNE, json.dumps(script)]
+    ran = plughost("call", "--json", "--contract", "rune", "--name", "puppet", *words, "echo", "--", *command)
+    error = json.loads(ran.stdout)["error"]
+    assert (error["code"], error["plugin"], ran.returncode) == (code, "puppet", exit_code)
+    ran = plughost("call", "--json", "--contract", "rune", "--name", "p", "echo", "--", "/no/such")
+    assert json.loads(ran.stdout)["error"]["code"] == "launch_failed"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["call"],
+        ["call", "--contract", "mcptest", "ping"],
+        ["call", "--contract", "nope", "ping", "--", "x"],
+        ["call", "ping", "--", "x"],
+        ["call", "no-such-plugin", "ping"],
+        ["call", "plugins/echo-mcptest"],
+        ["call", "plugins/echo-mcptest", "echo", "{bad"],
+        ["call", "plugins/echo-mcptest", "echo", "1", "2"],
+        ["call", "plugins/echo-mcptest", "echo", "1", "--env", "novalue"],
+        ["call", "plugins/echo-mcptest", "echo", "1", "--timeout", "0"],
+        ["call", "plugins/echo-mcptest", "echo", "1", "--grant", "power"],
+        ["call", "-c", "no/such.toml", "x", "y"],
+        ["call", "docs", "x"],
+        ["inspect", "plugins/echo-rune", "more"],
+        ["no-such-command"],
+    ],
+)
+def test_wrong_usage_exits_2_and_says_why(words):
+    ran = plughost(*words)
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert ran.stdout == ""
+
+
+def test_a_broken_file_tells_every_problem_with_its_line(tmp_path):
+    (tmp_path / "plughost.toml").write_text('[plugins.a]\ncontract = "nope"\ncommand = 1\n[plugins.b]\n')
+    ran = plughost("call", "a", "x", cwd=tmp_path)
+    assert ran.returncode == 2
+    for line in (1, 2, 3, 4):
+        assert f"plughost.toml:{line}: " in ran.stderr or line == 1
+
+
+def test_doctor_tells_what_works():
+    ran = plughost("doctor", "--json")
+    told = json.loads(ran.stdout)
+    assert (told["ok"], ran.returncode) == (True, 0)
+    findings = {finding["check"]: finding for finding in told["findings"]}
+    assert "held by the kernel" in findings["no orphans"]["detail"]
+    assert "mcptest, " in findings["contracts"]["detail"]
+    assert "no orphans" in plughost("doctor").stdout
+
+
+async def test_run_watches_plugins_until_it_is_told_to_end(folder, mark):
+    text = (
+        (folder / "plughost.toml")
+        .read_text()
+        .replace(str(PLUGINS / "puppet.py") + '"', str(PLUGINS / "puppet.py") + f'", "{mark}"')
+    )
+    (folder / "plughost.toml").write_text(text)
+    process = await asyncio.create_subprocess_exec(
+        *PLUGHOST, "run", "--json", cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    seen = []
+    while not seen or seen[-1].get("new") != "Running":
+        seen.append(json.loads(await process.stdout.readline()))
+    assert [event["event"] for event in seen] == ["statechanged", "spawned", "statechanged"]
+    victim = max(processes(mark))
+    os.kill(victim, signal.SIGKILL)
+    died = json.loads(await process.stdout.readline())
+    assert (died["event"], died["exit_status"], died["expected"]) == ("exited", -9, False)
+    process.send_signal(signal.SIGTERM)
+    await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    await all_gone(mark)
+
+
+async def test_run_says_ready_and_ends_on_ctrl_c(mark):
+    process = await asyncio.create_subprocess_exec(
+        *PLUGHOST,
+        "run",
+        "--contract",
+        "mcptest",
+        "--name",
+        "p",
+        "--",
+        *PUPPET,
+        mark,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    said = b""
+    while b"ready: p" not in said:
+        said += await process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 0
+    await all_gone(mark)
+
+
+async def test_ctrl_c_during_a_call_leaves_nothing(mark):
+    process = await asyncio.create_subprocess_exec(
+        *PLUGHOST,
+        "call",
+        "--contract",
+        "mcptest",
+        "silent",
+        "--",
+        *PUPPET,
+        mark,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    await until(lambda: len(processes(mark)) >= 4)  # ourselves, launcher, keeper, plugin
+    process.send_signal(signal.SIGINT)
+    _, said = await asyncio.wait_for(process.communicate(), 10)
+    assert process.returncode == 130
+    assert b"Traceback" not in said
+    await all_gone(mark)
+
+
+def test_importing_plughost_brings_in_only_what_it_needs():
+    script = "import sys, plughost; print([m for m in ('click', 'rich', 'yaml', 'httpx', 'tomllib') if m in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_the_console_script_is_installed():
+    assert Path(sys.executable).with_name("plughost").exists()

@@ -1,0 +1,70 @@
+"""The documents tell the truth: clauses are proved, links lead somewhere, examples run."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+CONTRACTS = sorted((ROOT / "docs/contracts").glob("*.md"))
+
+
+def promised() -> set[str]:
+    rows = [re.findall(r"^\| ([A-Z]+-\d+) \| ", path.read_text(), re.M) for path in CONTRACTS]
+    return {clause for row in rows for clause in row}
+
+
+def cited() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            for mark in getattr(node, "decorator_list", []):
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.clause":
+                    for word in mark.args:
+                        assert isinstance(word, ast.Constant)
+                        found.setdefault(word.value, []).append(f"{path.name}::{node.name}")
+    return found
+
+
+def test_every_clause_is_cited_by_a_test_and_every_cited_clause_exists():
+    assert len(promised()) > 50
+    assert promised() - cited().keys() == set(), "promised, but no test cites it"
+    assert cited().keys() - promised() == set(), "cited, but not promised anywhere"
+
+
+def test_every_link_in_the_documents_leads_to_a_file():
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
+
+
+def test_every_path_that_the_architecture_names_exists():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    for name in re.findall(r"`((?:src|tests|docs|plugins|launcher|benchmarks)/[\w./-]+)`", text):
+        assert (ROOT / name).exists(), name
+
+
+@pytest.mark.parametrize("document", ["README.md"])
+def test_the_python_example_runs_as_it_stands(document, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.S)
+    exec(compile(example, document, "exec"), {"__name__": "example"})
+    assert "{'text': 'hi'}" in capsys.readouterr().out
+
+
+def test_the_documents_name_no_machine_and_no_registry():
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "requirements").glob("*")]:
+        text = path.read_text()
+        assert "/work/" not in text, path
+        assert not re.search(r"--(extra-)?index-url|--find-links", text), path
+
+
+def test_the_event_loop_is_closed_between_tests():
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+    assert Path(ROOT / ".ci/run").exists()

@@ -1,4 +1,4 @@
-"""`make run`: the host at work in a few seconds. Starts plugins, calls them, kills one, shows what happened."""
+"""`make run`: the host at work. Starts plugins, calls them, kills one, shows what came of it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ Row = tuple[str, str, str, str]
 
 
 async def tour() -> None:
-    if not PLUGINS.is_dir():
-        raise SystemExit("the tour shows the plugins of this repository: run it from its root (make run)")
     async with Host() as host:
         print("ready: the tour's host is up", flush=True)
         with host.events() as events:
@@ -85,4 +83,6 @@ def _show(rows: list[Row]) -> None:
 
 
 if __name__ == "__main__":
+    if not PLUGINS.is_dir():
+        raise SystemExit("the tour shows the plugins of this repository: run it from its root (make run)")
     asyncio.run(tour())

@@ -13,7 +13,7 @@ from typing import Any, Self
 import msgspec
 
 from plughost import guard
-from plughost.base.clock import Clock, LoopClock
+from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import Denied, InvalidSpec, Stopped, UnknownMethod
 from plughost.base.events import EventHub, Subscription
 from plughost.contracts.contract import Binding, Contract, PluginSpec, contract, contract_of
@@ -22,6 +22,8 @@ from plughost.runtime.launch import Launch, raise_fd_limit
 from plughost.runtime.process import Process
 from plughost.runtime.supervisor import State
 from plughost.wire.envelope import ABSENT, NOTHING, Answer
+
+_decode = msgspec.json.Decoder().decode
 
 Service = Callable[["Plugin", Any], Awaitable[Any]]
 """Answers what plugins ask of the host: the plugin that asks, and its params."""
@@ -70,24 +72,11 @@ class Plugin:
         context: Mapping[str, str] | None = None,
         type: Any = Any,
     ) -> Any:
-        """The plugin's result, decoded as `type` (msgspec.Raw: not at all).
+        """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
         CallFailed when the plugin answers with an error of its own; another PluginError when there
         is no answer. `timeout` counts from now; without it the contract's own applies.
         """
-        answer = await self.ask(method, params, timeout=timeout, context=context, failing=True)
-        return answer.result if type is msgspec.Raw else msgspec.json.decode(answer.result, type=type)
-
-    async def ask(
-        self,
-        method: str,
-        params: Any = ABSENT,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, str] | None = None,
-        failing: bool = False,
-    ) -> Answer:
-        """The plugin's answer as it came, for typed views; with `failing`, its error is raised."""
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
         instance = self._current
@@ -95,13 +84,17 @@ class Plugin:
             instance = self._route()
         pending = instance.submit(method, params, timeout, context)
         try:
-            answer = await pending.future
+            answer = await pending
         except asyncio.CancelledError:
             instance.withdraw(pending)
             raise
-        if failing and answer.error is not NOTHING:
+        if answer.error is not NOTHING:
             raise instance.failure(pending, answer)
-        return answer
+        if type is Any:
+            return _decode(answer.result)
+        if type is msgspec.Raw:
+            return answer.result
+        return answer if type is Answer else msgspec.json.decode(answer.result, type=type)
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
         """Tell the plugin something, ahead of all else with `urgent`; False when it is not running."""
@@ -250,7 +243,7 @@ class Host:
         self, *, clock: Clock | None = None, launcher: tuple[str, ...] = (), launch_mode: str = "auto"
     ) -> None:
         raise_fd_limit()
-        self._clock: Clock = clock or LoopClock(asyncio.get_running_loop())
+        self._clock: Clock = clock or best_clock(asyncio.get_running_loop())
         self._launcher = launcher
         self._launch_mode = launch_mode
         self._events = EventHub()
@@ -258,7 +251,7 @@ class Host:
         self._services: dict[str, Service] = {}
         self._processes: set[Process] = set()
         self._closed = False
-        weakref.finalize(self, _kill_all, self._processes)
+        weakref.finalize(self, _let_go, self._processes, self._clock)
 
     async def __aenter__(self) -> Self:
         return self
@@ -312,6 +305,7 @@ class Host:
             raise
         finally:
             self._events.close()
+            self._clock.close()
 
     def _spec_of(self, folder: Path) -> PluginSpec:
         from plughost import config
@@ -337,6 +331,8 @@ def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _kill_all(processes: set[Process]) -> None:
+def _let_go(processes: set[Process], clock: Clock) -> None:
+    """Of a host that nobody holds any more: end what runs."""
     for process in processes:
         process.kill()
+    clock.close()

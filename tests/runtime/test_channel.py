@@ -72,7 +72,7 @@ async def pair():
 
 
 async def test_with_nothing_waiting_a_frame_leaves_at_once(pair):
-    pair.channel.write(b"now", now=True)
+    pair.channel.write_now(b"now")
     assert pair.take() == b"now"
 
 
@@ -125,7 +125,10 @@ def test_every_frame_arrives_whole_and_in_the_order_of_its_lane(steps):
             else:
                 frame = b"%s%d:%s;" % (b"u" if what == "urgent" else b"f", number, b"x" * size)
                 lanes[what == "urgent"].append(frame)
-                pair.channel.write(frame, now=what == "now", urgent=what == "urgent")
+                if what == "now":
+                    pair.channel.write_now(frame)
+                else:
+                    pair.channel.write(frame, urgent=what == "urgent")
         received += await pair.take_all()
         pair.close()
         frames = [part + b";" for part in received.split(b";")[:-1]]
@@ -137,7 +140,7 @@ def test_every_frame_arrives_whole_and_in_the_order_of_its_lane(steps):
 
 async def test_a_large_frame_is_not_copied_for_every_piece_the_pipe_takes(pair):
     frame = b"x" * (16 << 20)
-    pair.channel.write(frame, now=True)
+    pair.channel.write_now(frame)
     total = 0
     loop = asyncio.get_running_loop()
     start = loop.time()
@@ -170,14 +173,14 @@ async def test_the_end_is_told_once_after_all_data(pair):
 
 async def test_a_reader_that_went_away_is_told_once(pair):
     os.close(pair.theirs_in)
-    pair.channel.write(b"x", now=True)
+    pair.channel.write_now(b"x")
     assert len(pair.broken) == 1
     assert pair.channel.buffered == 0
 
 
 async def test_the_stream_is_closed_after_what_is_still_to_be_sent(pair):
     frame = b"y" * 300_000
-    pair.channel.write(frame, now=True)
+    pair.channel.write_now(frame)
     pair.channel.close_write()
     taken = b""
     while len(taken) < len(frame):

@@ -29,21 +29,20 @@ class LedgerMachine(RuleBasedStateMachine):
         assert number not in self.minted
         self.minted.append(number)
         self.model[number] = Entry(self.now + wait)
-        self.ledger.file(number, self.model[number])
+        self.ledger[number] = self.model[number]
 
     @rule(number=st.integers(-2, 60))
     def answer(self, number: int) -> None:
-        assert self.ledger.settle(number) is self.model.pop(number, None)
-        assert self.ledger.settle(number) is None
+        assert self.ledger.pop(number, None) is self.model.pop(number, None)
+        assert self.ledger.pop(number, None) is None
         assert self.ledger.was_minted(number) == (number in self.minted)
 
     @rule(seconds=st.floats(0, 50))
     def wait(self, seconds: float) -> None:
         self.now += seconds
         late = self.ledger.expire(self.now)
-        assert late == [(n, e) for n, e in self.model.items() if e.deadline <= self.now]
-        for number, _ in late:
-            del self.model[number]
+        assert late == [e for e in self.model.values() if e.deadline <= self.now]
+        self.model = {n: e for n, e in self.model.items() if e not in late}
 
     @precondition(lambda self: self.model)
     @rule()
@@ -54,7 +53,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def agrees(self) -> None:
         assert len(self.ledger) == len(self.model)
-        assert self.ledger.entries() == list(self.model.values())
+        assert list(self.ledger.values()) == list(self.model.values())
         assert self.ledger.oldest() is next(iter(self.model.values()), None)
         assert self.ledger.next_deadline() == min((e.deadline for e in self.model.values()), default=FOREVER)
 

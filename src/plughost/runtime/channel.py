@@ -15,6 +15,8 @@ from typing import Protocol
 
 CHUNK = 65536
 
+_NOTHING = memoryview(b"")
+
 
 class Channel(Protocol):
     """Bytes both ways; pipes, an in-memory duplex, a socket."""
@@ -22,7 +24,13 @@ class Channel(Protocol):
     buffered: int
     """Bytes written and not yet taken by the other side."""
 
-    def write(self, frame: bytes, *, now: bool = False, urgent: bool = False) -> None: ...
+    def write(self, frame: bytes, *, urgent: bool = False) -> None: ...
+
+    def write_now(self, frame: bytes) -> None: ...
+
+    def cork(self) -> None: ...
+
+    def uncork(self) -> None: ...
 
     def drain(self) -> None: ...
 
@@ -42,8 +50,8 @@ class PipeChannel:
     """
 
     __slots__ = (
-        "_begun", "_closing", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room", "_paused",
-        "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "buffered",
+        "_begun", "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
+        "_paused", "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "buffered",
     )  # fmt: skip
 
     def __init__(
@@ -66,10 +74,11 @@ class PipeChannel:
         self._on_room = on_room
         self._frames: deque[bytes] | None = None  # made at need: an idle plugin is small
         self._urgent: deque[bytes] | None = None
-        self._begun = memoryview(b"")
+        self._begun = _NOTHING
         self._scheduled = False
         self._waiting = False
         self._closing = False
+        self._corked = False
         self._paused = True
         self.buffered = 0
 
@@ -122,23 +131,34 @@ class PipeChannel:
 
     # Writing
 
-    def write(self, frame: bytes, *, now: bool = False, urgent: bool = False) -> None:
-        """Send a frame: at once with `now` if nothing waits, else with all others of this pass."""
-        if now and not self.buffered:
-            try:
-                written = os.write(self._write_fd, frame)
-            except BlockingIOError:
-                written = 0
-            except OSError as error:
-                self._broken(error)
-                return
-            if written == len(frame):
-                return
-            if written:
-                self._begun = memoryview(frame)[written:]
-                self.buffered = len(self._begun)
-                self._wait_for_room()
-                return
+    def cork(self) -> None:
+        """Send nothing before `uncork`: what is written meanwhile leaves in one write."""
+        self._scheduled = self._corked = True
+
+    def uncork(self) -> None:
+        self._corked = False
+        if self._write_fd >= 0 and not self._waiting:
+            self._flush()
+
+    def write_now(self, frame: bytes) -> None:
+        """Send a frame at once if nothing else waits."""
+        if self.buffered or self._corked:
+            self.write(frame)
+            return
+        try:
+            written = os.write(self._write_fd, frame)
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            self._broken(error)
+            return
+        if written < len(frame):
+            self._begun = memoryview(frame)[written:]
+            self.buffered = len(self._begun)
+            self._wait_for_room()
+
+    def write(self, frame: bytes, *, urgent: bool = False) -> None:
+        """Send a frame with all others of this pass, or ahead of all that have not begun."""
         if self._write_fd < 0:
             return
         if urgent:
@@ -166,6 +186,9 @@ class PipeChannel:
             except OSError as error:
                 self._broken(error)
                 return
+            if written == self.buffered:  # everything: no need to look at each frame
+                self._forget_frames()
+                break
             self._taken(written)
             if written < len(data):
                 self._wait_for_room()
@@ -226,8 +249,13 @@ class PipeChannel:
             os.close(self._write_fd)
         self._write_fd = -1
         self._waiting = False
-        self._frames = self._urgent = None
-        self._begun = memoryview(b"")
+        self._forget_frames()
+
+    def _forget_frames(self) -> None:
+        for lane in (self._urgent, self._frames):
+            if lane:
+                lane.clear()
+        self._begun = _NOTHING
         self.buffered = 0
 
     def close(self) -> None:

@@ -20,7 +20,8 @@ from plughost.base.errors import (
 from plughost.base.events import Dropped, EventHub, Exited, Notified, Spawned, StateChanged
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import Launch
-from plughost.runtime.peer import Peer, Pending, Serve
+from plughost.runtime.peer import Peer, Serve
+from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.process import Process
 from plughost.runtime.session import Session
@@ -33,13 +34,16 @@ KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
 
+Submit = Callable[[str, Any, float | None, Mapping[str, str] | None], Pending]
+
+
 class Instance:
     """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
 
     __slots__ = (
         "_cause", "_channel", "_clock", "_events", "_executed", "_farewell", "_gone", "_held", "_launch",
         "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes", "_refusal",
-        "_session", "_settling", "_supervisor", "_timer", "generation", "name",
+        "_session", "_settling", "_supervisor", "_timer", "generation", "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +75,8 @@ class Instance:
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
         self._peer = Peer(session, policy, self, clock, self._loop, serve)
+        self.submit: Submit = self._peer.submit
+        """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
         self._process: Process | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
@@ -115,13 +121,9 @@ class Instance:
     def failures(self) -> int:
         return self._supervisor.failures
 
-    def submit(
-        self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
-    ) -> Pending:
-        """File a call; its future holds the answer or the error."""
-        if self._refusal is not None:
-            raise self._refusal.again()
-        return self._peer.submit(method, params, timeout, context)
+    def _refuse_call(self, *call: object) -> Pending:
+        assert self._refusal is not None
+        raise self._refusal.again()
 
     def failure(self, pending: Pending, answer: Answer) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
@@ -155,8 +157,7 @@ class Instance:
 
     def stop(self) -> None:
         """End it gracefully; open calls fail first."""
-        if self._refusal is None:
-            self._refusal = self._error(Stopped, "the host has stopped it")
+        self._turn_away(Stopped, "the host has stopped it")
         held, self._held = self._held, None
         for pending in [*self._peer.take_waiting(), *self._peer.taken(), *((held[0],) if held else ())]:
             if pending is not self._farewell:
@@ -258,14 +259,21 @@ class Instance:
             pending.fail(cause.again())
         if self.state is State.QUARANTINED:
             self._peer.close()
-            self._refusal = self._error(
+            refusal = self._turn_away(
                 Quarantined,
                 f"it has failed and is not started again; the failure was: {cause.message}",
                 hint="mend it, then reload it",
+                exit_status=cause.exit_status,
+                stderr_tail=cause.stderr_tail,
             )
-            self._refusal.exit_status = cause.exit_status
-            self._refusal.stderr_tail = cause.stderr_tail
-            self._refusal.__cause__ = cause
+            refusal.__cause__ = cause
+
+    def _turn_away(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
+        """No further call is taken; each is told the same, the first reason there was."""
+        if self._refusal is None:
+            self._refusal = self._error(kind, message, **context)
+            self.submit = self._refuse_call
+        return self._refusal
 
     def _close(self) -> None:
         """Say goodbye, close stdin, wait, then end it by force."""
@@ -279,11 +287,11 @@ class Instance:
         if self._farewell is None:
             self._close_stdin()
         else:
-            self._farewell.future.add_done_callback(lambda _: self._close_stdin())
+            self._farewell.add_done_callback(lambda _: self._close_stdin())
 
     def _close_stdin(self) -> None:
-        if self._farewell is not None and not self._farewell.future.cancelled():
-            self._farewell.future.exception()  # an error reply is a reply
+        if self._farewell is not None and not self._farewell.cancelled():
+            self._farewell.exception()  # an error reply is a reply
         self._peer.hold()
         if self._channel is not None:
             self._channel.close_write()
@@ -312,10 +320,9 @@ class Instance:
     def _end(self) -> None:
         self._cancel_timer()
         self._peer.close()
-        if self._refusal is None:
-            self._refusal = self._error(Stopped, "the host has stopped it")
+        refusal = self._turn_away(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
-            pending.fail((self._cause or self._refusal).again())
+            pending.fail((self._cause or refusal).again())
         self._on_gone(self)
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
@@ -391,8 +398,8 @@ class Instance:
             if self._cause is not None:
                 pending.fail(cause)
             elif status == 0 or answer.error is not NOTHING:
-                if not pending.future.done():
-                    pending.future.set_result(answer)
+                if not pending.done():
+                    pending.set_result(answer)
             else:
                 pending.fail(self._crashed_after_answer(cause, status))
         for pending in taken_along:

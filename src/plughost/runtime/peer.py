@@ -16,6 +16,7 @@ import msgspec
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, UnknownMethod
 from plughost.runtime.channel import Channel
+from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Incoming, Session
 from plughost.wire.envelope import Answer, Noise, Notification, Request
@@ -27,36 +28,6 @@ HIGH_WATER = 256 * 1024
 
 Serve = Callable[[str, msgspec.Raw], Coroutine[Any, Any, Any]]
 """Answers a plugin's request: method and params to a result, or a PluginError."""
-
-
-class Pending:
-    """A call that waits for its turn, or for its answer."""
-
-    __slots__ = ("context", "deadline", "frame", "future", "method", "number", "params", "timeout")
-
-    params: Any
-    """Kept only while it waits, with `context`, for an instance that may take it over."""
-    context: Mapping[str, str] | None
-
-    def __init__(
-        self,
-        number: int,
-        method: str,
-        frame: bytes,
-        future: asyncio.Future[Answer],
-        timeout: float | None,
-        deadline: float,
-    ) -> None:
-        self.number = number
-        self.method = method
-        self.frame = frame
-        self.future = future
-        self.timeout = timeout
-        self.deadline = deadline
-
-    def fail(self, error: PluginError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class Owner(Protocol):
@@ -93,8 +64,9 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_channel", "_clock", "_deaf", "_framing", "_ledger", "_loop", "_open", "_owner", "_policy", "_serve",
-        "_serving", "_session", "_sweep_at", "_sweeper", "_waiting", "_warn", "dropped", "last_frame",
+        "_call_timeout", "_channel", "_clock", "_deaf", "_framing", "_ledger", "_loop", "_max_in_flight",
+        "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session", "_sweep_at", "_sweeper",
+        "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -108,8 +80,15 @@ class Peer:
     ) -> None:
         self._session = session
         self._policy = policy
+        # What every call asks of the policy, one step nearer.
+        self._max_in_flight = policy.max_in_flight
+        self._call_timeout = policy.call_timeout
+        self._timeout_from_write = policy.timeout_from_write
+        self._one_shot = policy.one_shot
+        self._watches_idleness = policy.idle_reap is not None
         self._owner = owner
         self._clock = clock
+        self._time = clock.time
         self._loop = loop
         self._serve = serve
         self._serving: set[asyncio.Task[None]] | None = None
@@ -137,7 +116,7 @@ class Peer:
 
     def taken(self) -> list[Pending]:
         """The calls that were written and wait for their answers."""
-        return self._ledger.entries()
+        return list(self._ledger.values())
 
     @property
     def busy(self) -> bool:
@@ -157,42 +136,45 @@ class Peer:
             frame = self._framing.encode(self._session.call(number, method, params, context))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}") from error
-        policy = self._policy
-        now = self._clock.time()
-        waits = not self._open or bool(self._waiting) or not self._has_room()
+        pending = Pending(self._loop)
+        pending.number = number
+        pending.method = method
+        pending.frame = frame
+        from_write = timeout is None and self._timeout_from_write
         if timeout is None:
-            timeout = policy.call_timeout
-            starts_later = waits and policy.timeout_from_write
-            deadline = FOREVER if timeout is None or starts_later else now + timeout
+            timeout = self._call_timeout
+        pending.timeout = timeout
+        now = self._time()
+        pending.deadline = FOREVER if timeout is None else now + timeout
+        if self._open and not self._waiting and self._has_room():
+            self._send(pending, now)
         else:
-            deadline = now + timeout
-        pending = Pending(number, method, frame, self._loop.create_future(), timeout, deadline)
-        if waits:
+            if from_write:
+                pending.deadline = FOREVER
             pending.params = params
             pending.context = context
             self._wait(pending)
-        else:
-            self._send(pending, now)
         return pending
 
     def _has_room(self) -> bool:
         channel = self._channel
         return (
-            channel is not None
-            and len(self._ledger) < self._policy.max_in_flight
-            and channel.buffered < HIGH_WATER
+            channel is not None and channel.buffered < HIGH_WATER and len(self._ledger) < self._max_in_flight
         )
 
     def _send(self, pending: Pending, now: float) -> None:
         ledger = self._ledger
-        ledger.file(pending.number, pending)
+        ledger[pending.number] = pending
         if pending.deadline < self._sweep_at:
             self._sweep_by(pending.deadline)
         self.last_frame = now
-        frame = pending.frame
+        channel = self._channel
+        assert channel is not None
+        if len(ledger) == 1:
+            channel.write_now(pending.frame)
+        else:
+            channel.write(pending.frame)
         pending.frame = b""
-        pending.params = pending.context = None
-        self._channel.write(frame, now=len(ledger) == 1)  # type: ignore[union-attr]
 
     def _wait(self, pending: Pending) -> None:
         if len(self._waiting) >= self._policy.max_waiting:
@@ -212,11 +194,12 @@ class Peer:
         """Let waiting calls through as far as there is room."""
         while self._waiting and self._open and self._has_room():
             pending = self._waiting.popleft()
-            if pending.future.done():
+            if pending.done():
                 continue
-            now = self._clock.time()
+            now = self._time()
             if pending.deadline == FOREVER and pending.timeout is not None:
                 pending.deadline = now + pending.timeout
+            pending.params = pending.context = None
             self._send(pending, now)
 
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
@@ -238,18 +221,23 @@ class Peer:
             return None
         number = self._ledger.mint()
         frame = self._framing.encode(self._session.call(number, method, params, None))
-        now = self._clock.time()
-        pending = Pending(number, method, frame, self._loop.create_future(), timeout, now + timeout)
+        now = self._time()
+        pending = Pending(self._loop)
+        pending.number = number
+        pending.method = method
+        pending.frame = frame
+        pending.timeout = timeout
+        pending.deadline = now + timeout
         self._send(pending, now)
         return pending
 
     def keep_waiting(self, pending: Pending) -> None:
         """Its answer is here, but its time still runs."""
-        self._ledger.file(pending.number, pending)
+        self._ledger[pending.number] = pending
 
     def withdraw(self, pending: Pending) -> None:
         """The caller no longer wants the answer; if one comes, it is dropped as late."""
-        if self._ledger.settle(pending.number) is None and self._waiting:
+        if self._ledger.pop(pending.number, None) is None and self._waiting:
             try:
                 self._waiting.remove(pending)
             except ValueError:
@@ -302,7 +290,7 @@ class Peer:
     def adopt(self, waiting: list[Pending]) -> None:
         """Take over calls that waited at another instance; their callers notice nothing."""
         for pending in waiting:
-            if pending.future.done():
+            if pending.done():
                 continue
             pending.number = self._ledger.mint()
             message = self._session.call(pending.number, pending.method, pending.params, pending.context)
@@ -317,47 +305,74 @@ class Peer:
         if self._deaf:
             self._discard(data)
             return
-        self.last_frame = self._clock.time()
-        self._handle(self._framing.feed(data))
-        self._after_settling()
+        if self._watches_idleness:
+            self.last_frame = self._time()
+        answered = self._handle(self._framing.feed(data))
+        if self._waiting or not self._open:
+            self._after_settling()
+        if len(answered) == 1:
+            answered[0].settle()
+        elif answered:
+            self._wake(answered)
 
     def end(self) -> None:
         """The plugin's stream has ended: a last frame without its line end still counts."""
-        self._handle(self._framing.end(), last=True)
+        for pending in self._handle(self._framing.end(), last=True):
+            if not pending.done():
+                pending.set_result(pending.answer)
 
-    def _handle(self, frames: Frames, *, last: bool = False) -> None:
-        session = self._session
-        settle = self._ledger.settle
-        one_shot = self._policy.one_shot
+    def _wake(self, answered: list[Pending]) -> None:
+        """Let the callers run, now that nothing is in between; what they send leaves in one write."""
+        channel = self._channel
+        if channel is not None:
+            channel.cork()
+        woken = 0
+        try:
+            for pending in answered:
+                woken += 1
+                pending.settle()
+        finally:
+            for pending in answered[woken:]:  # a caller has ended the program; the others are still told
+                pending.set_result(pending.answer)
+            if channel is not None:
+                channel.uncork()
+
+    def _handle(self, frames: Frames, *, last: bool = False) -> list[Pending]:
+        """Take frames. The calls they answer are returned, for their callers to be woken at the end."""
+        answered: list[Pending] = []
+        receive = self._session.receive
         for frame in frames:
             if self._deaf:
                 self._discard(_head(frame))
-                return
+                break
             try:
-                incoming = session.receive(frame) if isinstance(frame, bytes) else session.broken(frame)
+                incoming = receive(frame) if isinstance(frame, bytes) else self._session.broken(frame)
             except PluginError as error:
-                self._deaf = True
-                self._owner.on_fatal(error)
-                return
+                self._fatal(error)
+                break
             except Exception as error:  # a contract's own fault must not leave its callers waiting
-                self._deaf = True
-                self._owner.on_fatal(
-                    Malformed(f"its contract could not read it: {error!r}", head=_head(frame))
-                )
-                return
-            if isinstance(incoming, Answer):
-                pending = settle(incoming.id)
-                if pending is None:
-                    self._stray(incoming)
-                elif one_shot:
-                    self._deaf = self._warn = True
-                    self._owner.on_answer(pending, incoming)
-                elif not pending.future.done():
-                    pending.future.set_result(incoming)
-            elif last and isinstance(incoming, Malformed):
-                self._drop("the stream ended inside a message", incoming.head)
+                self._fatal(Malformed(f"its contract could not read it: {error!r}", head=_head(frame)))
+                break
+            if not isinstance(incoming, Answer):
+                if last and isinstance(incoming, Malformed):
+                    self._drop("the stream ended inside a message", incoming.head)
+                else:
+                    self._take(incoming)
+                continue
+            pending = self._ledger.pop(incoming.id, None)
+            if pending is None:
+                self._stray(incoming)
+            elif self._one_shot:
+                self._deaf = self._warn = True
+                self._owner.on_answer(pending, incoming)
             else:
-                self._take(incoming)
+                pending.answer = incoming
+                answered.append(pending)
+        return answered
+
+    def _fatal(self, error: PluginError) -> None:
+        self._deaf = True
+        self._owner.on_fatal(error)
 
     def _take(self, incoming: Incoming) -> None:
         """Everything that is not an answer to an open call."""
@@ -384,7 +399,7 @@ class Peer:
         if oldest is None:
             self._drop(error.message, error.head)
         else:
-            self._ledger.settle(oldest.number)
+            del self._ledger[oldest.number]
             self._owner.on_malformed(oldest, error)
 
     def _discard(self, data: bytes) -> None:
@@ -439,7 +454,7 @@ class Peer:
 
     def start_clocks(self) -> None:
         """The spawn has begun: for calls it is made for, time runs even before they are written."""
-        now = self._clock.time()
+        now = self._time()
         for pending, _ in zip(self._waiting, range(self._policy.max_in_flight), strict=False):
             if pending.deadline == FOREVER and pending.timeout is not None:
                 pending.deadline = now + pending.timeout
@@ -455,13 +470,13 @@ class Peer:
     def _sweep(self) -> None:
         self._sweeper = None
         self._sweep_at = FOREVER
-        now = self._clock.time()
-        late = [pending for _, pending in self._ledger.expire(now)]
+        now = self._time()
+        late = self._ledger.expire(now)
         if self._waiting:
             late += [pending for pending in self._waiting if pending.deadline <= now]
             self._waiting = deque(pending for pending in self._waiting if pending.deadline > now)
         for pending in late:
-            if not pending.future.done():
+            if not pending.done():
                 self._owner.on_timeout(pending)
         following = min((pending.deadline for pending in self._waiting), default=FOREVER)
         following = min(following, self._ledger.next_deadline())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -12,10 +12,11 @@ NOTHING: Final = msgspec.Raw(b"")
 ABSENT: Final = msgspec.UNSET
 """A value the caller did not give; None is given, and becomes `null`."""
 
-_encoder = msgspec.json.Encoder()
+encode: Final = msgspec.json.Encoder().encode
+"""A message as JSON: compact, but for what a caller's Raw brings along."""
 
 
-class Answer(msgspec.Struct):
+class Answer(msgspec.Struct, gc=False):
     """What the plugin said to one of our requests: a result or an error, and its contract's extras."""
 
     id: int
@@ -43,12 +44,6 @@ class Noise(msgspec.Struct, frozen=True):
 
     reason: str
     head: bytes
-
-
-def encode(message: Any) -> bytes:
-    """Compact JSON in one line, also when a caller's Raw was written over several."""
-    body = _encoder.encode(message)
-    return msgspec.json.format(body, indent=-1) if b"\n" in body else body
 
 
 def is_utf8(data: bytes) -> bool:

@@ -83,6 +83,8 @@ class Lines:
     def encode(self, body: bytes) -> bytes:
         if len(body) > self._send_limit:
             raise FrameTooLarge(f"a message of {len(body)} bytes is over the limit of {self._send_limit}")
+        if 10 in body:  # white space from a caller's own JSON: inside strings it is always escaped
+            body = body.replace(b"\n", b" ")
         return body + b"\n"
 
     def _judge(self, line: bytes) -> bytes | FrameError:

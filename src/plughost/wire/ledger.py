@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 
 class HasDeadline(Protocol):
@@ -15,57 +15,41 @@ T = TypeVar("T", bound=HasDeadline)
 FOREVER = math.inf
 
 
-class Ledger(Generic[T]):
-    """Open requests by id, in the order they were sent.
+class Ledger(dict[int, T]):
+    """Open requests by id, in the order they were sent: file with `[]`, settle with `pop`.
 
-    Ids rise from `first`, so that an answer nobody waits for can be told: below `next_id` it is late
-    or doubled, otherwise it was never asked for. No memory of the past is needed for that.
+    Ids rise from `first`, so that an answer nobody waits for can be told: one that was minted is late
+    or doubled, another was never asked for. No memory of the past is needed for that. It is a
+    dictionary, and not something that has one, because every call goes through it twice.
     """
 
-    __slots__ = ("_first", "_open", "next_id")
+    __slots__ = ("_first", "_next")
 
     def __init__(self, first: int = 1) -> None:
-        self._first = first
-        self.next_id = first
-        self._open: dict[int, T] = {}
-
-    def __len__(self) -> int:
-        return len(self._open)
+        super().__init__()
+        self._first = self._next = first
 
     def mint(self) -> int:
-        number = self.next_id
-        self.next_id = number + 1
+        number = self._next
+        self._next = number + 1
         return number
 
-    def file(self, number: int, entry: T) -> None:
-        """The request was sent: `entry` waits for its answer."""
-        self._open[number] = entry
-
-    def settle(self, number: int) -> T | None:
-        """Who waits for this answer; None when nobody does (see `was_minted`)."""
-        return self._open.pop(number, None)
-
     def was_minted(self, number: int) -> bool:
-        return self._first <= number < self.next_id
+        return self._first <= number < self._next
 
     def oldest(self) -> T | None:
-        return next(iter(self._open.values()), None)
+        return next(iter(self.values()), None)
 
-    def entries(self) -> list[T]:
-        return list(self._open.values())
-
-    def expire(self, now: float) -> list[tuple[int, T]]:
+    def expire(self, now: float) -> list[T]:
         """Remove and return what should have been answered by `now`, oldest first."""
-        late = [(number, entry) for number, entry in self._open.items() if entry.deadline <= now]
-        for number, _ in late:
-            del self._open[number]
-        return late
+        late = [number for number, entry in self.items() if entry.deadline <= now]
+        return [self.pop(number) for number in late]
 
     def next_deadline(self) -> float:
-        return min((entry.deadline for entry in self._open.values()), default=FOREVER)
+        return min((entry.deadline for entry in self.values()), default=FOREVER)
 
     def close(self) -> list[T]:
         """Remove and return everything that is open."""
-        entries = list(self._open.values())
-        self._open.clear()
+        entries = list(self.values())
+        self.clear()
         return entries

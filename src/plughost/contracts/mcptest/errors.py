@@ -41,7 +41,11 @@ class InvalidResponse(Malformed):
 
 
 class ApplicationError(CallFailed):
-    """The plugin's own error: not a host error. It is reported as the plugin wrote it."""
+    """The plugin's own error, to the request `id`: not a host error. It is reported as it came."""
+
+    def __init__(self, message: str, *, id: int, **context: Any) -> None:
+        super().__init__(message, **context)
+        self.id = id
 
     def report(self) -> dict[str, Any]:
         return dict(self.error)

@@ -33,7 +33,7 @@ RAW_LINE = 4096
 """How much of a malformed line is kept for diagnosis."""
 
 
-class Request(msgspec.Struct, omit_defaults=True):
+class Request(msgspec.Struct, omit_defaults=True, gc=False):
     method: str
     id: int
     params: Any = ABSENT
@@ -74,7 +74,7 @@ class McptestSession(Conversation):
             answer = _answers.decode(frame)
         except (ValueError, RecursionError) as error:
             return _diagnose(frame, error)
-        if not is_utf8(frame):
+        if not (frame.isascii() or is_utf8(frame)):
             return InvalidJson("the response is not valid UTF-8", head=frame[:RAW_LINE])
         if answer.error is not NOTHING:
             return self._with_error(answer, frame)
@@ -107,6 +107,7 @@ class McptestSession(Conversation):
         return ApplicationError(
             f"it answered {method!r} with error {error.code}: {error.message}",
             error=msgspec.json.decode(answer.error),
+            id=answer.id,
         )
 
 

@@ -6,11 +6,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.wire.envelope import ABSENT, NOTHING, Answer
+from plughost.contracts.mcptest.errors import ApplicationError
+from plughost.wire.envelope import ABSENT, Answer
 
 
-class Asks(Protocol):
-    async def ask(self, method: str, params: Any = ..., *, timeout: float | None = ...) -> Answer: ...
+class Calls(Protocol):
+    async def call(
+        self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
+    ) -> Any: ...
 
 
 class PluginResponse(msgspec.Struct, frozen=True):
@@ -24,14 +27,15 @@ class PluginResponse(msgspec.Struct, frozen=True):
 class Mcptest:
     """A typed view of an mcptest plugin: an application error is a response, not an exception."""
 
-    def __init__(self, plugin: Asks) -> None:
+    def __init__(self, plugin: Calls) -> None:
         self._plugin = plugin
 
     async def request(
         self, method: str, params: Any = ABSENT, *, timeout: float | None = None
     ) -> PluginResponse:
         """Send a request; raises only host errors (SpawnFailed, PluginCrashed, TimedOut, …)."""
-        answer = await self._plugin.ask(method, params, timeout=timeout)
-        if answer.error is NOTHING:
-            return PluginResponse(answer.id, result=msgspec.json.decode(answer.result))
-        return PluginResponse(answer.id, error=msgspec.json.decode(answer.error))
+        try:
+            answer = await self._plugin.call(method, params, timeout=timeout, type=Answer)
+        except ApplicationError as said:
+            return PluginResponse(said.id, error=said.error)
+        return PluginResponse(answer.id, result=msgspec.json.decode(answer.result))

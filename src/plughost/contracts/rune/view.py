@@ -11,16 +11,16 @@ from plughost.contracts.rune.messages import RuneAnswer
 from plughost.wire.envelope import ABSENT, Answer
 
 
-class Asks(Protocol):
-    async def ask(
+class Calls(Protocol):
+    async def call(
         self,
         method: str,
         params: Any = ...,
         *,
         timeout: float | None = ...,
         context: Mapping[str, str] | None = ...,
-        failing: bool = ...,
-    ) -> Answer: ...
+        type: Any = ...,
+    ) -> Any: ...
 
 
 class RuneResult(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class RuneResult(msgspec.Struct, frozen=True):
 class Rune:
     """A typed view of a rune plugin."""
 
-    def __init__(self, plugin: Asks) -> None:
+    def __init__(self, plugin: Calls) -> None:
         self._plugin = plugin
 
     async def execute(
@@ -43,9 +43,8 @@ class Rune:
         timeout: float | None = None,
     ) -> RuneResult:
         """Run `tool` in a process of its own; ExecutionError when the plugin says no."""
-        answer = await self._plugin.ask(tool, input, timeout=timeout, context=context, failing=True)
-        metadata = answer.metadata if isinstance(answer, RuneAnswer) else None
-        return RuneResult(
-            msgspec.json.decode(answer.result),
-            {name: msgspec.json.decode(value) for name, value in (metadata or {}).items()},
+        answer: RuneAnswer = await self._plugin.call(
+            tool, input, timeout=timeout, context=context, type=Answer
         )
+        metadata = {name: msgspec.json.decode(value) for name, value in (answer.metadata or {}).items()}
+        return RuneResult(msgspec.json.decode(answer.result), metadata)

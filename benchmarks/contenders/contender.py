@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Coroutine
 from typing import Any
 
 from benchmarks import payload, timing
@@ -34,7 +35,7 @@ class Caller(Contender):
     """One that has a call to await, which gives the decoded result."""
 
     @abstractmethod
-    async def call(self, params: Any) -> Any: ...
+    def call(self, params: Any) -> Coroutine[Any, Any, Any]: ...
 
     async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
         params = payload.params(size)

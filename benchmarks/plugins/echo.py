@@ -31,20 +31,27 @@ def echo_raw() -> None:
 
 
 def echo_lines() -> None:
-    decode = msgspec.json.Decoder(Request).decode_lines
-    encode = msgspec.json.Encoder().encode_lines
+    decode, decode_lines = msgspec.json.Decoder(Request).decode, msgspec.json.Decoder(Request).decode_lines
+    encode, encode_lines = msgspec.json.Encoder().encode, msgspec.json.Encoder().encode_lines
     for lines in whole_lines():
-        write(encode([Reply(request.id, request.params) for request in decode(lines)]))
+        if lines.find(b"\n") + 1 == len(lines):  # one request, the usual case when nothing is pipelined
+            request = decode(lines)
+            write(encode(Reply(request.id, request.params)) + b"\n")
+        else:
+            write(encode_lines([Reply(request.id, request.params) for request in decode_lines(lines)]))
 
 
 def whole_lines() -> Iterator[bytes]:
     """As many as there are, once the last one is whole: what it lacks is on its way."""
     begun: list[bytes] = []
     while chunk := os.read(0, CHUNK):
-        begun.append(chunk)
-        if chunk.endswith(b"\n"):
-            yield b"".join(begun)
+        if not chunk.endswith(b"\n"):
+            begun.append(chunk)
+        elif begun:
+            yield b"".join((*begun, chunk))
             begun.clear()
+        else:
+            yield chunk
 
 
 def echo_content_length() -> None:
@@ -82,8 +89,8 @@ def take_bodies(held: bytearray) -> tuple[list[bytes], int]:
 
 
 def write(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
+    while len(data) > (written := os.write(1, data)):
+        data = data[written:]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from plughost.wire.envelope import Answer
 
 
 def pending():
-    made = Pending(asyncio.get_running_loop())
+    made = Pending(loop=asyncio.get_running_loop())
+    made.file(1, "m", b"", None, 0.0)
     made.answer = Answer(1)
     return made
 

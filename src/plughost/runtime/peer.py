@@ -130,26 +130,21 @@ class Peer:
         self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
     ) -> Pending:
         """File a call: written at once if it may be, else when its turn comes."""
-        ledger = self._ledger
-        number = ledger.mint()
+        number = self._ledger.mint()
         try:
             frame = self._framing.encode(self._session.call(number, method, params, context))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}") from error
-        pending = Pending(self._loop)
-        pending.number = number
-        pending.method = method
-        pending.frame = frame
-        from_write = timeout is None and self._timeout_from_write
+        starts_at_write = timeout is None and self._timeout_from_write
         if timeout is None:
             timeout = self._call_timeout
-        pending.timeout = timeout
         now = self._time()
-        pending.deadline = FOREVER if timeout is None else now + timeout
+        pending = Pending(loop=self._loop)
+        pending.file(number, method, frame, timeout, FOREVER if timeout is None else now + timeout)
         if self._open and not self._waiting and self._has_room():
             self._send(pending, now)
         else:
-            if from_write:
+            if starts_at_write:
                 pending.deadline = FOREVER
             pending.params = params
             pending.context = context
@@ -222,12 +217,8 @@ class Peer:
         number = self._ledger.mint()
         frame = self._framing.encode(self._session.call(number, method, params, None))
         now = self._time()
-        pending = Pending(self._loop)
-        pending.number = number
-        pending.method = method
-        pending.frame = frame
-        pending.timeout = timeout
-        pending.deadline = now + timeout
+        pending = Pending(loop=self._loop)
+        pending.file(number, method, frame, timeout, now + timeout)
         self._send(pending, now)
         return pending
 

@@ -24,6 +24,8 @@ _add_done_callback = asyncio.Future.add_done_callback
 
 
 class Pending(asyncio.Future[Answer]):
+    """Made by `file`: a constructor in Python would be felt in every call."""
+
     __slots__ = (
         "_context", "_waiter", "answer", "context", "deadline", "frame", "method", "number", "params",
         "timeout",
@@ -41,10 +43,17 @@ class Pending(asyncio.Future[Answer]):
     answer: Answer
     """Set before `settle`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop=loop)
-        self._waiter: Waiter | None = None
-        self._context: contextvars.Context | None = None
+    _waiter: Waiter | None
+    _context: contextvars.Context | None
+
+    def file(self, number: int, method: str, frame: bytes, timeout: float | None, deadline: float) -> None:
+        """Fill it in; the first thing that happens to it."""
+        self.number = number
+        self.method = method
+        self.frame = frame
+        self.timeout = timeout
+        self.deadline = deadline
+        self._waiter = None
 
     def settle(self) -> None:
         """Give the caller its answer and let it run now."""

@@ -19,7 +19,7 @@ from plughost.runtime.launch import NATIVE, python_launcher
 ROOT = Path(__file__).parent.parent
 PLUGINS = Path(__file__).parent / "plugins"
 PYTHON = (sys.executable, "-I", "-S", "-E")
-LAUNCHERS = {"compiled": (str(NATIVE),), "python": python_launcher()}
+LAUNCHERS = {"compiled": (NATIVE,), "python": python_launcher()}
 
 
 _scripts = tempfile.TemporaryDirectory(prefix="plughost-scripts-")

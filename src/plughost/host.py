@@ -6,7 +6,6 @@ import asyncio
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -269,7 +268,7 @@ class Host:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start."""
         if self._closed:
             raise Stopped("this host is closed")
-        spec = target if isinstance(target, PluginSpec) else self._spec_of(Path(target))
+        spec = target if isinstance(target, PluginSpec) else _spec_of(target)
         if spec.name in self._plugins:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
@@ -307,17 +306,21 @@ class Host:
             self._events.close()
             self._clock.close()
 
-    def _spec_of(self, folder: Path) -> PluginSpec:
-        from plughost import config
 
-        if not folder.is_dir():
-            raise InvalidSpec(f"no such plugin folder: {folder}")
-        spec = config.of_folder(folder) or contract_of(folder)
-        if spec is None:
-            raise InvalidSpec(
-                f"{folder} is no plugin folder: it holds no plughost.toml and no contract's manifest"
-            )
-        return spec
+def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
+    from pathlib import Path
+
+    from plughost import config
+
+    folder = Path(target)
+    if not folder.is_dir():
+        raise InvalidSpec(f"no such plugin folder: {folder}")
+    spec = config.of_folder(folder) or contract_of(folder)
+    if spec is None:
+        raise InvalidSpec(
+            f"{folder} is no plugin folder: it holds no plughost.toml and no contract's manifest"
+        )
+    return spec
 
 
 def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -78,7 +78,7 @@ class LifeMachine(RuleBasedStateMachine):
         if before in (State.SHUTTING_DOWN, State.DRAINING) or self.policy.one_shot:
             assert after is State.STOPPED
             return
-        if not executed and self.policy.forget_launch_failures:
+        if not executed and before is State.SPAWNING and self.policy.forget_launch_failures:
             assert after is State.IDLE
             return
         self.failures = [at for at in self.failures if at > self.now - self.policy.failure_window] + [

@@ -52,7 +52,7 @@ async def _examine() -> list[Finding]:
 
 
 async def _launcher() -> Finding:
-    native = launch.NATIVE.exists()
+    native = launch.default_launcher() == (launch.NATIVE,)
     which = "compiled" if native else "Python (no compiler at build time: slower starts)"
     ok, detail = await probe.held(launch.default_launcher(), "auto")
     if not ok:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -19,8 +18,9 @@ from plughost.base.errors import InvalidSpec
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Session
 
-if TYPE_CHECKING:  # 30 ms of import time that a program may not need yet
+if TYPE_CHECKING:  # import time that a program may not need to spend
     from importlib.metadata import EntryPoint
+    from pathlib import Path
 
 GROUP = "plughost.contracts"
 

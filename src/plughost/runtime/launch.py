@@ -9,17 +9,15 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from plughost.base.errors import LaunchFailed
 
-NATIVE = Path(__file__).with_name("plughost-launcher")
-PYTHON = Path(__file__).with_name("pylauncher.py")
+NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
+PYTHON = os.path.join(os.path.dirname(__file__), "pylauncher.py")
 
 _original_nofile: int | None = None
 
@@ -54,6 +52,8 @@ class Launch(msgspec.Struct, frozen=True):
         name = self.command[0]
         if os.sep in name:
             return name
+        import shutil
+
         found = shutil.which(name, path=os.environ.get("PATH", os.defpath))
         if found is None:
             raise LaunchFailed(
@@ -64,13 +64,13 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def default_launcher() -> tuple[str, ...]:
-    if NATIVE.exists():
-        return (str(NATIVE),)
+    if os.path.exists(NATIVE):
+        return (NATIVE,)
     return python_launcher()
 
 
 def python_launcher() -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", "-E", str(PYTHON))
+    return (sys.executable, "-I", "-S", "-E", PYTHON)
 
 
 def raise_fd_limit() -> None:

@@ -104,7 +104,7 @@ class Supervisor:
         """What an unexpected end means: `executed` tells whether the program ever ran."""
         if self._policy.one_shot or self.state in (State.SHUTTING_DOWN, State.DRAINING):
             return Event.GONE
-        if not executed and self._policy.forget_launch_failures:
+        if not executed and self.state is State.SPAWNING and self._policy.forget_launch_failures:
             return Event.FORGET
         window = now - self._policy.failure_window
         self._failures = (*(at for at in self._failures if at > window), now)

@@ -16,7 +16,7 @@ from plughost.contracts.contract import Binding, Reverse, from_host
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
-from plughost.wire.framing import ContentLength
+from plughost.wire.framing import ContentLength, Frame
 
 MAX_BODY = 32 << 20
 
@@ -45,13 +45,13 @@ class HeaderedSession(Conversation):
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode(Request(method, number, params))
 
-    def receive(self, frame: bytes) -> Incoming:
+    def receive(self, frame: Frame) -> Incoming:
         try:
             message = _messages.decode(frame)
         except msgspec.DecodeError as error:
-            return Malformed(f"no message: {error}", head=frame[:256])
+            return Malformed(f"no message: {error}", head=bytes(frame[:256]))
         if not is_utf8(frame):
-            return Malformed("not valid UTF-8", head=frame[:256])
+            return Malformed("not valid UTF-8", head=bytes(frame[:256]))
         return Notification(message.method, message.params) if message.method else message
 
     def failure(self, method: str, answer: Answer) -> CallFailed:

@@ -37,7 +37,7 @@ def conversation(session: Session, data: bytes) -> None:
     decoder = session.framing()
     for frame in decoder.feed(data) + decoder.end():
         try:
-            incoming = session.receive(frame) if isinstance(frame, bytes) else session.broken(frame)
+            incoming = session.broken(frame) if isinstance(frame, FrameError) else session.receive(frame)
         except PluginError:
             return
         if isinstance(incoming, Answer):

@@ -430,6 +430,24 @@ async def test_a_plugin_that_stops_reading_stalls_only_its_own_callers(host, mar
     await asyncio.gather(*stuck, return_exceptions=True)
 
 
+async def test_a_flood_of_notifications_lets_its_neighbours_through(host, mark):
+    """In whole pipes full, 20,000 notifications would let a neighbour through some 25 times."""
+    loud = await add(host, mark)
+    quiet = await host.add(
+        plughost.PluginSpec(
+            contract="parley", name="quiet", command=[*PYTHON, str(PLUGINS / "parley_puppet.py"), mark]
+        )
+    )
+    await asyncio.gather(loud.call("echo", 1), quiet.call("echo", 1))
+    flood = asyncio.create_task(loud.call("flood", 20_000, timeout=60))
+    through = 0
+    while not flood.done():
+        await quiet.call("echo", through)
+        through += 1
+    assert await flood == 20_000
+    assert through > 100
+
+
 async def test_notifications_nobody_reads_are_bounded_and_end_the_plugin(host, mark):
     plugin = await add(host, mark, max_buffered=1 << 20, respawn=False)
     await plugin.call("deaf")

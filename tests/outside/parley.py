@@ -17,7 +17,7 @@ from plughost.contracts.contract import Binding, PluginSpec, Reverse, read_optio
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Request, encode
-from plughost.wire.framing import ContentLength
+from plughost.wire.framing import ContentLength, Frame
 
 MAX_BODY = 16 << 20
 
@@ -47,11 +47,11 @@ class Parley(Conversation):
     def greet(self) -> Sequence[bytes]:
         return (encode({"method": "welcome"}),)
 
-    def receive(self, frame: bytes) -> Incoming:
+    def receive(self, frame: Frame) -> Incoming:
         try:
             message = msgspec.json.decode(frame, type=Message)
         except (ValueError, RecursionError) as error:
-            return Noise(str(error), frame[:256])
+            return Noise(str(error), bytes(frame[:256]))
         if message.method is not None:
             if message.id is None:
                 return Notification(message.method, message.params)
@@ -62,7 +62,7 @@ class Parley(Conversation):
             self.ready = True
             return None
         if not isinstance(message.id, int):
-            return Noise("an answer without a number", frame[:256])
+            return Noise("an answer without a number", bytes(frame[:256]))
         return Answer(message.id, message.result, message.error)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:

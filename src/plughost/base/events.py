@@ -57,7 +57,7 @@ class Subscription:
         self.missed = 0
         self._queue: deque[Event] = deque(maxlen=limit)
         self._waiter: asyncio.Future[None] | None = None
-        self._closed = False
+        self.closed = False
 
     def push(self, event: Event) -> None:
         if len(self._queue) == self._queue.maxlen:
@@ -67,7 +67,7 @@ class Subscription:
 
     def close(self) -> None:
         """No more events: iteration ends once the queue is empty."""
-        self._closed = True
+        self.closed = True
         self._wake()
 
     def _wake(self) -> None:
@@ -77,7 +77,7 @@ class Subscription:
     async def get(self) -> Event | None:
         """The next event; None once the subscription is closed and empty."""
         while not self._queue:
-            if self._closed:
+            if self.closed:
                 return None
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -103,21 +103,25 @@ class EventHub:
     """Hands events to whoever listens. With nobody listening, publishing costs one truth test."""
 
     def __init__(self) -> None:
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._listening: list[weakref.ref[Subscription]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._subscriptions)
+        return bool(self._listening)
 
     def subscribe(self, limit: int = 10_000) -> Subscription:
+        """A subscription lives until it is closed or nobody holds it any more."""
         subscription = Subscription(limit)
-        self._subscriptions.add(subscription)
+        self._listening.append(weakref.ref(subscription, self._listening.remove))
         return subscription
 
     def publish(self, event: Event) -> None:
-        for subscription in self._subscriptions:
-            if not subscription._closed:
+        for reference in self._listening:
+            subscription = reference()
+            if subscription is not None and not subscription.closed:
                 subscription.push(event)
 
     def close(self) -> None:
-        for subscription in self._subscriptions:
-            subscription.close()
+        for reference in [*self._listening]:
+            subscription = reference()
+            if subscription is not None:
+                subscription.close()

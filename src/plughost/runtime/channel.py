@@ -1,6 +1,6 @@
 """The bytes between us and a plugin, over two pipes.
 
-Reading takes 64 KiB a pass, so that no plugin holds the loop. Writing goes out at once when asked to,
+Reading takes a bite a pass, so that no plugin holds the loop. Writing goes out at once when asked to,
 else everything written in one pass of the loop leaves in one write. Frames wait whole: an urgent one
 is the next to begin, and none is ever cut by another.
 """
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 CHUNK = 65536
+"""Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
 
 _NOTHING = memoryview(b"")
 
@@ -23,6 +24,8 @@ class Channel(Protocol):
 
     buffered: int
     """Bytes written and not yet taken by the other side."""
+    bite: int
+    """Bytes read at a time, and so the longest that one plugin keeps the others waiting."""
 
     def write(self, frame: bytes, *, urgent: bool = False) -> None: ...
 
@@ -51,7 +54,7 @@ class PipeChannel:
 
     __slots__ = (
         "_begun", "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
-        "_paused", "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "buffered",
+        "_paused", "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "bite", "buffered",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +83,7 @@ class PipeChannel:
         self._closing = False
         self._corked = False
         self._paused = True
+        self.bite = CHUNK
         self.buffered = 0
 
     # Reading
@@ -97,7 +101,7 @@ class PipeChannel:
 
     def _readable(self) -> None:
         try:
-            data = os.read(self._read_fd, CHUNK)
+            data = os.read(self._read_fd, self.bite)
         except BlockingIOError:
             return
         except OSError:

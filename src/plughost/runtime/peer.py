@@ -15,14 +15,17 @@ import msgspec
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, UnknownMethod
-from plughost.runtime.channel import Channel
+from plughost.runtime.channel import CHUNK, Channel
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Incoming, Session
 from plughost.wire.envelope import Answer, Noise, Notification, Request
-from plughost.wire.framing import HEAD, FrameError, Frames, FrameTooLarge
+from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger
 
+MANY = 8
+SMALL_BITE = 1024
+"""A plugin that sends many unasked messages at once is read in small bites: its neighbours wait less."""
 HIGH_WATER = 256 * 1024
 """With so many bytes unread by the plugin, further calls wait their turn."""
 
@@ -298,7 +301,11 @@ class Peer:
             return
         if self._watches_idleness:
             self.last_frame = self._time()
-        answered = self._handle(self._framing.feed(data))
+        frames = self._framing.feed(data)
+        answered = self._handle(frames)
+        if self._channel is not None:
+            talkative = len(frames) - len(answered) > MANY
+            self._channel.bite = SMALL_BITE if talkative else CHUNK
         if self._waiting or not self._open:
             self._after_settling()
         if len(answered) == 1:
@@ -337,7 +344,7 @@ class Peer:
                 self._discard(_head(frame))
                 break
             try:
-                incoming = receive(frame) if isinstance(frame, bytes) else self._session.broken(frame)
+                incoming = self._session.broken(frame) if isinstance(frame, FrameError) else receive(frame)
             except PluginError as error:
                 self._fatal(error)
                 break
@@ -483,5 +490,5 @@ class Peer:
             self._sweeper = None
 
 
-def _head(frame: bytes | FrameError) -> bytes:
-    return frame[:HEAD] if isinstance(frame, bytes) else frame.head
+def _head(frame: Frame | FrameError) -> bytes:
+    return frame.head if isinstance(frame, FrameError) else bytes(frame[:HEAD])

@@ -14,11 +14,9 @@ import sys
 from collections.abc import Callable
 
 from plughost.base.errors import LaunchFailed
+from plughost.runtime.channel import CHUNK
 from plughost.runtime.launch import Launch, Report
 from plughost.runtime.stderr import StderrTail
-
-CHUNK = 65536
-"""Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
 
 
 class Process:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from plughost.base.errors import CallFailed, Malformed, PluginError
 from plughost.wire.envelope import Answer, Noise, Notification, Request
-from plughost.wire.framing import FrameError, Framing
+from plughost.wire.framing import Frame, FrameError, Framing
 
 Incoming = Answer | Request | Notification | Noise | Malformed | None
 """What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""
@@ -32,7 +32,7 @@ class Session(Protocol):
     def begin(self, first: str | None) -> Sequence[bytes]:
         """A process was started, for a call of the method `first` or for none: what to say to it."""
 
-    def receive(self, frame: bytes) -> Incoming:
+    def receive(self, frame: Frame) -> Incoming:
         """Take one frame. It may set `ready`."""
 
     def greet(self) -> Sequence[bytes]:

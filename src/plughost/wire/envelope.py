@@ -6,6 +6,8 @@ from typing import Final
 
 import msgspec
 
+from plughost.wire.framing import Frame
+
 NOTHING: Final = msgspec.Raw(b"")
 """A member that was not there; `null` is there, and is Raw(b"null")."""
 
@@ -46,7 +48,7 @@ class Noise(msgspec.Struct, frozen=True):
     head: bytes
 
 
-def is_utf8(data: bytes) -> bool:
+def is_utf8(data: Frame) -> bool:
     """Whether `data` is valid UTF-8: `Raw` payloads are not looked at by the decoder."""
     if data.isascii():
         return True

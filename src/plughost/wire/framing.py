@@ -33,7 +33,15 @@ class FrameTooLarge(Exception):
     """An outgoing message is larger than the other side accepts; nothing was written."""
 
 
-Frames = list[bytes | FrameError]
+Frame = bytes | bytearray
+"""A large frame is the very buffer it was collected in: joining it anew would hold up everybody."""
+Frames = list[Frame | FrameError]
+
+LARGE = 1 << 20
+
+
+def _whole(buffer: bytearray) -> Frame:
+    return buffer if len(buffer) >= LARGE else bytes(buffer)
 
 
 class Framing(Protocol):
@@ -53,13 +61,13 @@ class Lines:
     A line past the limit is one error; its rest is skipped without being kept.
     """
 
-    __slots__ = ("_held", "_limit", "_pieces", "_send_limit", "_skipping")
+    __slots__ = ("_held", "_limit", "_send_limit", "_skipping")
 
     def __init__(self, limit: int, send_limit: int | None = None) -> None:
         self._limit = limit
         self._send_limit = limit if send_limit is None else send_limit
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._held: bytearray | None = None
+        """The beginning of a line whose end has not come yet."""
         self._skipping = False
 
     def feed(self, data: bytes) -> Frames:
@@ -67,18 +75,16 @@ class Lines:
         frames += data.split(b"\n")
         last = frames.pop()
         if frames:
-            if self._held or self._skipping:
+            if self._held is not None or self._skipping:
                 frames[:1] = self._complete(frames[0])  # type: ignore[arg-type]
             if len(data) > self._limit:
-                frames = [self._judge(line) if isinstance(line, bytes) else line for line in frames]
+                frames = [line if isinstance(line, FrameError) else self._judge(line) for line in frames]
         if last:
             frames += self._hold(last)  # type: ignore[arg-type]
         return frames
 
     def end(self) -> Frames:
-        if not self._held:
-            return []
-        return self._complete(b"")
+        return [] if self._held is None else self._complete(b"")
 
     def encode(self, body: bytes) -> bytes:
         if len(body) > self._send_limit:
@@ -87,37 +93,36 @@ class Lines:
             body = body.replace(b"\n", b" ")
         return body + b"\n"
 
-    def _judge(self, line: bytes) -> bytes | FrameError:
+    def _judge(self, line: Frame) -> Frame | FrameError:
         if len(line) <= self._limit or (len(line) == self._limit + 1 and line.endswith(b"\r")):
             return line
         return self._too_long(line)
 
-    def _too_long(self, head: bytes) -> FrameError:
-        return FrameError(f"a line is longer than {self._limit} bytes", head[: self._limit], fatal=False)
+    def _too_long(self, line: Frame) -> FrameError:
+        head = bytes(line[: min(HEAD, self._limit)])
+        return FrameError(f"a line is longer than {self._limit} bytes", head, fatal=False)
 
     def _hold(self, piece: bytes) -> Frames:
-        if self._skipping or not piece:
+        if self._skipping:
             return []
-        self._pieces.append(piece)
-        self._held += len(piece)
-        if self._held <= self._limit + 1:  # the last byte may be the CR of a CRLF
+        if self._held is None:
+            self._held = bytearray()
+        self._held += piece
+        if len(self._held) <= self._limit + 1:  # the last byte may be the CR of a CRLF
             return []
-        head = b"".join(self._pieces)[:HEAD]
-        self._forget()
+        error = self._too_long(self._held)
+        self._held = None
         self._skipping = True
-        return [self._too_long(head)]
+        return [error]
 
     def _complete(self, piece: bytes) -> Frames:
         if self._skipping:
             self._skipping = False
             return []
-        line = b"".join((*self._pieces, piece))
-        self._forget()
-        return [self._judge(line)]
-
-    def _forget(self) -> None:
-        self._pieces = []
-        self._held = 0
+        line = self._held or bytearray()
+        self._held = None
+        line += piece
+        return [self._judge(_whole(line))]
 
 
 _PLAIN_HEADER = re.compile(rb"Content-Length: ([0-9]{1,7})\r\n\r\n")
@@ -133,7 +138,7 @@ class ContentLength:
     """
 
     __slots__ = (
-        "_body_limit", "_broken", "_head", "_header_limit", "_held", "_in_body", "_length", "_pieces",
+        "_body_limit", "_broken", "_buffer", "_head", "_header_limit", "_held", "_in_body", "_length",
         "_send_limit",
     )  # fmt: skip
 
@@ -147,7 +152,7 @@ class ContentLength:
     def _start_over(self) -> None:
         self._in_body = False
         self._length = -1
-        self._pieces: list[bytes] = []
+        self._buffer = bytearray()
         """Of the body; before that, of an unfinished header line."""
         self._held = 0
         """Bytes of the body so far; before that, of the header block."""
@@ -181,7 +186,7 @@ class ContentLength:
         self._broken = True
         if not self._in_body:
             return [FrameError("the stream ended inside a header block", self._head, fatal=True)]
-        head = b"".join(self._pieces)[:HEAD]
+        head = bytes(self._buffer[:HEAD])
         return [FrameError(f"the stream ended after {self._held} of {self._length} bytes", head, fatal=True)]
 
     def encode(self, body: bytes) -> bytes:
@@ -192,16 +197,16 @@ class ContentLength:
     def _read_body(self, data: bytes, position: int, frames: Frames) -> int:
         piece = data[position : position + self._length - self._held]
         self._held += len(piece)
-        self._pieces.append(piece)
+        self._buffer += piece
         if self._held == self._length:
-            frames.append(piece if len(self._pieces) == 1 else b"".join(self._pieces))
+            frames.append(_whole(self._buffer))
             self._start_over()
         return position + len(piece)
 
     def _read_header_line(self, data: bytes, position: int, frames: Frames) -> int:
         stop = data.find(b"\n", position, position + self._header_limit + 1) + 1
         piece = data[position : stop or position + self._header_limit + 1]
-        self._pieces.append(piece)
+        self._buffer += piece
         self._held += len(piece)
         if len(self._head) < HEAD:
             self._head += piece[:HEAD]
@@ -209,8 +214,8 @@ class ContentLength:
             head = self._head[: self._header_limit]
             raise FrameError(f"a header block is larger than {self._header_limit} bytes", head, fatal=True)
         if stop:
-            line = b"".join(self._pieces)
-            self._pieces = []
+            line = bytes(self._buffer)
+            self._buffer.clear()
             self._take_header_line(line)
             if self._in_body and self._length == 0:
                 frames.append(b"")

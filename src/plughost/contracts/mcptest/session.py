@@ -27,7 +27,7 @@ from plughost.contracts.mcptest.errors import (
 )
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
-from plughost.wire.framing import FrameError, Lines
+from plughost.wire.framing import Frame, FrameError, Lines
 
 RAW_LINE = 4096
 """How much of a malformed line is kept for diagnosis."""
@@ -69,30 +69,30 @@ class McptestSession(Conversation):
             raise InvalidSpec("mcptest requests carry no context")
         return encode(Request(method, number, params))
 
-    def receive(self, frame: bytes) -> Incoming:
+    def receive(self, frame: Frame) -> Incoming:
         try:
             answer = _answers.decode(frame)
         except (ValueError, RecursionError) as error:
             return _diagnose(frame, error)
         if not (frame.isascii() or is_utf8(frame)):
-            return InvalidJson("the response is not valid UTF-8", head=frame[:RAW_LINE])
+            return InvalidJson("the response is not valid UTF-8", head=bytes(frame[:RAW_LINE]))
         if answer.error is not NOTHING:
             return self._with_error(answer, frame)
         if answer.result is NOTHING:
-            return InvalidResponse("the response has neither result nor error", head=frame[:RAW_LINE])
+            return InvalidResponse("the response has neither result nor error", head=bytes(frame[:RAW_LINE]))
         return answer
 
-    def _with_error(self, answer: Answer, frame: bytes) -> Answer | Malformed:
+    def _with_error(self, answer: Answer, frame: Frame) -> Answer | Malformed:
         if bytes(answer.error) == b"null" and answer.result is not NOTHING:
             answer.error = NOTHING
             return answer
         if answer.result is not NOTHING:
-            return InvalidResponse("the response has both result and error", head=frame[:RAW_LINE])
+            return InvalidResponse("the response has both result and error", head=bytes(frame[:RAW_LINE]))
         try:
             _errors.decode(answer.error)
         except msgspec.DecodeError as error:
             return InvalidResponse(
-                f"the response's error has the wrong shape: {error}", head=frame[:RAW_LINE]
+                f"the response's error has the wrong shape: {error}", head=bytes(frame[:RAW_LINE])
             )
         return answer
 
@@ -111,9 +111,9 @@ class McptestSession(Conversation):
         )
 
 
-def _diagnose(frame: bytes, error: Exception) -> Malformed:
+def _diagnose(frame: Frame, error: Exception) -> Malformed:
     """No JSON at all, or JSON of the wrong shape? The decoder stops at whichever it meets first."""
-    head = frame[:RAW_LINE]
+    head = bytes(frame[:RAW_LINE])
     if not frame.strip():
         return InvalidResponse("the response is a blank line", head=head)
     try:

@@ -31,7 +31,7 @@ from plughost.contracts.rune.messages import (
 from plughost.guard import ungranted
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
-from plughost.wire.framing import HEAD, FrameError, Lines
+from plughost.wire.framing import HEAD, Frame, FrameError, Lines
 
 MAX_LINE = 1 << 20
 
@@ -67,7 +67,7 @@ class RuneSession(Conversation):
         self._request_id = f"plugin_req_{secrets.token_hex(8)}"
         return encode(ExecuteRequest(self._request_id, method, origin, {} if params is ABSENT else params))
 
-    def receive(self, frame: bytes) -> Incoming:
+    def receive(self, frame: Frame) -> Incoming:
         if self.ready:
             return self._answer(_decode(ExecuteResponse, frame), frame)
         self._check(_decode(HandshakeResponse, frame))
@@ -121,7 +121,7 @@ class RuneSession(Conversation):
                     hint=f"grant it if it should: --grant {word}",
                 )
 
-    def _answer(self, response: ExecuteResponse, frame: bytes) -> RuneAnswer:
+    def _answer(self, response: ExecuteResponse, frame: Frame) -> RuneAnswer:
         if response.type != "response":
             raise _malformed(f"its answer is of type {response.type!r}, not 'response'", frame)
         if response.request_id != self._request_id:
@@ -137,7 +137,7 @@ class RuneSession(Conversation):
             output = msgspec.Raw(b"{}")
         return RuneAnswer(self._number, result=output, metadata=response.metadata)
 
-    def _failed(self, error: ErrorObject | None, frame: bytes) -> RuneAnswer:
+    def _failed(self, error: ErrorObject | None, frame: Frame) -> RuneAnswer:
         if error is None or not (error.message or "").strip():
             raise _malformed("its answer is an error without a message", frame)
         said = {"code": error.code or "", "message": error.message}
@@ -149,16 +149,16 @@ class RuneSession(Conversation):
         return ExecutionError(f"it answered {method!r} with error{code}: {error['message']}", error=error)
 
 
-def _malformed(message: str, frame: bytes) -> PluginError:
-    return MalformedResponse(message, head=frame[:HEAD])
+def _malformed(message: str, frame: Frame) -> PluginError:
+    return MalformedResponse(message, head=bytes(frame[:HEAD]))
 
 
-def _decode(kind: type[T], frame: bytes) -> T:
+def _decode(kind: type[T], frame: Frame) -> T:
     try:
         message = msgspec.json.decode(frame, type=kind)
     except (ValueError, RecursionError) as error:  # a bad string is a UnicodeDecodeError
         what = "a blank line" if not frame.strip() else f"no message of this protocol: {error}"
-        raise MalformedResponse(f"what it wrote is {what}", head=frame[:HEAD]) from error
+        raise MalformedResponse(f"what it wrote is {what}", head=bytes(frame[:HEAD])) from error
     if not is_utf8(frame):
-        raise MalformedResponse("what it wrote is not valid UTF-8", head=frame[:HEAD])
+        raise MalformedResponse("what it wrote is not valid UTF-8", head=bytes(frame[:HEAD]))
     return message

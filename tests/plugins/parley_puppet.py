@@ -74,6 +74,10 @@ def do(number, method, params):
         for n in range(params):
             send({"method": "tick", "params": n})
         send({"id": number, "result": params})
+    elif method == "burst":
+        ticks = [b'{"method":"tick","params":%d}' % n for n in range(params)]
+        write_all(b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(tick), tick) for tick in ticks))
+        send({"id": number, "result": params})
     elif method == "ask_many":
         for n in range(params):
             send({"id": f"m{n}", "method": "host/slow", "params": {}})

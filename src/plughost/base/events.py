@@ -59,6 +59,10 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False
 
+    def __len__(self) -> int:
+        """How many events wait."""
+        return len(self._queue)
+
     def push(self, event: Event) -> None:
         if len(self._queue) == self._queue.maxlen:
             self.missed += 1

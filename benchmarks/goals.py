@@ -59,7 +59,8 @@ def idle_cost(metric: str) -> Callable[[Sheets], Spread]:
 
 
 def disturbed_p99(scenario: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets["neighbour"].ratio("p99", scenario, neighbour.ALONE)
+    """Of the calls made while the noise lasted: among those in the silence they would not be seen."""
+    return lambda sheets: sheets["neighbour"].ratio("during", scenario, neighbour.ALONE)
 
 
 def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:

@@ -46,6 +46,7 @@ class Plugin:
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
         self._stopped = False
+        self._reloading = asyncio.Lock()
 
     def __repr__(self) -> str:
         return f"<Plugin {self.name} ({self.contract}) {self.state}>"
@@ -100,7 +101,9 @@ class Plugin:
         return self._current is not None and self._current.notify(method, params, urgent=urgent)
 
     async def start(self) -> None:
-        """Start it before the first call, and wait until it is ready."""
+        """Start it before the first call, and wait until it is ready. One process per call needs none."""
+        if self._per_call:
+            return
         instance = self._current or self._route()
         instance.start()
         await instance.settled()
@@ -111,6 +114,10 @@ class Plugin:
         If the new one does not start, the old one stays and the failure is raised. A plugin that is
         not running, or is quarantined, is only given a fresh start for its next call.
         """
+        async with self._reloading:  # a second reload replaces what the first one made
+            await self._reload()
+
+    async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         old = self._current

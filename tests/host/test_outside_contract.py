@@ -317,6 +317,24 @@ async def test_calls_in_flight_finish_at_the_old_generation_while_new_ones_go_to
     await until(lambda: len(plugin.inspect()["instances"]) == 1)
 
 
+async def test_reloads_at_the_same_time_leave_one_process(host, mark):
+    plugin = await add(host, mark)
+    await plugin.call("echo", 1)
+    await asyncio.gather(*(plugin.reload() for _ in range(3)))
+    assert plugin.generation == 4
+    assert await plugin.call("echo", 1) == 1
+    await until(lambda: len(processes(mark)) == 3)
+    assert len(plugin.inspect()["instances"]) == 1
+
+
+async def test_a_replaced_generation_is_said_goodbye_to(host, mark, tmp_path):
+    log = tmp_path / "log"
+    plugin = await add(host, mark, env={"log": str(log)})
+    await plugin.call("echo", 1)
+    await plugin.reload()
+    await until(lambda: "bye\nEOF" in log.read_text())
+
+
 async def test_calls_that_wait_move_over_to_the_new_generation(host, mark):
     plugin = await add(host, mark, max_in_flight=1)
     blocking = asyncio.create_task(plugin.call("sleep", 0.3))

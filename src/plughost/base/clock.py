@@ -49,6 +49,8 @@ class KernelClock:
         return timer
 
     def _arm(self, when: float) -> None:
+        if self._fd < 0:
+            return  # closed with its host: nothing is due any more
         self._armed = when
         _set(self._fd, max(when, 1e-9))  # zero would disarm it
 
@@ -64,7 +66,7 @@ class KernelClock:
                 due[1]()
         finally:
             following = self._timers.next_due()
-            if following is not None and self._fd >= 0 and (self._armed is None or following < self._armed):
+            if following is not None and (self._armed is None or following < self._armed):
                 self._arm(following)
 
     def close(self) -> None:

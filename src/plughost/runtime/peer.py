@@ -215,7 +215,7 @@ class Peer:
 
     def say_goodbye(self, method: str, params: Any, timeout: float) -> Pending | None:
         """The session's last call, past every queue; None when nobody is there to hear it."""
-        if not self._open or self._channel is None:
+        if not self._session.ready or self._channel is None:
             return None
         number = self._ledger.mint()
         frame = self._framing.encode(self._session.call(number, method, params, None))

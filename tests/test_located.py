@@ -166,3 +166,8 @@ def test_a_repr_never_shows_the_environment():
     spec = plughost.PluginSpec(contract="mcptest", name="p", command=["x"], env={"TOKEN": "hunter2"})
     assert "hunter2" not in repr(spec)
     assert b"hunter2" in msgspec.json.encode(spec)
+
+
+def test_escaped_keys_are_found_where_they_stand(tmp_path):
+    text = '[plugins."caf\\u00e9"]\ncontract = "mcptest"\ncommand = ["x"]\n"bo\\u0067us" = 2\n'
+    assert [(line, field) for line, field, _ in problems(tmp_path, text)] == [(4, "plugins.café.bogus")]

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.base.located import Document, Field, expand, load_toml
-from plughost.contracts.contract import PluginSpec, contract, names
+from plughost.contracts.contract import PluginSpec, check_runnable, contract, names
 
 FILE = "plughost.toml"
 
@@ -24,6 +24,9 @@ class Common(msgspec.Struct, kw_only=True):
     cwd: str | None = None
     env: dict[str, str] = {}
     grants: list[str] = []
+
+    def __repr__(self) -> str:  # the environment may hold secrets
+        return f"Common(contract={self.contract!r}, command={self.command!r})"
 
 
 def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, PluginSpec]:
@@ -87,9 +90,9 @@ def _plugin(
         grants=common.grants,
         options=options,
     )
-    if not document.problems:
+    if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:
-            contract(kind).bind(spec)
+            check_runnable(spec, contract(kind).bind(spec))
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec

@@ -13,16 +13,22 @@ import msgspec
 
 from plughost import guard
 from plughost.base.clock import Clock, best_clock
-from plughost.base.errors import Denied, InvalidSpec, Stopped, UnknownMethod
+from plughost.base.errors import Denied, InvalidSpec, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.base.events import EventHub, Subscription
-from plughost.contracts.contract import Binding, Contract, PluginSpec, contract, contract_of
+from plughost.contracts.contract import (
+    Binding,
+    Contract,
+    PluginSpec,
+    check_runnable,
+    contract,
+    contract_of,
+)
+from plughost.runtime.channel import PipeChannel
 from plughost.runtime.instance import Instance
 from plughost.runtime.launch import Launch, raise_fd_limit
 from plughost.runtime.process import Process
 from plughost.runtime.supervisor import State
-from plughost.wire.envelope import ABSENT, NOTHING, Answer
-
-_decode = msgspec.json.Decoder().decode
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
 
 Service = Callable[["Plugin", Any], Awaitable[Any]]
 """Answers what plugins ask of the host: the plugin that asks, and its params."""
@@ -82,19 +88,28 @@ class Plugin:
         instance = self._current
         if instance is None:
             instance = self._route()
-        pending = instance.submit(method, params, timeout, context)
+        try:
+            pending = instance.submit(method, params, timeout, context)
+        except PluginError as error:
+            error.plugin = self.name
+            if self._per_call:
+                instance.stop()
+            raise
         try:
             answer = await pending
-        except asyncio.CancelledError:
-            instance.withdraw(pending)
+        except (asyncio.CancelledError, GeneratorExit):
+            pending.owner.withdraw(pending)  # it may have moved to another instance meanwhile
             raise
         if answer.error is not NOTHING:
-            raise instance.failure(pending, answer)
-        if type is Any:
-            return _decode(answer.result)
+            raise pending.owner.failure(pending, answer)
         if type is msgspec.Raw:
             return answer.result
-        return answer if type is Answer else msgspec.json.decode(answer.result, type=type)
+        if type is Answer:
+            return answer
+        try:
+            return decode(answer.result, kind=type)
+        except Malformed as error:
+            raise pending.owner.garbled(error) from error.__cause__
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
         """Tell the plugin something, ahead of all else with `urgent`; False when it is not running."""
@@ -255,7 +270,7 @@ class Host:
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
         self._services: dict[str, Service] = {}
-        self._processes: set[Process] = set()
+        self._processes: dict[Process, PipeChannel] = {}
         self._closed = False
         weakref.finalize(self, _let_go, self._processes, self._clock)
 
@@ -279,15 +294,20 @@ class Host:
         if spec.name in self._plugins:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
-        plugin = Plugin(self, spec, its_contract, its_contract.bind(spec))
+        binding = its_contract.bind(spec)
+        check_runnable(spec, binding)
+        plugin = Plugin(self, spec, its_contract, binding)
         self._plugins[spec.name] = plugin
         if plugin._binding.policy.eager:
             await plugin.start()
         return plugin
 
     async def remove(self, name: str) -> None:
-        """End a plugin and forget it."""
-        await self._plugins.pop(name).stop()
+        """End a plugin and, once it is gone, forget it."""
+        if name not in self._plugins:
+            raise InvalidSpec("there is no plugin of that name", plugin=name)
+        await self._plugins[name].stop()
+        self._plugins.pop(name, None)
 
     def provide(self, name: str, service: Service) -> None:
         """Offer plugins a service; it replaces the one of that name."""
@@ -303,15 +323,19 @@ class Host:
         plugins = [*self._plugins.values()]
         stopping = asyncio.gather(*(plugin.stop() for plugin in plugins), return_exceptions=True)
         try:
-            await asyncio.shield(stopping)
+            failures = [outcome for outcome in await asyncio.shield(stopping) if outcome is not None]
         except asyncio.CancelledError:
             for plugin in plugins:
                 plugin.kill()
             await asyncio.wait([stopping], timeout=1.0)
             raise
         finally:
+            for process in [*self._processes]:  # whatever went wrong, nothing is left running
+                process.kill()
             self._events.close()
             self._clock.close()
+        if failures:
+            raise failures[0]
 
 
 def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
@@ -341,8 +365,8 @@ def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _let_go(processes: set[Process], clock: Clock) -> None:
+def _let_go(processes: dict[Process, PipeChannel], clock: Clock) -> None:
     """Of a host that nobody holds any more: end what runs."""
-    for process in processes:
-        process.kill()
+    for process, channel in [*processes.items()]:
+        process.abandon(channel)
     clock.close()

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -297,3 +298,49 @@ def test_importing_plughost_brings_in_only_what_it_needs():
 
 def test_the_console_script_is_installed():
     assert Path(sys.executable).with_name("plughost").exists()
+
+
+def run_in_shell(line):
+    return subprocess.run(["/bin/bash", "-c", line], capture_output=True, text=True, cwd=ROOT, timeout=60)
+
+
+CALL = f"{shlex.join(PLUGHOST)} call plugins/echo-mcptest"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (f"{CALL} ping >&-", 3),
+        (f"{CALL} ping >/dev/full", 3),
+        (f"{CALL} echo $'\"\\xff\"'", 2),
+        (f"{CALL} echo $(printf '[%.0s' $(seq 5000))", 2),
+        (f"{CALL} --timeout 1e300 ping", 0),
+    ],
+)
+def test_our_own_trouble_is_never_taken_for_the_plugins_answer(line, code):
+    ran = run_in_shell(line)
+    assert ran.returncode == code, ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("words", [["nobody", "ping"], ["plugins/echo-mcptest"], ["--no-such-option"]])
+def test_wrong_usage_is_json_too_when_asked(words):
+    ran = plughost("call", "--json", *words)
+    assert (json.loads(ran.stdout)["error"]["code"], ran.returncode) == ("usage", 2)
+
+
+@pytest.mark.parametrize("text", ["a = " + "9" * 5000, "a = " + "[" * 3000])
+def test_a_file_past_all_bounds_is_a_broken_file(tmp_path, text):
+    (tmp_path / "plughost.toml").write_text(text)
+    ran = plughost("call", "a", "x", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "plughost.toml" in ran.stderr
+
+
+def test_run_ends_when_nobody_reads_its_events(mark):
+    line = f"timeout 20 {shlex.join(PLUGHOST)} run --json --contract mcptest -- {shlex.join(PUPPET)} {mark} | head -1"
+    start = time.monotonic()
+    assert json.loads(run_in_shell(f"{line}").stdout)["event"] == "statechanged"
+    assert time.monotonic() - start < 15
+    ran = plughost("run", "--contract", "mcptest", "stray", "--", *PUPPET)
+    assert ran.returncode == 2

@@ -71,8 +71,9 @@ async def test_a_wrong_request_is_an_invalid_spec_before_any_process(host, mark)
             with pytest.raises(plughost.InvalidSpec):
                 await call
         assert await plugin.call("echo", 1) == 1
-        first = await events.get()
-    assert (first.old, first.new) == ("Idle", "Spawning")
+        told = [(await events.get()).new for _ in range(5)]
+    assert told == ["Stopped"] * 4 + ["Spawning"], "something was started for a wrong request"
+    assert plugin.inspect()["instances"] == []
 
 
 @pytest.mark.clause("RUNE-02")

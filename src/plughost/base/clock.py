@@ -27,6 +27,9 @@ class Clock(Protocol):
     def close(self) -> None: ...
 
 
+FAR = 3e7
+
+
 class KernelClock:
     """Timers on one descriptor of the kernel's, so that the event loop has none of its own.
 
@@ -52,7 +55,8 @@ class KernelClock:
         if self._fd < 0:
             return  # closed with its host: nothing is due any more
         self._armed = when
-        _set(self._fd, max(when, 1e-9))  # zero would disarm it
+        # Zero would disarm it; what is years away is looked at again in a year.
+        _set(self._fd, max(min(when, self.time() + FAR), 1e-9))
 
     def _due(self) -> None:
         try:

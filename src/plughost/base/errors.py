@@ -20,7 +20,6 @@ A contract may subclass these to spell its own codes (`contracts/*/errors.py`).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -74,9 +73,8 @@ class PluginError(Exception):
 
     def again(self) -> Self:
         """A copy for another caller: a raised exception collects its own traceback."""
-        twin = copy.copy(self)
-        twin.__traceback__ = None
-        twin.__cause__ = self.__cause__
+        twin = self.spelled(type(self))
+        assert isinstance(twin, type(self))
         return twin
 
     def spelled(self, kind: type[PluginError]) -> PluginError:

@@ -108,6 +108,7 @@ class EventHub:
 
     def __init__(self) -> None:
         self._listening: list[weakref.ref[Subscription]] = []
+        self._closed = False
 
     def __bool__(self) -> bool:
         return bool(self._listening)
@@ -115,6 +116,8 @@ class EventHub:
     def subscribe(self, limit: int = 10_000) -> Subscription:
         """A subscription lives until it is closed or nobody holds it any more."""
         subscription = Subscription(limit)
+        if self._closed:
+            subscription.close()
         self._listening.append(weakref.ref(subscription, self._listening.remove))
         return subscription
 
@@ -125,6 +128,7 @@ class EventHub:
                 subscription.push(event)
 
     def close(self) -> None:
+        self._closed = True
         for reference in [*self._listening]:
             subscription = reference()
             if subscription is not None:

@@ -122,6 +122,8 @@ def load_toml(path: Path) -> Document:
         place = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = re.sub(r" \(at .*\)$", "", str(error))
         raise InvalidConfig([Problem(str(path), int(place[1]) if place else 0, "", message)]) from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
+        raise InvalidConfig([Problem(str(path), 0, "", str(error))]) from error
     return Document(str(path), data, _toml_lines(text))
 
 
@@ -176,7 +178,15 @@ def _skip_value(text: str, position: int) -> tuple[int, int]:
 
 
 def _split(dotted: str) -> Field:
-    return tuple(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_KEY, dotted))
+    return tuple(_unquoted(part) for part in re.findall(_KEY, dotted))
+
+
+def _unquoted(part: str) -> str:
+    if "\\" in part:  # escapes are the parser's business
+        import tomllib
+
+        return next(iter(tomllib.loads(f"{part} = 0")))
+    return part[1:-1] if part[0] in "\"'" else part
 
 
 def _kind_of(value: Any) -> str:

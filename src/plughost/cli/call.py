@@ -64,10 +64,9 @@ async def _call(
 
 
 def _params(text: str) -> Any:
-    source = sys.stdin.buffer.read() if text == "-" else text.encode()
     try:
-        return msgspec.json.decode(source)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
+    except (ValueError, RecursionError) as error:
         raise click.UsageError(f"PARAMS is no JSON: {error}") from error
 
 

@@ -24,6 +24,12 @@ def plughost() -> None:
     """
 
 
+class PluginUsage(InvalidSpec):
+    """Wrong words on the command line."""
+
+    code = "usage"
+
+
 for command in (call, inspect, run, doctor):
     plughost.add_command(command)
 
@@ -39,7 +45,10 @@ def main(argv: list[str] | None = None) -> None:
     try:
         plughost.main(words, prog_name="plughost", obj=bare, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        if as_json:
+            output.failure(PluginUsage(error.format_message()), as_json=True)
+        else:
+            error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
@@ -51,5 +60,6 @@ def main(argv: list[str] | None = None) -> None:
     except PluginError as error:
         output.failure(error, as_json=as_json)
         sys.exit(2 if isinstance(error, InvalidSpec) else 3)
-    except BrokenPipeError:
-        sys.exit(141)
+    except Exception as error:  # our own fault, or the terminal's: never mistaken for the plugin's answer
+        output.say(f"plughost failed: {type(error).__name__}: {error}")
+        sys.exit(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -12,8 +13,12 @@ from plughost.base.errors import PluginError
 
 def answer(document: Any) -> None:
     """One JSON document on stdout; a Raw one as the plugin wrote it."""
-    sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
 
 
 def say(text: str) -> None:

@@ -52,7 +52,9 @@ async def _run(specs: Sequence[PluginSpec], as_json: bool) -> None:
                 await _start(plugin, as_json)
             if not as_json:
                 output.say(f"ready: {', '.join(plugin.name for plugin in plugins)}; Ctrl-C ends them")
-            await asked_to_end.wait()
+            ending = asyncio.create_task(asked_to_end.wait())
+            await asyncio.wait({ending, telling}, return_when=asyncio.FIRST_COMPLETED)
+            ending.cancel()
             await host.close()
         await telling
 

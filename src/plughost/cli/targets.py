@@ -54,14 +54,13 @@ class Target(msgspec.Struct):
 
     def all(self, words: Sequence[str]) -> list[PluginSpec]:
         """Every plugin named, or with no name every one that the file binds."""
-        if self.bare or words:
-            specs = []
-            while self.bare or words:
-                spec, words = self.take(words)
-                specs.append(spec)
-                if self.bare:
-                    break
-            return specs
+        if self.bare:
+            spec, rest = self.take(words)
+            if rest:
+                raise click.UsageError(f"unexpected beside a bare command: {' '.join(rest)}")
+            return [spec]
+        if words:
+            return [self.take([word])[0] for word in words]
         return [self._adjusted(spec) for spec in self._file_specs().values()]
 
     def _bare_spec(self) -> PluginSpec:

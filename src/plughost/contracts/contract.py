@@ -63,6 +63,9 @@ class Binding(msgspec.Struct, frozen=True):
     settings: Any = None
     """The contract's own, for its session."""
 
+    def __repr__(self) -> str:  # the environment may hold secrets
+        return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"
+
 
 class Contract(Protocol):
     name: str
@@ -113,6 +116,17 @@ def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
         problems = "; ".join(str(problem).removeprefix("options: ") for problem in document.problems)
         raise InvalidSpec(problems, plugin=spec.name)
     return options
+
+
+def check_runnable(spec: PluginSpec, binding: Binding) -> None:
+    """What the operating system would only refuse later: InvalidSpec before any process exists."""
+    words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
+    if not spec.command or not spec.command[0]:
+        raise InvalidSpec("the command is empty", plugin=spec.name)
+    if not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)
+    if not all(name and "=" not in name for name in binding.env):
+        raise InvalidSpec("a variable's name is empty or has a '=' in it", plugin=spec.name)
 
 
 def from_host(*variables: str) -> dict[str, str]:

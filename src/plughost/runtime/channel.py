@@ -16,6 +16,8 @@ from typing import Protocol
 CHUNK = 65536
 """Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
 
+MOST_LEFT = 4 << 20
+"""More than a pipe may hold."""
 _NOTHING = memoryview(b"")
 
 
@@ -113,7 +115,9 @@ class PipeChannel:
 
     def drain(self) -> None:
         """The other side is gone: take everything that is left, to its end."""
-        while self._read_fd >= 0:
+        for _ in range(MOST_LEFT // CHUNK):  # more is written by somebody we do not know
+            if self._read_fd < 0:
+                return
             try:
                 data = os.read(self._read_fd, CHUNK)
             except OSError:  # also: nothing now, though somebody we do not know still holds it open
@@ -122,6 +126,8 @@ class PipeChannel:
                 self._on_data(data)
             else:
                 self._end()
+        if self._read_fd >= 0:
+            self._end()
 
     def _end(self) -> None:
         self._close_read()
@@ -129,7 +135,8 @@ class PipeChannel:
 
     def _close_read(self) -> None:
         if self._read_fd >= 0:
-            self._loop.remove_reader(self._read_fd)
+            if not self._loop.is_closed():
+                self._loop.remove_reader(self._read_fd)
             os.close(self._read_fd)
             self._read_fd = -1
 
@@ -146,7 +153,7 @@ class PipeChannel:
 
     def write_now(self, frame: bytes) -> None:
         """Send a frame at once if nothing else waits."""
-        if self.buffered or self._corked:
+        if self.buffered or self._corked or self._write_fd < 0:
             self.write(frame)
             return
         try:
@@ -248,7 +255,7 @@ class PipeChannel:
 
     def _close_write(self) -> None:
         if self._write_fd >= 0:
-            if self._waiting:
+            if self._waiting and not self._loop.is_closed():
                 self._loop.remove_writer(self._write_fd)
             os.close(self._write_fd)
         self._write_fd = -1

@@ -42,8 +42,8 @@ class Instance:
 
     __slots__ = (
         "_cause", "_channel", "_clock", "_events", "_executed", "_farewell", "_gone", "_held", "_launch",
-        "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes", "_refusal",
-        "_session", "_settling", "_supervisor", "_timer", "generation", "name", "submit",
+        "_leaving", "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes",
+        "_refusal", "_session", "_settling", "_supervisor", "_timer", "generation", "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +59,7 @@ class Instance:
         serve: Serve | None,
         on_retired: Callable[[Instance], None],
         on_gone: Callable[[Instance], None],
-        processes: set[Process],
+        processes: dict[Process, PipeChannel],
     ) -> None:
         """`processes` is where everything that runs is known, for a host that is dropped unclosed."""
         self.name = name
@@ -80,6 +80,7 @@ class Instance:
         self._process: Process | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
+        self._leaving = False
         self._cause: PluginError | None = None
         self._held: tuple[Pending, Answer] | None = None
         self._farewell: Pending | None = None
@@ -128,6 +129,10 @@ class Instance:
     def failure(self, pending: Pending, answer: Answer) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
         return self._fill(self._session.failure(pending.method, answer))
+
+    def garbled(self, error: Malformed) -> PluginError:
+        """A result that was JSON, but is no value."""
+        return self._fill(error)
 
     def withdraw(self, pending: Pending) -> None:
         """The caller has gone. With one process per call, so has the reason for the process."""
@@ -224,14 +229,15 @@ class Instance:
     def _start(self) -> None:
         self._cause = None
         self._executed = False
+        self._leaving = False
         try:
             self._process = Process(self._launch, self._loop, self._on_executed, self._on_exit)
-        except LaunchFailed as error:
+        except Exception as error:
             # Not from inside the caller's own call: every failure arrives the same way.
-            self._cause = error
+            known = isinstance(error, LaunchFailed)
+            self._cause = error if known else LaunchFailed(f"cannot start it: {error!r}")  # type: ignore[assignment]
             self._loop.call_soon(self._on_exit)
             return
-        self._processes.add(self._process)
         self._channel = PipeChannel(
             self._loop,
             self._process.stdout,
@@ -241,7 +247,7 @@ class Instance:
             on_broken=self._on_stdin_broken,
             on_room=self._peer.pump,
         )
-        self._peer.start_clocks()
+        self._processes[self._process] = self._channel
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
             self._after(limit, lambda: self._doom(LaunchFailed(f"it was not executed within {limit:g} s")))
@@ -346,13 +352,18 @@ class Instance:
 
     def _on_stdout_end(self) -> None:
         self._peer.end()
-        if self._process is not None and self._process.alive and self.state is not State.SHUTTING_DOWN:
-            self._soon(EXIT_NOTICE, lambda: self._doom(Crashed("it closed its stdout")))
+        self._await_exit("it closed its stdout")
 
     def _on_stdin_broken(self, error: OSError) -> None:
-        if self._process is not None and self._process.alive and self.state is not State.SHUTTING_DOWN:
-            reason = Crashed(f"it does not read its stdin any more ({error.strerror})")
-            self._soon(EXIT_NOTICE, lambda: self._doom(reason))
+        self._await_exit(f"it does not read its stdin any more ({error.strerror})")
+
+    def _await_exit(self, sign: str) -> None:
+        """A pipe has closed: most likely it is about to exit, and its status tells more than the sign."""
+        if self._leaving or self._held is not None or self._process is None or not self._process.alive:
+            return
+        if self.state is not State.SHUTTING_DOWN:
+            self._leaving = True
+            self._soon(EXIT_NOTICE, lambda: self._doom(Crashed(sign)))
 
     def _doom(self, cause: PluginError) -> None:
         """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
@@ -366,6 +377,7 @@ class Instance:
         self._cancel_timer()
         process, self._process = self._process, None
         status: int | None = None
+        self._peer.last_words()
         if process is not None:
             if self._channel is not None:
                 self._channel.drain()
@@ -376,7 +388,7 @@ class Instance:
             self._channel.close()
             self._channel = None
         if process is not None:
-            self._processes.discard(process)
+            self._processes.pop(process, None)
             process.release()
         event = self._supervisor.judge(self._clock.time(), executed=self._executed)
         if self._events and process is not None:
@@ -395,11 +407,11 @@ class Instance:
         taken_along = self._peer.detach()
         if held is not None:
             pending, answer = held
-            if self._cause is not None:
-                pending.fail(cause)
-            elif status == 0 or answer.error is not NOTHING:
+            if answer.error is not NOTHING or (self._cause is None and status == 0):
                 if not pending.done():
                     pending.set_result(answer)
+            elif self._cause is not None:
+                pending.fail(cause)
             else:
                 pending.fail(self._crashed_after_answer(cause, status))
         for pending in taken_along:

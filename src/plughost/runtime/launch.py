@@ -43,7 +43,7 @@ class Launch(msgspec.Struct, frozen=True):
             str(os.getpid()),
             self.mode,
             "-" if _original_nofile is None else str(_original_nofile),
-            self.cwd or "-",
+            "-" if self.cwd is None else os.path.join(".", self.cwd),
             self.program(),
             *self.command,
         ]
@@ -115,10 +115,9 @@ class Report:
 
 def _explain(launch: Launch, stage: str, number: int) -> LaunchFailed:
     why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    program = launch.command[0]
     if stage == "exec":
-        return LaunchFailed(
-            f"cannot execute {launch.program()!r}: {why}", hint=_hint(launch.program(), number)
-        )
+        return LaunchFailed(f"cannot execute {program!r}: {why}", hint=_hint(program, number))
     if stage == "chdir":
         return LaunchFailed(
             f"cannot start in folder {launch.cwd!r}: {why}", hint="check the plugin's cwd setting"

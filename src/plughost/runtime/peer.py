@@ -7,7 +7,8 @@ written to it do not. Time is kept by one sweeper, never by a timer per call.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import itertools
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ from plughost.runtime.channel import CHUNK, Channel
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Incoming, Session
-from plughost.wire.envelope import Answer, Noise, Notification, Request
+from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request, encode
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger
 
@@ -67,9 +68,10 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_call_timeout", "_channel", "_clock", "_deaf", "_framing", "_ledger", "_loop", "_max_in_flight",
-        "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session", "_sweep_at", "_sweeper",
-        "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
+        "_call_timeout", "_channel", "_clock", "_deaf", "_ending", "_framing", "_ledger", "_loop",
+        "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session",
+        "_sweep_at", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness",
+        "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -97,10 +99,11 @@ class Peer:
         self._serving: set[asyncio.Task[None]] | None = None
         self._framing = session.framing()
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
-        self._waiting: deque[Pending] | tuple[()] = ()
+        self._waiting: OrderedDict[int, Pending] | None = None  # made at need
         self._channel: Channel | None = None
         self._open = False
         self._deaf = False
+        self._ending = False
         self._warn = False
         self._sweep_at = FOREVER
         self._sweeper: Timer | None = None
@@ -115,7 +118,7 @@ class Peer:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting or ())
 
     def taken(self) -> list[Pending]:
         """The calls that were written and wait for their answers."""
@@ -127,7 +130,7 @@ class Peer:
 
     def first_waiting(self) -> str | None:
         """The method of the call whose turn is next."""
-        return self._waiting[0].method if self._waiting else None
+        return next(iter(self._waiting.values())).method if self._waiting else None
 
     def submit(
         self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
@@ -144,12 +147,14 @@ class Peer:
         now = self._time()
         pending = Pending(loop=self._loop)
         pending.file(number, method, frame, timeout, FOREVER if timeout is None else now + timeout)
+        pending.owner = self._owner
         if self._open and not self._waiting and self._has_room():
             self._send(pending, now)
         else:
             if starts_at_write:
                 pending.deadline = FOREVER
-            pending.params = params
+            # As it is now: the caller may change its params while they wait.
+            pending.params = params if params is ABSENT else msgspec.Raw(encode(params))
             pending.context = context
             self._wait(pending)
         return pending
@@ -175,23 +180,24 @@ class Peer:
         pending.frame = b""
 
     def _wait(self, pending: Pending) -> None:
+        if self._waiting is None:
+            self._waiting = OrderedDict()
         if len(self._waiting) >= self._policy.max_waiting:
             raise Overloaded(
                 f"{len(self._waiting)} calls are waiting already",
                 hint="call less at a time, or raise max_waiting",
             )
-        if not isinstance(self._waiting, deque):
-            self._waiting = deque()
-        self._waiting.append(pending)
+        self._waiting[pending.number] = pending
         if pending.deadline < self._sweep_at:
             self._sweep_by(pending.deadline)
+        self._start_clocks()
         if not self._open:
             self._owner.on_wanted()
 
     def pump(self) -> None:
         """Let waiting calls through as far as there is room."""
         while self._waiting and self._open and self._has_room():
-            pending = self._waiting.popleft()
+            _, pending = self._waiting.popitem(last=False)
             if pending.done():
                 continue
             now = self._time()
@@ -231,11 +237,10 @@ class Peer:
 
     def withdraw(self, pending: Pending) -> None:
         """The caller no longer wants the answer; if one comes, it is dropped as late."""
-        if self._ledger.pop(pending.number, None) is None and self._waiting:
-            try:
-                self._waiting.remove(pending)
-            except ValueError:
-                return
+        places: tuple[dict[int, Pending] | None, ...] = (self._ledger, self._waiting)
+        for place in places:
+            if place and place.get(pending.number) is pending:
+                del place[pending.number]
         self._after_settling()
 
     # Attaching and detaching
@@ -244,7 +249,7 @@ class Peer:
         """A new process: start its conversation."""
         self._channel = channel
         self._framing = self._session.framing()
-        self._deaf = False
+        self._deaf = self._ending = False
         for message in self._session.begin(self.first_waiting()):
             channel.write(self._framing.encode(message))
         channel.resume()
@@ -267,6 +272,10 @@ class Peer:
         """Nothing the plugin says from now on counts."""
         self._deaf = True
 
+    def last_words(self) -> None:
+        """What comes now is the rest: its callers are told by the loop, not in the middle of the end."""
+        self._ending = True
+
     def detach(self) -> list[Pending]:
         """The process is gone: the calls it took along."""
         self._open = False
@@ -278,8 +287,8 @@ class Peer:
 
     def take_waiting(self) -> list[Pending]:
         """Everything that waits for its turn, no longer waiting here."""
-        waiting, self._waiting = list(self._waiting), ()
-        return waiting
+        waiting, self._waiting = self._waiting, None
+        return list((waiting or {}).values())
 
     def adopt(self, waiting: list[Pending]) -> None:
         """Take over calls that waited at another instance; their callers notice nothing."""
@@ -287,9 +296,13 @@ class Peer:
             if pending.done():
                 continue
             pending.number = self._ledger.mint()
-            message = self._session.call(pending.number, pending.method, pending.params, pending.context)
-            pending.frame = self._framing.encode(message)
-            self._wait(pending)
+            pending.owner = self._owner
+            try:
+                message = self._session.call(pending.number, pending.method, pending.params, pending.context)
+                pending.frame = self._framing.encode(message)
+                self._wait(pending)
+            except (PluginError, FrameTooLarge) as error:
+                pending.fail(InvalidSpec(f"the call of {pending.method!r} cannot be sent: {error}"))
         self.pump()
 
     # What comes in
@@ -308,16 +321,16 @@ class Peer:
             self._channel.bite = SMALL_BITE if talkative else CHUNK
         if self._waiting or not self._open:
             self._after_settling()
-        if len(answered) == 1:
+        if self._ending:
+            _tell(answered)
+        elif len(answered) == 1:
             answered[0].settle()
         elif answered:
             self._wake(answered)
 
     def end(self) -> None:
         """The plugin's stream has ended: a last frame without its line end still counts."""
-        for pending in self._handle(self._framing.end(), last=True):
-            if not pending.done():
-                pending.set_result(pending.answer)
+        _tell(self._handle(self._framing.end(), last=True))
 
     def _wake(self, answered: list[Pending]) -> None:
         """Let the callers run, now that nothing is in between; what they send leaves in one write."""
@@ -330,8 +343,7 @@ class Peer:
                 woken += 1
                 pending.settle()
         finally:
-            for pending in answered[woken:]:  # a caller has ended the program; the others are still told
-                pending.set_result(pending.answer)
+            _tell(answered[woken:])  # a caller has ended the program; the others are still told
             if channel is not None:
                 channel.uncork()
 
@@ -359,7 +371,7 @@ class Peer:
                 continue
             pending = self._ledger.pop(incoming.id, None)
             if pending is None:
-                self._stray(incoming)
+                self._stray(incoming, frame)
             elif self._one_shot:
                 self._deaf = self._warn = True
                 self._owner.on_answer(pending, incoming)
@@ -385,11 +397,11 @@ class Peer:
         elif not self._open and self._session.ready:
             self._owner.on_ready()
 
-    def _stray(self, answer: Answer) -> None:
+    def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
         if self._ledger.was_minted(answer.id):
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
-            self._take(self._session.unasked(answer))
+            self._take(self._session.unasked(answer, _head(frame)))
 
     def _blame(self, error: Malformed) -> None:
         """Nothing tells which call it belongs to: the oldest open one fails."""
@@ -413,6 +425,7 @@ class Peer:
     def _after_settling(self) -> None:
         if self._waiting:
             self.pump()
+            self._start_clocks()
         if not self._open and not self._ledger:
             self._owner.on_settled()
 
@@ -450,12 +463,13 @@ class Peer:
 
     # Deadlines
 
-    def start_clocks(self) -> None:
-        """The spawn has begun: for calls it is made for, time runs even before they are written."""
-        now = self._time()
-        for pending, _ in zip(self._waiting, range(self._policy.max_in_flight), strict=False):
+    def _start_clocks(self) -> None:
+        """For those whose turn it is, time runs even when nothing can be written: the process is only
+        being started, or does not read."""
+        turns = self._max_in_flight - len(self._ledger)
+        for pending in itertools.islice((self._waiting or {}).values(), max(turns, 0)):
             if pending.deadline == FOREVER and pending.timeout is not None:
-                pending.deadline = now + pending.timeout
+                pending.deadline = self._time() + pending.timeout
                 if pending.deadline < self._sweep_at:
                     self._sweep_by(pending.deadline)
 
@@ -470,13 +484,14 @@ class Peer:
         self._sweep_at = FOREVER
         now = self._time()
         late = self._ledger.expire(now)
-        if self._waiting:
-            late += [pending for pending in self._waiting if pending.deadline <= now]
-            self._waiting = deque(pending for pending in self._waiting if pending.deadline > now)
+        waiting: dict[int, Pending] = self._waiting or {}
+        for pending in [pending for pending in waiting.values() if pending.deadline <= now]:
+            del waiting[pending.number]
+            late.append(pending)
         for pending in late:
             if not pending.done():
                 self._owner.on_timeout(pending)
-        following = min((pending.deadline for pending in self._waiting), default=FOREVER)
+        following = min((pending.deadline for pending in waiting.values()), default=FOREVER)
         following = min(following, self._ledger.next_deadline())
         if following < self._sweep_at:
             self._sweep_by(following)
@@ -488,6 +503,13 @@ class Peer:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
+
+
+def _tell(answered: list[Pending]) -> None:
+    """Let the loop tell the callers."""
+    for pending in answered:
+        if not pending.done():
+            pending.set_result(pending.answer)
 
 
 def _head(frame: Frame | FrameError) -> bytes:

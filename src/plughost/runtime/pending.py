@@ -27,8 +27,8 @@ class Pending(asyncio.Future[Answer]):
     """Made by `file`: a constructor in Python would be felt in every call."""
 
     __slots__ = (
-        "_context", "_waiter", "answer", "context", "deadline", "frame", "method", "number", "params",
-        "timeout",
+        "_context", "_waiter", "answer", "context", "deadline", "frame", "method", "number", "owner",
+        "params", "timeout",
     )  # fmt: skip
 
     number: int
@@ -42,6 +42,8 @@ class Pending(asyncio.Future[Answer]):
     context: Mapping[str, str] | None
     answer: Answer
     """Set before `settle`."""
+    owner: Any
+    """Whose it is now: a call that waits may move to another instance."""
 
     _waiter: Waiter | None
     _context: contextvars.Context | None

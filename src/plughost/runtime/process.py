@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
 
 from plughost.base.errors import LaunchFailed
-from plughost.runtime.channel import CHUNK
+from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
 from plughost.runtime.launch import Launch, Report
 from plughost.runtime.stderr import StderrTail
 
@@ -70,9 +71,24 @@ class Process:
         """Close every descriptor that is left, but the two of the channel's. Nothing is waited for."""
         for fd in (self._pidfd, self._stderr_fd, self._report_fd):
             if fd >= 0:
-                self._loop.remove_reader(fd)
+                if not self._loop.is_closed():
+                    self._loop.remove_reader(fd)
                 os.close(fd)
         self._pidfd = self._stderr_fd = self._report_fd = -1
+
+    def abandon(self, channel: Channel | None) -> None:
+        """Nobody holds its host any more. With a loop that runs, the exit is still noticed as ever."""
+        self.kill()
+        if self._loop.is_closed() and self._pidfd >= 0:
+            if not select.select([self._pidfd], [], [], 1.0)[0]:
+                self.kill_launcher()
+            try:
+                os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            except ChildProcessError:
+                pass
+            if channel is not None:
+                channel.close()
+            self.release()
 
     def _signal(self, number: int) -> None:
         if self._pidfd >= 0:
@@ -100,13 +116,15 @@ class Process:
                 # The launcher closes everything past its own four: nothing of the host's leaks.
                 file_actions=_placed([stdin, stdout, stderr, report]),
             )
-            fds_of_child = (stdin, stdout, stderr, report)
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, ValueError) as error:
             for fd in fds:
                 os.close(fd)
+            if self.pid > 0:  # started, but not to be watched
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
             raise _spawn_failure(argv[0], error) from error
-        for fd in fds_of_child:
+        for fd in (stdin, stdout, stderr, report):
             os.close(fd)
         for fd in (self.stdin, self.stdout, self._stderr_fd, self._report_fd):
             os.set_blocking(fd, False)
@@ -146,7 +164,9 @@ class Process:
             self.exit_status = result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
         os.close(self._pidfd)
         self._pidfd = -1
-        while self._stderr_fd >= 0 and (data := _read(self._stderr_fd)):
+        for _ in range(MOST_LEFT // CHUNK):
+            if self._stderr_fd < 0 or not (data := _read(self._stderr_fd)):
+                break
             self.stderr.feed(data)
         if self._report_fd >= 0:
             self._read_report()

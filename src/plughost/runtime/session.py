@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from plughost.base.errors import CallFailed, Malformed, PluginError
+from plughost.base.errors import CallFailed, InvalidSpec, Malformed, PluginError
 from plughost.wire.envelope import Answer, Noise, Notification, Request
 from plughost.wire.framing import Frame, FrameError, Framing
 
@@ -53,8 +53,8 @@ class Session(Protocol):
     def refuse(self, number: int | str, error: PluginError) -> bytes:
         """The host's refusal of a plugin's request."""
 
-    def unasked(self, answer: Answer) -> Incoming:
-        """Take an answer to something that was never asked."""
+    def unasked(self, answer: Answer, head: bytes) -> Incoming:
+        """Take an answer to something that was never asked; `head` is how its frame begins."""
 
     def failure(self, method: str, answer: Answer) -> CallFailed:
         """The plugin's own error, as an exception."""
@@ -79,11 +79,11 @@ class Conversation:
     def broken(self, error: FrameError) -> Incoming:
         raise Malformed(error.message, head=error.head)
 
-    def unasked(self, answer: Answer) -> Incoming:
-        return Noise(f"an answer to {answer.id}, which was never asked", b"")
+    def unasked(self, answer: Answer, head: bytes) -> Incoming:
+        return Noise(f"an answer to {answer.id}, which was never asked", head)
 
     def notify(self, method: str, params: Any) -> bytes:
-        raise NotImplementedError(f"{type(self).__name__} has no notifications")
+        raise InvalidSpec("plugins of this contract are sent no notifications")
 
     def answer(self, number: int | str, result: Any) -> bytes:
         raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")

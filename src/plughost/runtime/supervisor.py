@@ -121,7 +121,7 @@ class Supervisor:
     def delay(self) -> float:
         """How long to wait before the next start."""
         backoff = self._policy.backoff
-        return backoff[min(self.failures, len(backoff)) - 1]
+        return backoff[min(self.failures, len(backoff)) - 1] if backoff else 0.0
 
 
 def diagram() -> str:

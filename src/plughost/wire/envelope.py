@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from plughost.wire.framing import Frame
+from plughost.base.errors import Malformed
+from plughost.wire.framing import HEAD, Frame
 
 NOTHING: Final = msgspec.Raw(b"")
 """A member that was not there; `null` is there, and is Raw(b"null")."""
@@ -16,6 +17,8 @@ ABSENT: Final = msgspec.UNSET
 
 encode: Final = msgspec.json.Encoder().encode
 """A message as JSON: compact, but for what a caller's Raw brings along."""
+
+_decode: Final = msgspec.json.Decoder().decode
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -46,6 +49,15 @@ class Noise(msgspec.Struct, frozen=True):
 
     reason: str
     head: bytes
+
+
+def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any = Any) -> Any:
+    """A payload as a value. The frame was JSON, but a number may still be out of range."""
+    try:
+        return _decode(payload) if kind is Any else msgspec.json.decode(payload, type=kind)
+    except (ValueError, RecursionError) as error:
+        message = f"a payload cannot be taken as what was expected: {error}"
+        raise wrong(message, head=bytes(payload)[:HEAD]) from error
 
 
 def is_utf8(data: Frame) -> bool:

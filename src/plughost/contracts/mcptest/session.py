@@ -29,6 +29,7 @@ from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.framing import Frame, FrameError, Lines
 
+MAX_REQUEST = 16 << 20
 RAW_LINE = 4096
 """How much of a malformed line is kept for diagnosis."""
 
@@ -55,6 +56,7 @@ class McptestSession(Conversation):
         LaunchFailed: SpawnFailed,
         Crashed: PluginCrashed,
         Timeout: TimedOut,
+        Malformed: InvalidResponse,
         Quarantined: PluginCrashed,  # after a crash every later call reports the crash
     }
 
@@ -62,7 +64,7 @@ class McptestSession(Conversation):
         self._max_line = max_line
 
     def framing(self) -> Lines:
-        return Lines(self._max_line)
+        return Lines(self._max_line, send_limit=max(self._max_line, MAX_REQUEST))
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         if context:
@@ -90,6 +92,7 @@ class McptestSession(Conversation):
             return InvalidResponse("the response has both result and error", head=bytes(frame[:RAW_LINE]))
         try:
             _errors.decode(answer.error)
+            msgspec.json.decode(answer.error)
         except msgspec.DecodeError as error:
             return InvalidResponse(
                 f"the response's error has the wrong shape: {error}", head=bytes(frame[:RAW_LINE])
@@ -99,8 +102,8 @@ class McptestSession(Conversation):
     def broken(self, error: FrameError) -> Incoming:
         return InvalidResponse(error.message, head=error.head)
 
-    def unasked(self, answer: Answer) -> Incoming:
-        return InvalidResponse(f"the response's id {answer.id} was never given to a request")
+    def unasked(self, answer: Answer, head: bytes) -> Incoming:
+        return InvalidResponse(f"the response's id {answer.id} was never given to a request", head=head)
 
     def failure(self, method: str, answer: Answer) -> CallFailed:
         error = _errors.decode(answer.error)

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.contracts.mcptest.errors import ApplicationError
-from plughost.wire.envelope import ABSENT, Answer
+from plughost.contracts.mcptest.errors import ApplicationError, InvalidResponse
+from plughost.wire.envelope import ABSENT, Answer, decode
 
 
 class Calls(Protocol):
@@ -38,4 +38,4 @@ class Mcptest:
             answer = await self._plugin.call(method, params, timeout=timeout, type=Answer)
         except ApplicationError as said:
             return PluginResponse(said.id, error=said.error)
-        return PluginResponse(answer.id, result=msgspec.json.decode(answer.result))
+        return PluginResponse(answer.id, result=decode(answer.result, InvalidResponse))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from plughost.base.capability import Capability
-from plughost.base.errors import CallFailed, HandshakeFailed, InvalidSpec, PluginError
+from plughost.base.errors import CallFailed, HandshakeFailed, InvalidSpec, Malformed, PluginError
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 
 class RuneSession(Conversation):
+    errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: MalformedResponse}
+
     def __init__(self, name: str, protocol: str, granted: frozenset[Capability]) -> None:
         self._name = name
         self._protocol = protocol

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
+from plughost.contracts.rune.errors import MalformedResponse
 from plughost.contracts.rune.messages import RuneAnswer
-from plughost.wire.envelope import ABSENT, Answer
+from plughost.wire.envelope import ABSENT, Answer, decode
 
 
 class Calls(Protocol):
@@ -46,5 +47,5 @@ class Rune:
         answer: RuneAnswer = await self._plugin.call(
             tool, input, timeout=timeout, context=context, type=Answer
         )
-        metadata = {name: msgspec.json.decode(value) for name, value in (answer.metadata or {}).items()}
-        return RuneResult(msgspec.json.decode(answer.result), metadata)
+        metadata = {name: decode(value, MalformedResponse) for name, value in (answer.metadata or {}).items()}
+        return RuneResult(decode(answer.result, MalformedResponse), metadata)

@@ -24,8 +24,8 @@ from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request,
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger
 
-MANY = 8
-SMALL_BITE = 1024
+MANY = 16
+SMALL_BITE = 512
 """A plugin that sends many unasked messages at once is read in small bites: its neighbours wait less."""
 HIGH_WATER = 256 * 1024
 """With so many bytes unread by the plugin, further calls wait their turn."""
@@ -70,8 +70,8 @@ class Peer:
     __slots__ = (
         "_call_timeout", "_channel", "_clock", "_deaf", "_ending", "_framing", "_ledger", "_loop",
         "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session",
-        "_sweep_at", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness",
-        "dropped", "last_frame",
+        "_small_bites", "_sweep_at", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn",
+        "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +104,7 @@ class Peer:
         self._open = False
         self._deaf = False
         self._ending = False
+        self._small_bites = False
         self._warn = False
         self._sweep_at = FOREVER
         self._sweeper: Timer | None = None
@@ -249,7 +250,7 @@ class Peer:
         """A new process: start its conversation."""
         self._channel = channel
         self._framing = self._session.framing()
-        self._deaf = self._ending = False
+        self._deaf = self._ending = self._small_bites = False
         for message in self._session.begin(self.first_waiting()):
             channel.write(self._framing.encode(message))
         channel.resume()
@@ -316,9 +317,11 @@ class Peer:
             self.last_frame = self._time()
         frames = self._framing.feed(data)
         answered = self._handle(frames)
-        if self._channel is not None:
-            talkative = len(frames) - len(answered) > MANY
-            self._channel.bite = SMALL_BITE if talkative else CHUNK
+        if self._small_bites:
+            if len(data) < SMALL_BITE or not frames:  # it has said all it had, or begins something large
+                self._bite(small=False)
+        elif len(frames) - len(answered) > MANY:
+            self._bite(small=True)
         if self._waiting or not self._open:
             self._after_settling()
         if self._ending:
@@ -327,6 +330,11 @@ class Peer:
             answered[0].settle()
         elif answered:
             self._wake(answered)
+
+    def _bite(self, *, small: bool) -> None:
+        self._small_bites = small
+        if self._channel is not None:
+            self._channel.bite = SMALL_BITE if small else CHUNK
 
     def end(self) -> None:
         """The plugin's stream has ended: a last frame without its line end still counts."""

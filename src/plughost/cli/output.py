@@ -16,9 +16,12 @@ def answer(document: Any) -> None:
     try:
         sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
         sys.stdout.buffer.flush()
-    except BrokenPipeError:  # whoever read it has seen enough
+    except OSError as error:
+        # What is still buffered must not fail once more when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(141) from None
+        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+            raise SystemExit(141) from None
+        raise
 
 
 def say(text: str) -> None:

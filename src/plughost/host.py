@@ -21,7 +21,6 @@ from plughost.contracts.contract import (
     PluginSpec,
     check_runnable,
     contract,
-    contract_of,
 )
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.instance import Instance
@@ -343,15 +342,7 @@ def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
 
     from plughost import config
 
-    folder = Path(target)
-    if not folder.is_dir():
-        raise InvalidSpec(f"no such plugin folder: {folder}")
-    spec = config.of_folder(folder) or contract_of(folder)
-    if spec is None:
-        raise InvalidSpec(
-            f"{folder} is no plugin folder: it holds no plughost.toml and no contract's manifest"
-        )
-    return spec
+    return config.of_folder(Path(target))
 
 
 def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -24,15 +23,8 @@ from plughost.wire.envelope import ABSENT
 @click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
 @click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
-@click.pass_obj
 def call(
-    bare: list[str],
-    file: Path | None,
-    contract: str | None,
-    name: str | None,
-    grants: tuple[str, ...],
-    env: tuple[str, ...],
-    cwd: str | None,
+    target: targets.Target,
     timeout: float | None,
     context: tuple[str, ...],
     as_json: bool,
@@ -44,7 +36,7 @@ def call(
     plughost call plugins/echo-mcptest echo '{"text": "hi"}'
     plughost call --contract mcptest ping -- python3 echo.py
     """
-    spec, rest = targets.Target(file, contract, name, grants, env, cwd, bare).take(words)
+    spec, rest = target.take(words)
     if not 1 <= len(rest) <= 2:
         raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import click
@@ -17,20 +16,13 @@ from plughost.host import Host
 @targets.options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
-@click.pass_obj
 def inspect(
-    bare: list[str],
-    file: Path | None,
-    contract: str | None,
-    name: str | None,
-    grants: tuple[str, ...],
-    env: tuple[str, ...],
-    cwd: str | None,
+    target: targets.Target,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
     """Check a plugin's binding and show it. Environment values are not shown."""
-    spec, rest = targets.Target(file, contract, name, grants, env, cwd, bare).take(words)
+    spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
     seen = asyncio.run(_inspect(spec))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -20,20 +19,13 @@ from plughost.host import Host, Plugin
 @targets.options
 @click.option("--json", "as_json", is_flag=True, help="Events as one JSON document per line.")
 @click.argument("words", nargs=-1, metavar="[TARGET...]")
-@click.pass_obj
 def run(
-    bare: list[str],
-    file: Path | None,
-    contract: str | None,
-    name: str | None,
-    grants: tuple[str, ...],
-    env: tuple[str, ...],
-    cwd: str | None,
+    target: targets.Target,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
     """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds."""
-    specs = targets.Target(file, contract, name, grants, env, cwd, bare).all(words)
+    specs = target.all(words)
     if not specs:
         raise InvalidSpec("the file binds no plugin")
     asyncio.run(_run(specs, as_json))

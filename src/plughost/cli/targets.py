@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
 from plughost import config
-from plughost.contracts.contract import PluginSpec, contract_of
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from plughost.contracts.contract import PluginSpec
 
 
-def options(function: Function) -> Function:
-    """The options that choose and adjust a target, the same for every command."""
+def options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that choose and adjust a target, the same for every command: it gets a `target`."""
+
+    @functools.wraps(function)
+    def command(**given: Any) -> None:
+        fields = {name: given.pop(name) for name in ("file", "contract", "name", "grants", "env", "cwd")}
+        function(target=Target(**fields, bare=click.get_current_context().obj), **given)
+
     for option in reversed(
         [
             click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A plughost.toml."),
@@ -27,8 +32,8 @@ def options(function: Function) -> Function:
             click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
         ]
     ):
-        function = option(function)
-    return function
+        command = option(command)
+    return command
 
 
 class Target(msgspec.Struct):
@@ -72,10 +77,7 @@ class Target(msgspec.Struct):
     def _named(self, word: str) -> PluginSpec:
         folder = Path(word)
         if self.file is None and folder.is_dir():
-            spec = config.of_folder(folder) or contract_of(folder)
-            if spec is None:
-                raise click.UsageError(f"{word} holds no plughost.toml and no contract's manifest")
-            return spec
+            return config.of_folder(folder)
         specs = self._file_specs()
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"

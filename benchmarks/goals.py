@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.contenders import BARE_C, BARE_PYTHON, MCP, OURS_C, OURS_PYTHON, YARDSTICK
+from benchmarks.contenders import (
+    BARE_C,
+    BARE_PYTHON,
+    MCP,
+    OURS_C,
+    OURS_PYTHON,
+    UVLOOP_C,
+    UVLOOP_PYTHON,
+    YARDSTICK,
+)
 from benchmarks.measures import idle, importing, neighbour
 from benchmarks.sheet import Sheet
 from benchmarks.stats import Spread
@@ -70,6 +79,8 @@ def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:
 GOALS = (
     Goal("warm call, Python plugin / yardstick", "≤", 3.0, "×", p50(OURS_PYTHON, YARDSTICK)),
     Goal("warm call, C plugin / yardstick", "≤", 2.2, "×", p50(OURS_C, YARDSTICK)),
+    Goal("the same on uvloop, Python plugin", "≤", 3.0, "×", p50(UVLOOP_PYTHON, YARDSTICK)),
+    Goal("the same on uvloop, C plugin", "≤", 2.2, "×", p50(UVLOOP_C, YARDSTICK)),
     Goal("warm call, MCP SDK / Python plugin", "≥", 40, "×", p50(MCP, OURS_PYTHON)),
     Goal("64 in flight, Python plugin / MCP SDK", "≥", 100, "×", rate(OURS_PYTHON, MCP)),
     Goal("64 in flight, Python plugin / bare loop", "≥", 0.6, "×", rate(OURS_PYTHON, BARE_PYTHON)),

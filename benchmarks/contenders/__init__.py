@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+from benchmarks.contenders.apart import Apart
 from benchmarks.contenders.bare_loop import BareLoop
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.mcp_sdk import McpSdk
 from benchmarks.contenders.ours import Ours
 from benchmarks.contenders.raw_pipe import RawPipe
 from benchmarks.contenders.streams import Streams
@@ -21,6 +22,8 @@ OURS_PYTHON_HEADERED = "plughost ↔ Python, Content-Length"
 BARE_C = "bare asyncio loop ↔ C"
 BARE_PYTHON = "bare asyncio loop ↔ Python"
 STREAMS = "asyncio streams ↔ Python"
+UVLOOP_C = "plughost ↔ C, uvloop"
+UVLOOP_PYTHON = "plughost ↔ Python, uvloop"
 MCP = "MCP Python SDK, both sides"
 
 
@@ -37,4 +40,11 @@ def contenders(peers: Path | None) -> list[Contender]:
         BareLoop(BARE_PYTHON, PYTHON_ECHO),
         Streams(STREAMS, PYTHON_ECHO),
     ]
-    return ours if peers is None else [*ours, McpSdk(MCP, peers)]
+    on_uvloop = (sys.executable, "-m", "benchmarks.peers.on_uvloop")
+    apart: list[Contender] = [
+        Apart(UVLOOP_C, (*on_uvloop, *C_ECHO)),
+        Apart(UVLOOP_PYTHON, (*on_uvloop, *PYTHON_ECHO)),
+    ]
+    if peers is not None:
+        apart.append(Apart(MCP, (str(peers / "bin" / "python"), "-m", "benchmarks.peers.mcp_client")))
+    return [*ours, *apart]

@@ -1,22 +1,21 @@
-"""The MCP Python SDK on both sides, in an environment of its own that measures when it is told to."""
+"""A contender in a process of its own, which measures when it is told to."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
 from benchmarks.contenders.contender import Contender
 from benchmarks.paths import ROOT
 
 
-class McpSdk(Contender):
-    """Waiting for it blocks: while it measures, nothing else of ours runs."""
+class Apart(Contender):
+    """For another environment or another event loop. While it measures, nothing else of ours runs."""
 
-    def __init__(self, name: str, peers: Path) -> None:
+    def __init__(self, name: str, command: tuple[str, ...]) -> None:
         self.name = name
-        self._command = (str(peers / "bin" / "python"), "-m", "benchmarks.peers.mcp_client")
+        self._command = command
 
     async def open(self) -> None:
         pipe = subprocess.PIPE

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import re
-from pathlib import Path
 
 import pytest
 
@@ -62,9 +60,3 @@ def test_the_documents_name_no_machine_and_no_registry():
         text = path.read_text()
         assert "/work/" not in text, path
         assert not re.search(r"--(extra-)?index-url|--find-links", text), path
-
-
-def test_the_event_loop_is_closed_between_tests():
-    with pytest.raises(RuntimeError):
-        asyncio.get_running_loop()
-    assert Path(ROOT / ".ci/run").exists()

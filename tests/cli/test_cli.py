@@ -344,3 +344,8 @@ def test_run_ends_when_nobody_reads_its_events(mark):
     assert time.monotonic() - start < 15
     ran = plughost("run", "--contract", "mcptest", "stray", "--", *PUPPET)
     assert ran.returncode == 2
+
+
+def test_a_reader_that_has_seen_enough_is_no_answer_of_the_plugins():
+    ran = run_in_shell(f'{CALL} ping | exec 0<&-; echo "${{PIPESTATUS[0]}}"')
+    assert (ran.stdout, ran.stderr) == ("141\n", "")

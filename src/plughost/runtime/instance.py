@@ -20,10 +20,11 @@ from plughost.base.errors import (
 from plughost.base.events import Dropped, EventHub, Exited, Notified, Spawned, StateChanged
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import Launch
-from plughost.runtime.peer import Peer, Serve
+from plughost.runtime.peer import Peer
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.process import Process
+from plughost.runtime.serving import Serve
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import Action, Event, State, Supervisor
 from plughost.wire.envelope import NOTHING, Answer, Notification

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from plughost.base.clock import Clock, Timer
-from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, UnknownMethod
+from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError
 from plughost.runtime.channel import CHUNK, Channel
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
+from plughost.runtime.serving import Serve, Serving
 from plughost.runtime.session import Incoming, Session
 from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request, encode
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
@@ -29,9 +30,6 @@ SMALL_BITE = 512
 """A plugin that sends many unasked messages at once is read in small bites: its neighbours wait less."""
 HIGH_WATER = 256 * 1024
 """With so many bytes unread by the plugin, further calls wait their turn."""
-
-Serve = Callable[[str, msgspec.Raw], Coroutine[Any, Any, Any]]
-"""Answers a plugin's request: method and params to a result, or a PluginError."""
 
 
 class Owner(Protocol):
@@ -96,7 +94,7 @@ class Peer:
         self._time = clock.time
         self._loop = loop
         self._serve = serve
-        self._serving: set[asyncio.Task[None]] | None = None
+        self._serving: Serving | None = None  # made at need
         self._framing = session.framing()
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
         self._waiting: OrderedDict[int, Pending] | None = None  # made at need
@@ -281,9 +279,9 @@ class Peer:
         """The process is gone: the calls it took along."""
         self._open = False
         self._channel = None
-        for task in self._serving or ():
-            task.cancel()
-        self._serving = None
+        if self._serving is not None:
+            self._serving.close()
+            self._serving = None
         return self._ledger.close()
 
     def take_waiting(self) -> list[Pending]:
@@ -405,6 +403,14 @@ class Peer:
         elif not self._open and self._session.ready:
             self._owner.on_ready()
 
+    def _serve_request(self, request: Request) -> None:
+        if self._channel is None:
+            return
+        if self._serving is None:
+            limit = self._policy.max_reverse
+            self._serving = Serving(self._session, self._framing, self._channel, self._serve, limit)
+        self._serving.take(request)
+
     def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
         if self._ledger.was_minted(answer.id):
             self._drop(f"a late or doubled answer to {answer.id}", b"")
@@ -436,38 +442,6 @@ class Peer:
             self._start_clocks()
         if not self._open and not self._ledger:
             self._owner.on_settled()
-
-    # The plugin's own requests
-
-    def _serve_request(self, request: Request) -> None:
-        if self._serving is None:
-            self._serving = set()
-        task = self._loop.create_task(self._respond(request))
-        self._serving.add(task)
-        task.add_done_callback(self._served)
-        if len(self._serving) >= self._policy.max_reverse and self._channel is not None:
-            self._channel.pause()
-
-    async def _respond(self, request: Request) -> None:
-        session = self._session
-        try:
-            if self._serve is None:
-                raise UnknownMethod(f"the host has no method {request.method!r}")
-            body = session.answer(request.id, await self._serve(request.method, request.params))
-            frame = self._framing.encode(body)
-        except PluginError as error:
-            frame = self._framing.encode(session.refuse(request.id, error))
-        except Exception as error:  # a service's own fault must not end the conversation
-            refusal = PluginError(f"the host failed to serve {request.method!r}: {type(error).__name__}")
-            frame = self._framing.encode(session.refuse(request.id, refusal))
-        if self._channel is not None:
-            self._channel.write(frame)
-
-    def _served(self, task: asyncio.Task[None]) -> None:
-        if self._serving is not None:
-            self._serving.discard(task)
-            if self._channel is not None and len(self._serving) < self._policy.max_reverse:
-                self._channel.resume()
 
     # Deadlines
 

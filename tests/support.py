@@ -43,19 +43,24 @@ def puppet(
     )
 
 
+def as_word(script: Any) -> str:
+    """A script as a word of a command line; in a file when it is longer than a word may be."""
+    word = json.dumps(script)
+    if len(word) <= 100_000:
+        return word
+    path = Path(_scripts.name) / uuid.uuid4().hex
+    path.write_text(word)
+    return f"@{path}"
+
+
 def rune_puppet(
     script: dict[str, Any] | None = None, *, mark: str = "", grants: tuple[str, ...] = (), **options: Any
 ) -> plughost.PluginSpec:
     """The rune plugin that plays a script."""
-    play = json.dumps(script or {})
-    if len(play) > 100_000:  # more than one word of a command line may hold
-        path = Path(_scripts.name) / uuid.uuid4().hex
-        path.write_text(play)
-        play = f"@{path}"
     return plughost.PluginSpec(
         contract="rune",
         name="puppet",
-        command=[*PYTHON, str(PLUGINS / "rune_puppet.py"), play, mark or token()],
+        command=[*PYTHON, str(PLUGINS / "rune_puppet.py"), as_word(script or {}), mark or token()],
         grants=grants,
         options=options,
     )

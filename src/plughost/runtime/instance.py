@@ -44,7 +44,8 @@ class Instance:
     __slots__ = (
         "_cause", "_channel", "_clock", "_events", "_executed", "_farewell", "_gone", "_held", "_launch",
         "_leaving", "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_supervisor", "_timer", "generation", "name", "submit",
+        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_timer", "generation", "name",
+        "submit",
     )  # fmt: skip
 
     def __init__(
@@ -82,6 +83,7 @@ class Instance:
         self._channel: PipeChannel | None = None
         self._executed = False
         self._leaving = False
+        self._stdout_ended = False
         self._cause: PluginError | None = None
         self._held: tuple[Pending, Answer] | None = None
         self._farewell: Pending | None = None
@@ -230,7 +232,7 @@ class Instance:
     def _start(self) -> None:
         self._cause = None
         self._executed = False
-        self._leaving = False
+        self._leaving = self._stdout_ended = False
         try:
             self._process = Process(self._launch, self._loop, self._on_executed, self._on_exit)
         except Exception as error:
@@ -352,6 +354,7 @@ class Instance:
         self._peer.attach(self._channel)
 
     def _on_stdout_end(self) -> None:
+        self._stdout_ended = True
         self._peer.end()
         self._await_exit("it closed its stdout")
 
@@ -455,7 +458,10 @@ class Instance:
             self._step(Event.FINISHED)
 
     def on_fatal(self, error: PluginError) -> None:
-        self._doom(error)
+        if not self._stdout_ended:
+            self._doom(error)
+        elif self._cause is None:
+            self._cause = error  # it is about to exit, with a status that is worth telling
 
     def on_malformed(self, pending: Pending, error: Malformed) -> None:
         pending.fail(self._fill(error))

@@ -336,7 +336,13 @@ class Peer:
 
     def end(self) -> None:
         """The plugin's stream has ended: a last frame without its line end still counts."""
-        _tell(self._handle(self._framing.end(), last=True))
+        frames: Frames = []
+        for frame in self._framing.end():
+            if isinstance(frame, FrameError):
+                self._cut_off(frame.head)
+            else:
+                frames.append(frame)
+        _tell(self._handle(frames, last=True))
 
     def _wake(self, answered: list[Pending]) -> None:
         """Let the callers run, now that nothing is in between; what they send leaves in one write."""
@@ -371,7 +377,7 @@ class Peer:
                 break
             if not isinstance(incoming, Answer):
                 if last and isinstance(incoming, Malformed):
-                    self._drop("the stream ended inside a message", incoming.head)
+                    self._cut_off(incoming.head)
                 else:
                     self._take(incoming)
                 continue
@@ -431,6 +437,9 @@ class Peer:
         if self._warn and data.strip():
             self._warn = False
             self._drop("output after the answer", _head(data))
+
+    def _cut_off(self, head: bytes) -> None:
+        self._drop("the stream ended inside a message", head)
 
     def _drop(self, what: str, head: bytes) -> None:
         self.dropped += 1

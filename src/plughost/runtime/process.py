@@ -197,4 +197,6 @@ def _spawn_failure(program: str, error: OSError | ValueError) -> LaunchFailed:
         hint = "too many open files: raise the limit (ulimit -n), a plugin takes five while it starts"
     elif number in (errno.EAGAIN, errno.ENOMEM):
         hint = "no room for another process: raise the limit (ulimit -u) or free memory"
+    elif number == errno.E2BIG:
+        hint = "command and environment together are longer than the system allows: pass large data in a file"
     return LaunchFailed(f"cannot start {program!r}: {error}", hint=hint)

@@ -25,7 +25,11 @@ def answer(document: Any) -> None:
 
 
 def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError as error:  # nobody is left to tell but by the exit code
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+        raise SystemExit(3) from error
 
 
 def failure(error: PluginError, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import plughost
 from tests.faults.plays import MCPTEST, RUNE
-from tests.support import PLUGINS, PYTHON, all_gone, puppet
+from tests.support import PLUGINS, PYTHON, all_gone, puppet, token
 
 MOST_AWAITS = 50
 
@@ -76,6 +76,11 @@ async def warm_call(host: plughost.Host, mark: str) -> None:
     assert await host.plugins["parley"].call("echo", 1) == 1
 
 
+async def call_without_an_answer(host: plughost.Host, mark: str) -> None:
+    with pytest.raises(plughost.Timeout):
+        await host.plugins["parley"].call("silent", timeout=0.01)
+
+
 async def call_in_line(host: plughost.Host, mark: str) -> None:
     """Behind others that wait for their turn."""
     plugin = host.plugins["puppet"]
@@ -135,8 +140,8 @@ async def events(host: plughost.Host, mark: str) -> None:
 
 
 OPERATIONS: list[Operation] = [
-    add_eager, first_call, first_call_behind_a_handshake, one_process_per_call, warm_call, call_in_line,
-    call_of_a_plugin_that_dies, start, reload, reload_under_load, reload_of_what_does_not_start, stop, remove,
+    add_eager, first_call, first_call_behind_a_handshake, one_process_per_call, warm_call,
+    call_without_an_answer, call_in_line, call_of_a_plugin_that_dies, start, reload, reload_under_load, reload_of_what_does_not_start, stop, remove,
     events,
 ]  # fmt: skip
 
@@ -170,7 +175,10 @@ async def test_an_operation_cancelled_at_any_await_leaves_the_host_as_good_as_be
     cancelled = 0
     for at in range(1, MOST_AWAITS):
         async with busy_host(mark) as host:
-            was_cancelled = await interrupted(operation(host, mark), at)
+            own = token()
+            was_cancelled = await interrupted(operation(host, own), at)
+            if operation is one_process_per_call:
+                await all_gone(own)
             # Those it had nothing to do with, and those it had, work on.
             assert await asyncio.wait_for(host.plugins["parley"].call("echo", at), 10) == at
             assert await asyncio.wait_for(host.plugins["puppet"].call("echo", at), 10) == at
@@ -180,10 +188,13 @@ async def test_an_operation_cancelled_at_any_await_leaves_the_host_as_good_as_be
             elif other is not None:
                 assert await asyncio.wait_for(other.call("echo", at), 10) == at
             for plugin in host.plugins.values():
-                for instance in plugin.inspect()["instances"]:
-                    if instance["state"] == "Running":  # one that is ending is being said goodbye to
-                        assert (instance["in_flight"], instance["waiting"]) == (0, 0)
+                # One that is ending is being said goodbye to.
+                instances = plugin.inspect()["instances"]
+                running = [each for each in instances if each["state"] in ("Running", "Spawning")]
+                assert [(each["in_flight"], each["waiting"]) for each in running] == [(0, 0)] * len(running)
+                assert len(running) <= 1
         await all_gone(mark)
+        await all_gone(own)
         if was_cancelled is None:
             break
         cancelled += 1

@@ -17,7 +17,7 @@ import plughost
 from tests.support import ROOT, all_gone, processes, puppet, token, until
 
 HOST = f"""
-import asyncio, sys
+import asyncio, subprocess, sys, threading
 sys.path.insert(0, {str(ROOT)!r})
 import plughost
 from tests.support import puppet
@@ -35,16 +35,33 @@ async def main():
                 plugin = await host.add(puppet(sys.argv[1], name=str(n)))
                 tasks.create_task(busy(plugin, sys.argv[2] + str(n)))
 
-asyncio.run(main())
+if sys.argv[3]:
+    own = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", sys.argv[3]])
+if sys.argv[4] == "thread":
+    thread = threading.Thread(target=asyncio.run, args=(main(),))
+    thread.start()
+    thread.join()
+else:
+    asyncio.run(main())
 """
 
 
 async def killed_hosts(times: int, tmp_path) -> None:
+    """In the main thread or another; every third one with a child of its own, which is not ours to end."""
     source = random.Random()
     for n in range(times):
         mark = token()
+        childs_mark = token() if n % 3 == 0 else ""
         host = subprocess.Popen(
-            [sys.executable, "-c", HOST, mark, str(tmp_path / f"{n}-")],
+            [
+                sys.executable,
+                "-c",
+                HOST,
+                mark,
+                str(tmp_path / f"{n}-"),
+                childs_mark,
+                "thread" if n % 2 else "",
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
@@ -53,10 +70,15 @@ async def killed_hosts(times: int, tmp_path) -> None:
             await asyncio.sleep(source.random() * 0.02)
         else:
             await asyncio.sleep(source.random() * 0.4)
+        had_child = len(processes(childs_mark)) > 1 if childs_mark else False
         host.kill()
         host.wait()
         host.stdout.close()
         await all_gone(mark)
+        own_children = processes(childs_mark) if childs_mark else []
+        assert bool(own_children) or not had_child
+        for pid in own_children:
+            os.kill(pid, signal.SIGKILL)
 
 
 async def killed_below(times: int, tmp_path) -> None:
@@ -98,11 +120,15 @@ async def killed_below(times: int, tmp_path) -> None:
 
 
 async def test_a_few_hosts_killed_at_random_moments_leave_nothing(tmp_path):
-    await killed_hosts(5, tmp_path)
+    await killed_hosts(6, tmp_path)
 
 
 async def test_a_few_processes_killed_at_random_moments_harm_nobody_else(tmp_path):
     await killed_below(20, tmp_path)
+
+
+async def test_the_same_in_a_host_that_lives_in_a_thread(tmp_path):
+    await asyncio.to_thread(asyncio.run, killed_below(10, tmp_path))
 
 
 @pytest.mark.soak
@@ -114,7 +140,8 @@ async def test_hundreds_of_hosts_killed_at_random_moments_leave_nothing(tmp_path
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 async def test_hundreds_of_processes_killed_at_random_moments_harm_nobody_else(tmp_path):
-    await killed_below(700, tmp_path)
+    await killed_below(400, tmp_path)
+    await asyncio.to_thread(asyncio.run, killed_below(300, tmp_path))
 
 
 @pytest.mark.soak

@@ -104,7 +104,8 @@ class Load:
     async def _crash(self, plugin: plughost.Plugin) -> None:
         await self._try(plugin.call("exit", 1))
         call = asyncio.create_task(self._try(plugin.call("echo", "after the crash")))
-        await until(lambda: self._clock.advance(1) or call.done())
+        # While it is being started the clock stands still: the machine takes its own time for that.
+        await until(lambda: (plugin.state == "Backoff" and self._clock.advance(1)) or call.done())
 
     async def _guest(self, number: int) -> None:
         guest = await self._host.add(puppet(self._mark, name=f"guest{number}"))

@@ -88,7 +88,11 @@ class Subscription:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._queue.popleft()
+        return self.take()
+
+    def take(self) -> Event | None:
+        """An event that waits already; None when there is none."""
+        return self._queue.popleft() if self._queue else None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from plughost.wire.ledger import FOREVER, Ledger
+from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
 
 
 @dataclass(eq=False)
@@ -40,7 +40,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(seconds=st.floats(0, 50))
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        late = self.ledger.expire(self.now)
+        late = expire(self.ledger, self.now)
         assert late == [e for e in self.model.values() if e.deadline <= self.now]
         self.model = {n: e for n, e in self.model.items() if e not in late}
 
@@ -55,7 +55,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert len(self.ledger) == len(self.model)
         assert list(self.ledger.values()) == list(self.model.values())
         assert self.ledger.oldest() is next(iter(self.model.values()), None)
-        assert self.ledger.next_deadline() == min((e.deadline for e in self.model.values()), default=FOREVER)
+        assert next_deadline(self.ledger) == min((e.deadline for e in self.model.values()), default=FOREVER)
 
 
 TestLedger = LedgerMachine.TestCase

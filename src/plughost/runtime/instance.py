@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plughost.base.clock import Clock, Timer
+from plughost.base.clock import Clock
 from plughost.base.errors import (
     Crashed,
     LaunchFailed,
@@ -19,6 +18,7 @@ from plughost.base.errors import (
 )
 from plughost.base.events import Dropped, EventHub, Exited, Notified, Spawned, StateChanged
 from plughost.runtime.channel import PipeChannel
+from plughost.runtime.due import Due
 from plughost.runtime.launch import Launch
 from plughost.runtime.peer import Peer
 from plughost.runtime.pending import Pending
@@ -27,6 +27,7 @@ from plughost.runtime.process import Process
 from plughost.runtime.serving import Serve
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import Action, Event, State, Supervisor
+from plughost.runtime.witness import Witness, story
 from plughost.wire.envelope import NOTHING, Answer, Notification
 
 EXIT_NOTICE = 0.1
@@ -42,10 +43,10 @@ class Instance:
     """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
 
     __slots__ = (
-        "_cause", "_channel", "_clock", "_events", "_executed", "_farewell", "_gone", "_held", "_launch",
+        "_cause", "_channel", "_clock", "_due", "_executed", "_farewell", "_gone", "_held", "_launch",
         "_leaving", "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_timer", "generation", "name",
-        "submit",
+        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_witness", "generation",
+        "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -70,12 +71,12 @@ class Instance:
         self._policy = policy
         self._session = session
         self._clock = clock
-        self._events = events
         self._on_retired = on_retired
         self._on_gone = on_gone
         self._processes = processes
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
+        self._witness = Witness(name, generation, session, events, clock)
         self._peer = Peer(session, policy, self, clock, self._loop, serve)
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
@@ -88,7 +89,7 @@ class Instance:
         self._held: tuple[Pending, Answer] | None = None
         self._farewell: Pending | None = None
         self._refusal: PluginError | None = None
-        self._timer: Timer | None = None
+        self._due = Due(clock, self._loop)
         self._settling: asyncio.Future[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -131,11 +132,11 @@ class Instance:
 
     def failure(self, pending: Pending, answer: Answer) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
-        return self._fill(self._session.failure(pending.method, answer))
+        return self._witness.error(self._session.failure(pending.method, answer))
 
     def garbled(self, error: Malformed) -> PluginError:
         """A result that was JSON, but is no value."""
-        return self._fill(error)
+        return self._witness.error(error)
 
     def withdraw(self, pending: Pending) -> None:
         """The caller has gone. With one process per call, so has the reason for the process."""
@@ -160,7 +161,7 @@ class Instance:
             successor._peer.adopt(waiting)
         self._step(Event.DRAIN)
         if self.state is State.DRAINING:
-            self._after(self._policy.grace, self.stop)
+            self._due.after(self._policy.grace, self.stop)
             self.on_settled()
 
     def stop(self) -> None:
@@ -169,7 +170,9 @@ class Instance:
         held, self._held = self._held, None
         for pending in [*self._peer.take_waiting(), *self._peer.taken(), *((held[0],) if held else ())]:
             if pending is not self._farewell:
-                pending.fail(self._error(Stopped, f"it was stopped before it answered {pending.method!r}"))
+                pending.fail(
+                    self._witness.error(Stopped(f"it was stopped before it answered {pending.method!r}"))
+                )
                 self._peer.withdraw(pending)
         self._step(Event.STOP)
 
@@ -209,8 +212,7 @@ class Instance:
         new = self._supervisor.state
         if new is old:
             return
-        if self._events:
-            self._publish(StateChanged, old=old.value, new=new.value, why=why or event.value)
+        self._witness.tell(StateChanged, old=old.value, new=new.value, why=why or event.value)
         if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
             self._on_retired(self)
         if action is Action.START:
@@ -218,7 +220,7 @@ class Instance:
         elif action is Action.OPEN:
             self._open()
         elif action is Action.DELAY:
-            self._after(self._supervisor.delay, lambda: self._step(Event.DELAY_OVER))
+            self._due.after(self._supervisor.delay, lambda: self._step(Event.DELAY_OVER))
         elif action is Action.REFUSE:
             self._refuse()
         elif action is Action.CLOSE:
@@ -250,12 +252,14 @@ class Instance:
             on_broken=self._on_stdin_broken,
             on_room=self._peer.pump,
         )
+        self._witness.last_words = self._process.stderr
         self._processes[self._process] = self._channel
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
-            self._after(limit, lambda: self._doom(LaunchFailed(f"it was not executed within {limit:g} s")))
-        if self._events:
-            self._publish(Spawned, pid=self._process.pid)
+            self._due.after(
+                limit, lambda: self._doom(LaunchFailed(f"it was not executed within {limit:g} s"))
+            )
+        self._witness.tell(Spawned, pid=self._process.pid)
 
     def _open(self) -> None:
         self._rest()
@@ -280,14 +284,14 @@ class Instance:
     def _turn_away(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
         """No further call is taken; each is told the same, the first reason there was."""
         if self._refusal is None:
-            self._refusal = self._error(kind, message, **context)
+            self._refusal = self._witness.error(kind(message, **context))
             self.submit = self._refuse_call
         return self._refusal
 
     def _close(self) -> None:
         """Say goodbye, close stdin, wait, then end it by force."""
         grace = self._policy.grace - self._policy.term_grace
-        self._after(max(grace, 0.0), self._lose_patience)
+        self._due.after(max(grace, 0.0), self._lose_patience)
         goodbye = self._session.farewell()
         if goodbye is None:
             self._close_stdin()
@@ -310,7 +314,7 @@ class Instance:
             self._doom(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
         elif self._policy.term_grace > 0 and self._process is not None:
             self._process.ask_to_end()
-            self._after(self._policy.term_grace, self._kill)
+            self._due.after(self._policy.term_grace, self._kill)
         else:
             self._kill()
 
@@ -322,12 +326,12 @@ class Instance:
 
         def insist() -> None:
             process.kill_launcher()
-            self._soon(KILL_PATIENCE, self._on_exit)
+            self._due.soon(KILL_PATIENCE, self._on_exit)
 
-        self._soon(KILL_PATIENCE, insist)
+        self._due.soon(KILL_PATIENCE, insist)
 
     def _end(self) -> None:
-        self._cancel_timer()
+        self._due.cancel()
         self._peer.close()
         refusal = self._turn_away(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
@@ -347,9 +351,9 @@ class Instance:
         self._executed = True
         limit = self._policy.ready_timeout
         if limit is not None:
-            self._after(limit, lambda: self._doom(Timeout(f"no handshake within {limit:g} s")))
+            self._due.after(limit, lambda: self._doom(Timeout(f"no handshake within {limit:g} s")))
         else:
-            self._cancel_timer()
+            self._due.cancel()
         assert self._channel is not None
         self._peer.attach(self._channel)
 
@@ -367,7 +371,7 @@ class Instance:
             return
         if self.state is not State.SHUTTING_DOWN:
             self._leaving = True
-            self._soon(EXIT_NOTICE, lambda: self._doom(Crashed(sign)))
+            self._due.soon(EXIT_NOTICE, lambda: self._doom(Crashed(sign)))
 
     def _doom(self, cause: PluginError) -> None:
         """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
@@ -378,7 +382,7 @@ class Instance:
 
     def _on_exit(self) -> None:
         """Everything of this process is gone, or had its time to go."""
-        self._cancel_timer()
+        self._due.cancel()
         process, self._process = self._process, None
         status: int | None = None
         self._peer.last_words()
@@ -386,7 +390,7 @@ class Instance:
             if self._channel is not None:
                 self._channel.drain()
             status = process.exit_status
-        cause = self._fill(self._cause or Crashed(_story(status)), process)
+        cause = self._witness.error(self._cause or Crashed(story(status)))
         cause.exit_status = status if self._executed else None
         if self._channel is not None:
             self._channel.close()
@@ -395,14 +399,15 @@ class Instance:
             self._processes.pop(process, None)
             process.release()
         event = self._supervisor.judge(self._clock.time(), executed=self._executed)
-        if self._events and process is not None:
-            self._publish(
+        if process is not None:
+            self._witness.tell(
                 Exited,
                 expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
                 exit_status=status,
                 stderr_tail=process.stderr.text(),
             )
         self._settle_all(cause, status)
+        self._witness.last_words = None
         self._cause = cause
         self._step(event, why=cause.message)
 
@@ -422,9 +427,8 @@ class Instance:
             pending.fail(cause.again())
 
     def _crashed_after_answer(self, cause: PluginError, status: int | None) -> PluginError:
-        return self._error(
-            Crashed, f"{_story(status)} after its answer", exit_status=status, stderr_tail=cause.stderr_tail
-        )
+        message = f"{story(status)} after its answer"
+        return self._witness.error(Crashed(message, exit_status=status, stderr_tail=cause.stderr_tail))
 
     # What the conversation does
 
@@ -444,7 +448,7 @@ class Instance:
             self._step(Event.FINISHED)
 
     def on_timeout(self, pending: Pending) -> None:
-        error = self._error(Timeout, f"no answer to {pending.method!r} within {pending.timeout:g} s")
+        error = self._witness.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
         if self.state is State.BACKOFF and self._cause is not None:
             error.message += f"; it waits to be started again after a failure: {self._cause.message}"
         if not self._policy.one_shot or self._process is None:
@@ -464,23 +468,21 @@ class Instance:
             self._cause = error  # it is about to exit, with a status that is worth telling
 
     def on_malformed(self, pending: Pending, error: Malformed) -> None:
-        pending.fail(self._fill(error))
+        pending.fail(self._witness.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        if self._events:
-            self._publish(Dropped, what=what, head=head.decode(errors="backslashreplace"))
+        self._witness.tell(Dropped, what=what, head=head.decode(errors="backslashreplace"))
 
     def on_notification(self, notification: Notification) -> None:
-        if self._events:
-            self._publish(Notified, method=notification.method, params=notification.params)
+        self._witness.tell(Notified, method=notification.method, params=notification.params)
 
     # Small things
 
     def _rest(self) -> None:
         """Running, with nothing due but, perhaps, the end of its idle time."""
-        self._cancel_timer()
+        self._due.cancel()
         if self._policy.idle_reap is not None:
-            self._timer = self._clock.call_at(self._peer.last_frame + self._policy.idle_reap, self._idle)
+            self._due.at(self._peer.last_frame + self._policy.idle_reap, self._idle)
 
     def _idle(self) -> None:
         assert self._policy.idle_reap is not None
@@ -490,51 +492,6 @@ class Instance:
         if idle_for >= self._policy.idle_reap and not self._peer.busy:
             self._step(Event.IDLE)
         elif self._peer.busy:
-            self._after(self._policy.idle_reap, self._idle)
+            self._due.after(self._policy.idle_reap, self._idle)
         else:
             self._rest()
-
-    def _after(self, delay: float, callback: Callable[[], object]) -> None:
-        """The one thing that is due next by time; it replaces what was due before."""
-        self._cancel_timer()
-        self._timer = self._clock.call_at(self._clock.time() + delay, callback)
-
-    def _soon(self, delay: float, callback: Callable[[], object]) -> None:
-        """The same by the loop's own clock: what the kernel takes does not follow a test's clock."""
-        self._cancel_timer()
-        self._timer = self._loop.call_later(delay, callback)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _error(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
-        return self._fill(kind(message, **context))
-
-    def _fill(self, error: PluginError, process: Process | None = None) -> PluginError:
-        """The contract's spelling of `error`, with the plugin's name and last words."""
-        spelling = self._session.errors.get(type(error))
-        if spelling is not None:
-            error = error.spelled(spelling)
-        error.plugin = self.name
-        process = process or self._process
-        if process is not None and not error.stderr_tail:
-            error.stderr_tail = process.stderr.text()
-        return error
-
-    def _publish(self, kind: type[Any], **fields: Any) -> None:
-        self._events.publish(
-            kind(plugin=self.name, generation=self.generation, at=self._clock.time(), **fields)
-        )
-
-
-def _story(status: int | None) -> str:
-    if status is None:
-        return "it ended, and its exit status is lost"
-    if status < 0:
-        try:
-            return f"it was ended by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"it was ended by signal {-status}"
-    return f"it exited with code {status}"

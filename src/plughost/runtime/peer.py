@@ -7,23 +7,23 @@ written to it do not. Time is kept by one sweeper, never by a timer per call.
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.clock import Clock, Timer
+from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError
 from plughost.runtime.channel import CHUNK, Channel
+from plughost.runtime.line import Line
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.serving import Serve, Serving
 from plughost.runtime.session import Incoming, Session
+from plughost.runtime.sweeper import Sweeper
 from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request, encode
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
-from plughost.wire.ledger import FOREVER, Ledger
+from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
 
 MANY = 16
 SMALL_BITE = 512
@@ -66,10 +66,10 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_call_timeout", "_channel", "_clock", "_deaf", "_ending", "_framing", "_ledger", "_loop",
-        "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session",
-        "_small_bites", "_sweep_at", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn",
-        "_watches_idleness", "dropped", "last_frame",
+        "_call_timeout", "_channel", "_deaf", "_ending", "_framing", "_ledger", "_loop", "_max_in_flight",
+        "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session", "_small_bites",
+        "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped",
+        "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -90,22 +90,20 @@ class Peer:
         self._one_shot = policy.one_shot
         self._watches_idleness = policy.idle_reap is not None
         self._owner = owner
-        self._clock = clock
         self._time = clock.time
         self._loop = loop
         self._serve = serve
         self._serving: Serving | None = None  # made at need
         self._framing = session.framing()
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
-        self._waiting: OrderedDict[int, Pending] | None = None  # made at need
+        self._waiting: Line | None = None  # made at need
         self._channel: Channel | None = None
         self._open = False
         self._deaf = False
         self._ending = False
         self._small_bites = False
         self._warn = False
-        self._sweep_at = FOREVER
-        self._sweeper: Timer | None = None
+        self._sweeper = Sweeper(clock, self._sweep)
         self.dropped = 0
         self.last_frame = clock.time()
 
@@ -129,7 +127,8 @@ class Peer:
 
     def first_waiting(self) -> str | None:
         """The method of the call whose turn is next."""
-        return next(iter(self._waiting.values())).method if self._waiting else None
+        first = self._waiting.first() if self._waiting else None
+        return first.method if first is not None else None
 
     def submit(
         self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
@@ -167,8 +166,8 @@ class Peer:
     def _send(self, pending: Pending, now: float) -> None:
         ledger = self._ledger
         ledger[pending.number] = pending
-        if pending.deadline < self._sweep_at:
-            self._sweep_by(pending.deadline)
+        if pending.deadline < self._sweeper.when:
+            self._sweeper.by(pending.deadline)
         self.last_frame = now
         channel = self._channel
         assert channel is not None
@@ -180,30 +179,25 @@ class Peer:
 
     def _wait(self, pending: Pending) -> None:
         if self._waiting is None:
-            self._waiting = OrderedDict()
-        if len(self._waiting) >= self._policy.max_waiting:
-            raise Overloaded(
-                f"{len(self._waiting)} calls are waiting already",
-                hint="call less at a time, or raise max_waiting",
-            )
-        self._waiting[pending.number] = pending
-        if pending.deadline < self._sweep_at:
-            self._sweep_by(pending.deadline)
+            self._waiting = Line(self._policy.max_waiting)
+        self._waiting.join(pending)
+        self._sweeper.by(pending.deadline)
         self._start_clocks()
         if not self._open:
             self._owner.on_wanted()
 
+    def _start_clocks(self) -> None:
+        if self._waiting:
+            turns = self._max_in_flight - len(self._ledger)
+            self._sweeper.by(self._waiting.start_clocks(turns, self._time()))
+
     def pump(self) -> None:
         """Let waiting calls through as far as there is room."""
         while self._waiting and self._open and self._has_room():
-            _, pending = self._waiting.popitem(last=False)
-            if pending.done():
-                continue
             now = self._time()
-            if pending.deadline == FOREVER and pending.timeout is not None:
-                pending.deadline = now + pending.timeout
-            pending.params = pending.context = None
-            self._send(pending, now)
+            pending = self._waiting.next(now)
+            if pending is not None:
+                self._send(pending, now)
 
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
         """Send a notification; False when nobody is there to hear it."""
@@ -452,48 +446,21 @@ class Peer:
         if not self._open and not self._ledger:
             self._owner.on_settled()
 
-    # Deadlines
-
-    def _start_clocks(self) -> None:
-        """For those whose turn it is, time runs even when nothing can be written: the process is only
-        being started, or does not read."""
-        turns = self._max_in_flight - len(self._ledger)
-        for pending in itertools.islice((self._waiting or {}).values(), max(turns, 0)):
-            if pending.deadline == FOREVER and pending.timeout is not None:
-                pending.deadline = self._time() + pending.timeout
-                if pending.deadline < self._sweep_at:
-                    self._sweep_by(pending.deadline)
-
-    def _sweep_by(self, deadline: float) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        self._sweep_at = deadline
-        self._sweeper = self._clock.call_at(deadline, self._sweep)
-
-    def _sweep(self) -> None:
-        self._sweeper = None
-        self._sweep_at = FOREVER
+    def _sweep(self) -> float:
+        """End what is late; the next deadline."""
         now = self._time()
-        late = self._ledger.expire(now)
         waiting: dict[int, Pending] = self._waiting or {}
-        for pending in [pending for pending in waiting.values() if pending.deadline <= now]:
-            del waiting[pending.number]
-            late.append(pending)
+        late = expire(self._ledger, now) + expire(waiting, now)
         for pending in late:
             if not pending.done():
                 self._owner.on_timeout(pending)
-        following = min((pending.deadline for pending in waiting.values()), default=FOREVER)
-        following = min(following, self._ledger.next_deadline())
-        if following < self._sweep_at:
-            self._sweep_by(following)
         if late:
             self._after_settling()
+        return min(next_deadline(self._ledger), next_deadline(self._waiting or {}))
 
     def close(self) -> None:
         """Stop keeping time."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            self._sweeper = None
+        self._sweeper.cancel()
 
 
 def _tell(answered: list[Pending]) -> None:

@@ -40,16 +40,18 @@ class Ledger(dict[int, T]):
     def oldest(self) -> T | None:
         return next(iter(self.values()), None)
 
-    def expire(self, now: float) -> list[T]:
-        """Remove and return what should have been answered by `now`, oldest first."""
-        late = [number for number, entry in self.items() if entry.deadline <= now]
-        return [self.pop(number) for number in late]
-
-    def next_deadline(self) -> float:
-        return min((entry.deadline for entry in self.values()), default=FOREVER)
-
     def close(self) -> list[T]:
         """Remove and return everything that is open."""
         entries = list(self.values())
         self.clear()
         return entries
+
+
+def expire(entries: dict[int, T], now: float) -> list[T]:
+    """Remove and return what should have been done by `now`, oldest first."""
+    late = [number for number, entry in entries.items() if entry.deadline <= now]
+    return [entries.pop(number) for number in late]
+
+
+def next_deadline(entries: dict[int, T]) -> float:
+    return min((entry.deadline for entry in entries.values()), default=FOREVER)

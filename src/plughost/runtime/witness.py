@@ -1,0 +1,55 @@
+"""What is told of one instance: its events to observers, its failures to callers."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from plughost.base.clock import Clock
+from plughost.base.errors import PluginError
+from plughost.base.events import EventHub
+from plughost.runtime.session import Session
+
+
+class Witness:
+    """Knows the instance's name and its contract's words; the process tells its own last ones."""
+
+    __slots__ = ("_clock", "_events", "_generation", "_name", "_session", "last_words")
+
+    def __init__(self, name: str, generation: int, session: Session, events: EventHub, clock: Clock) -> None:
+        self._name = name
+        self._generation = generation
+        self._session = session
+        self._events = events
+        self._clock = clock
+        self.last_words: Any = None
+        """The tail of the running process's stderr."""
+
+    def tell(self, kind: type[Any], **fields: Any) -> None:
+        """An event, if anybody listens."""
+        if self._events:
+            self._events.publish(
+                kind(plugin=self._name, generation=self._generation, at=self._clock.time(), **fields)
+            )
+
+    def error(self, error: PluginError) -> PluginError:
+        """The contract's spelling of `error`, with the plugin's name and last words."""
+        spelling = self._session.errors.get(type(error))
+        if spelling is not None:
+            error = error.spelled(spelling)
+        error.plugin = self._name
+        if self.last_words is not None and not error.stderr_tail:
+            error.stderr_tail = self.last_words.text()
+        return error
+
+
+def story(status: int | None) -> str:
+    """An exit status in words."""
+    if status is None:
+        return "it ended, and its exit status is lost"
+    if status < 0:
+        try:
+            return f"it was ended by {signal.Signals(-status).name}"
+        except ValueError:
+            return f"it was ended by signal {-status}"
+    return f"it exited with code {status}"

@@ -3,9 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := .setup-stamp
-C_PLUGINS := plugins/echo-mcptest-c/bin/echo plugins/echo-rune-c/bin/echo
+COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
+NODE_PEER := benchmarks/peers/mcp_typescript
+GO_PEER := benchmarks/peers/go_plugin
+PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
+  $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint check soak bench setup lock clean
+.PHONY: run test lint check soak bench bench-peers setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -25,7 +29,11 @@ soak: setup ## longer kills, chaos and fuzzing
 bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks
 
-setup: $(STAMP) $(C_PLUGINS)
+bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into docs/benchmarks.md; QUICK=1 takes two minutes
+	-@$(MAKE) --no-print-directory --keep-going $(PEERS) # who cannot be installed is left out
+	$(BIN)/python -m benchmarks.side_by_side $(if $(QUICK),--quick)
+
+setup: $(STAMP) $(COMPILED)
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py launcher/plughost-launcher.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,20 +53,39 @@ plugins/%/bin/echo: plugins/%/echo.c plugins/json_text.h
 	@mkdir -p $(@D)
 	@if command -v cc >/dev/null; then cc -O2 -Wall -Wextra -o $@ $<; else echo "skipped $@: no C compiler"; fi
 
+plugins/%/bin/echo: plugins/%/echo.go
+	@mkdir -p $(@D)
+	@if command -v go >/dev/null; then go build -o $@ $<; else echo "skipped $@: no Go"; fi
+
+plugins/%/bin/echo: plugins/%/echo.rs plugins/json_text.rs
+	@mkdir -p $(@D)
+	@if command -v rustc >/dev/null; then rustc --edition 2021 -O -o $@ $<; else echo "skipped $@: no Rust"; fi
+
 benchmarks/bin/echo: benchmarks/plugins/echo.c
 	@mkdir -p $(@D)
 	cc -O2 -Wall -Wextra -o $@ $<
 
-.venv-peers/ok: requirements/peers.txt
-	@test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/peers.txt
+.venv-%/ok: requirements/%.txt
+	@rm -f $@
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+$(NODE_PEER)/node_modules/.package-lock.json: $(NODE_PEER)/package-lock.json
+	cd $(NODE_PEER) && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+	@touch $@
+
+$(GO_PEER)/bin/host: $(wildcard $(GO_PEER)/go.* $(GO_PEER)/*/*.go)
+	@rm -rf $(@D)
+	cd $(GO_PEER) && go build -trimpath -o bin/ ./host ./plugin
 
 lock: ## resolve the dependencies anew
 	$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet uv
-	for set in runtime dev peers; do .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	for set in runtime dev peers fastmcp pygls pylsp plot; do .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate requirements/$$set.in -o requirements/$$set.txt; done
 	rm -rf .venv-lock
+	cd $(NODE_PEER) && npm update --package-lock-only --no-audit --no-fund
+	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-peers $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info src/plughost/runtime/plughost-launcher
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info src/plughost/runtime/plughost-launcher

@@ -9,11 +9,11 @@ class Refused(Exception):
     """An error reply: code and message."""
 
 
-def handle(method, params):
+def handle(method, request):
     if method == "echo":
-        if params is None:
+        if "params" not in request:  # null is a value like any other
             raise Refused(-32602, "echo needs params")
-        return params
+        return request["params"]
     if method == "ping":
         return "pong"
     raise Refused(-32601, f"no method {method!r}")
@@ -24,15 +24,16 @@ def reply(line):
     try:
         request = json.loads(line)
         number = request["id"]
-        return {"id": number, "result": handle(request["method"], request.get("params"))}
+        result = handle(request["method"], request)
+        return json.dumps({"id": number, "result": result}, allow_nan=False)
     except Refused as refused:
         code, message = refused.args
     except ValueError as error:
         code, message = -32700, f"not JSON: {error}"
     except Exception as error:
         code, message = -32603, f"{type(error).__name__}: {error}"
-    return {"id": number, "error": {"code": code, "message": message}}
+    return json.dumps({"id": number, "error": {"code": code, "message": message}})
 
 
 for line in sys.stdin:
-    print(json.dumps(reply(line)), flush=True)
+    print(reply(line), flush=True)

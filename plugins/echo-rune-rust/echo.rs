@@ -1,0 +1,43 @@
+//! The rune reference plugin in Rust: one process per call; the tool `echo` returns its input.
+//! Build: rustc --edition 2021 -O -o bin/echo echo.rs
+use std::error::Error;
+use std::io::{self, Write};
+
+#[path = "../json_text.rs"]
+mod json_text;
+
+fn send(message: String) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{message}")?;
+    stdout.flush()
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let handshake = json_text::members(&line).ok_or("not a handshake")?;
+    let version = handshake
+        .get("protocol_version")
+        .ok_or("no protocol_version")?;
+    send(format!(
+        r#"{{"type":"handshake","manifest":{{"plugin_id":"example.echo-rust","plugin_version":"1.0.0","protocol_version":{version},"exposed_tools":["echo","fail"],"capabilities":["tool.execute"]}}}}"#
+    ))?;
+
+    let mut line = String::new();
+    if io::stdin().read_line(&mut line)? == 0 {
+        return Ok(()); // the host wanted to know the manifest only
+    }
+    let request = json_text::members(&line).ok_or("not a request")?;
+    let member = |name| request.get(name).ok_or_else(|| format!("no {name}"));
+    let id = member("request_id")?;
+    send(if *member("tool_name")? == r#""echo""# {
+        let (input, context) = (member("input")?, member("context")?);
+        format!(
+            r#"{{"type":"response","request_id":{id},"status":"ok","output":{input},"metadata":{{"context":{context}}}}}"#
+        )
+    } else {
+        let error = r#"{"code":"asked_for","message":"you asked for it"}"#;
+        format!(r#"{{"type":"response","request_id":{id},"status":"error","error":{error}}}"#)
+    })?;
+    Ok(())
+}

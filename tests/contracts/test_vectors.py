@@ -1,0 +1,222 @@
+"""The golden vectors hold on both sides: the host's sessions, and the reference plugins in every language."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+import plughost
+from plughost import config
+from tests.support import ROOT
+from tests.vectors import (
+    HostSide,
+    PluginSide,
+    Vectors,
+    load,
+    replay_plugin,
+    same,
+    without_words,
+)
+
+VECTORS = {name: load(name) for name in ("mcptest", "rune")}
+LANGUAGES = {
+    "python": "Python",
+    "c": "a C compiler",
+    "go": "Go",
+    "node": "Node",
+    "rust": "Rust",
+    "sh": "a POSIX shell",
+}
+
+
+class Reference(NamedTuple):
+    """A plugin in plugins/, by contract and language."""
+
+    contract: str
+    language: str
+
+    def __str__(self) -> str:
+        return f"echo-{self.contract}" + ("" if self.language == "python" else f"-{self.language}")
+
+    @property
+    def plays(self) -> str:
+        """Which of the vectors' plugins it is."""
+        return "plain" if str(self) == "echo-rune-c" else "echo"
+
+    @property
+    def spec(self) -> plughost.PluginSpec:
+        folder = ROOT / "plugins" / str(self)
+        spec = config.of_folder(folder)
+        program, *arguments = spec.command
+        if program == "python3":
+            return msgspec.structs.replace(spec, command=[sys.executable, *arguments])
+        if not (folder / program).exists() and not shutil.which(program):
+            missing = f"{self} cannot run here: there is no {program}; it takes {LANGUAGES[self.language]}"
+            if os.environ.get("CI"):
+                pytest.fail(missing)
+            pytest.skip(missing)
+        return spec
+
+
+REFERENCES = [Reference(contract, language) for contract in VECTORS for language in LANGUAGES]
+
+
+def params(cases):
+    return [
+        pytest.param(*case, id=" | ".join(getattr(part, "name", str(part)) for part in case))
+        for case in cases
+    ]
+
+
+@pytest.mark.clause("MCPT-01", "MCPT-02", "MCPT-04", "MCPT-05", "MCPT-06", "MCPT-07", "MCPT-24", "MCPT-28")
+@pytest.mark.clause("RUNE-03", "RUNE-10", "RUNE-11", "RUNE-12", "RUNE-13", "RUNE-15", "RUNE-16", "RUNE-24")
+@pytest.mark.parametrize(
+    ("contract", "conversation"),
+    params((name, told) for name, vectors in VECTORS.items() for told in vectors.for_a_host()),
+)
+def test_the_hosts_session_says_and_hears_what_the_vectors_say(contract, conversation):
+    vectors = VECTORS[contract]
+    HostSide(vectors, conversation.spec or vectors.spec).replay(conversation.steps)
+
+
+@pytest.mark.parametrize(
+    ("reference", "conversation"),
+    params(
+        (reference, told)
+        for reference in REFERENCES
+        for told in VECTORS[reference.contract].for_a_plugin(reference.plays)
+    ),
+)
+def test_a_reference_plugin_answers_as_the_vectors_say(reference, conversation):
+    replay_plugin(conversation, VECTORS[reference.contract].spec.name, reference.spec)
+
+
+@pytest.mark.parametrize("reference", REFERENCES, ids=str)
+async def test_calls_of_a_reference_plugin_come_to_what_the_vectors_say(host, reference):
+    vectors = VECTORS[reference.contract]
+    own = reference.spec
+    told = [told for told in vectors.conversations if told.plugin == reference.plays]
+    assert told
+    for conversation in told:
+        spec = conversation.spec or vectors.spec
+        options = {**own.options, **PATIENT.get(reference.contract, {}), **spec.options}
+        plugin = await host.add(msgspec.structs.replace(own, grants=spec.grants, options=options))
+        calls = [step.call for step in conversation.steps if step.call]
+        steps = [step for step in conversation.steps if step.outcome()]
+        for call, step in zip(calls, steps, strict=True):
+            assert same(await outcome(plugin, call), expected(step)), f"{conversation.name}: {step}"
+        await host.remove(own.name)
+
+
+PATIENT = {"rune": {"timeout": 60, "launch_timeout": 30, "handshake_timeout": 30, "teardown_timeout": 30}}
+"""Times are not what these tests are about."""
+
+
+async def outcome(plugin, call):
+    try:
+        return {"result": await plugin.call(call.method, call.params, context=call.context)}
+    except plughost.CallFailed as error:
+        return {"error": without_words(error.error)}
+    except plughost.PluginError as error:
+        return {"failure": type(error).__name__}
+
+
+def expected(step):
+    told = step.outcome()
+    return {"error": without_words(told["error"])} if "error" in told else told
+
+
+NUMBERS = "[12345678901234567890,1e400,1.0,-0,1E+2,0.10]"
+
+
+@pytest.mark.parametrize(
+    "language", [language for language in LANGUAGES if language not in ("python", "node")]
+)
+def test_numbers_come_back_as_they_stand(language):
+    """Python and Node make values of them, and lose what a value cannot hold."""
+    with PluginSide(Reference("mcptest", language).spec) as plugin:
+        answer = plugin.ask(b'{"method":"echo","id":1,"params":%s}\n' % NUMBERS.encode())
+        assert answer == b'{"id":1,"result":%s}\n' % NUMBERS.encode()
+        assert plugin.end() == 0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_null_is_echoed_like_any_value(language):
+    with PluginSide(Reference("mcptest", language).spec) as plugin:
+        answer = plugin.ask(b'{"method":"echo","id":1,"params":null}\n')
+        assert msgspec.json.decode(answer) == {"id": 1, "result": None}
+        assert plugin.end() == 0
+
+
+def frame(body):
+    return f"Content-Length: {len(body)}\r\n\r\n{body}"
+
+
+def test_other_framings_and_requests_of_the_plugin_fit_in():
+    """What the two contracts here do not have, with one from outside that has it."""
+    steps = [
+        {
+            "call": {"method": "sum"},
+            "out": frame('{"id":1,"method":"hello","params":{"greeting":"hi"}}'),
+            "in": frame('{"id":1,"result":{}}'),
+        },
+        {
+            "out": frame('{"method":"welcome"}') + frame('{"id":2,"method":"sum","params":{}}'),
+            "in": frame('{"id":"r","method":"host/add","params":{"a":1,"b":2}}'),
+            "asks": {"method": "host/add", "params": {"a": 1, "b": 2}},
+            "answer": 3,
+        },
+        {"out": frame('{"id":"r","result":3}'), "in": frame('{"id":2,"result":"three"}'), "result": "three"},
+    ]
+    told = {"name": "a request of the plugin", "steps": steps}
+    spec = {"name": "p", "options": {"greeting": "hi"}}
+    file = {"format": 1, "contract": "parley", "spec": spec, "failures": {}, "conversations": [told]}
+    vectors = msgspec.convert(file, Vectors)
+    HostSide(vectors, vectors.spec).replay(vectors.conversations[0].steps)
+    vectors.conversations[0].steps[1].answer = 4
+    with pytest.raises(AssertionError, match="wrote"):
+        HostSide(vectors, vectors.spec).replay(vectors.conversations[0].steps)
+
+
+@pytest.mark.parametrize("contract", VECTORS)
+def test_names_are_told_apart_and_clauses_exist(contract):
+    vectors = VECTORS[contract]
+    promised = (ROOT / f"docs/contracts/{contract}.md").read_text()
+    everything = [
+        *vectors.for_a_host(),
+        *(told for group in vectors.plugin for told in group.conversations()),
+    ]
+    assert len({told.name for told in everything}) == len(everything)
+    for told in everything:
+        assert told.clauses, told.name
+        for clause in told.clauses:
+            assert f"| {clause} |" in promised, told.name
+
+
+@pytest.mark.parametrize("contract", VECTORS)
+def test_every_failure_that_the_vectors_name_is_met(contract):
+    vectors = VECTORS[contract]
+    met = {step.failure for told in vectors.for_a_host() for step in told.steps if step.failure}
+    assert met == set(vectors.failures)
+
+
+@pytest.mark.parametrize(
+    ("contract", "name", "status"),
+    [("mcptest", "any", 0), ("rune", "example.echo", 0), ("rune", "somebody.else", 1)],
+)
+def test_the_example_in_the_documentation_runs_as_it_stands(tmp_path, contract, name, status):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/vectors.md").read_text(), re.S)
+    script = tmp_path / "replay.py"
+    script.write_text(example)
+    vectors = ROOT / "src/plughost/contracts" / contract / "vectors.json"
+    plugin = [sys.executable, ROOT / f"plugins/echo-{contract}/echo.py"]
+    ran = subprocess.run([sys.executable, script, vectors, name, *plugin], capture_output=True, timeout=60)
+    assert ran.returncode == status, ran.stderr
+    assert (b"somebody.else" in ran.stderr) == bool(status)

@@ -23,7 +23,7 @@ class Common(msgspec.Struct, kw_only=True):
     command: list[str]
     cwd: str | None = None
     env: dict[str, str] = {}
-    grants: list[str] = []
+    grants: list[str] | None = None
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Common(contract={self.contract!r}, command={self.command!r})"
@@ -92,7 +92,7 @@ def _plugin(
         command=common.command,
         cwd=str((base / (common.cwd or ".")).resolve()),
         env=env,
-        grants=common.grants,
+        grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):

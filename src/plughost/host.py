@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import msgspec
 
 from plughost import guard
+from plughost.base.capability import Capability
 from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import Denied, InvalidSpec, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.base.events import EventHub, Subscription
@@ -19,18 +20,20 @@ from plughost.contracts.contract import (
     Binding,
     Contract,
     PluginSpec,
+    Reverse,
     check_runnable,
     contract,
 )
+from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.instance import Instance
 from plughost.runtime.launch import Launch, raise_fd_limit
 from plughost.runtime.process import Process
 from plughost.runtime.supervisor import State
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, decode
 
-Service = Callable[["Plugin", Any], Awaitable[Any]]
-"""Answers what plugins ask of the host: the plugin that asks, and its params."""
+Service = Any
+"""Answers what plugins ask of the host: called, or its methods are, with the caller and its params."""
 
 
 class Plugin:
@@ -51,6 +54,7 @@ class Plugin:
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
         self._stopped = False
+        self._pins: set[object] = set()
         self._reloading = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -67,6 +71,32 @@ class Plugin:
     def generation(self) -> int:
         """Rises by one with every reload."""
         return self._generation
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it may, all in all."""
+        return self._binding.capabilities
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it is subscribed to whenever it runs."""
+        return self._binding.topics
+
+    @property
+    def offers(self) -> Mapping[str, tuple[str, ...]]:
+        """What it has for others, by kind."""
+        return self._binding.offers
+
+    @property
+    def clock(self) -> Clock:
+        return self._host._clock
+
+    def pin(self, reason: object) -> None:
+        """While there is a reason, it is not ended for being idle."""
+        self._pins.add(reason)
+
+    def unpin(self, reason: object) -> None:
+        self._pins.discard(reason)
 
     async def call(
         self,
@@ -219,37 +249,98 @@ class Plugin:
             self._contract.session(self.spec, self._binding),
             clock=host._clock,
             events=host._events,
-            serve=_weakly(self._serve) if self._contract.reverse else None,
-            on_retired=_weakly(self._retired),
-            on_gone=self._instances.discard,
+            home=_Home(self),
             processes=host._processes,
         )
         self._instances.add(instance)
         return instance
+
+    # What its processes want
 
     def _retired(self, instance: Instance) -> None:
         """It takes no more calls; the next one starts another."""
         if self._current is instance:
             self._current = None
 
-    # What the plugin asks of the host
+    def _joined(self, caller: Caller) -> None:
+        caller.belongs_to(self)
+        for name in {reverse.service.partition(".")[0] for reverse in self._contract.reverse.values()}:
+            welcome = getattr(self._host.service(name), "joined", None)
+            if welcome is not None:
+                welcome(caller)
 
-    async def _serve(self, method: str, params: msgspec.Raw) -> Any:
+    async def _serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         reverse = self._contract.reverse.get(method)
-        if reverse is None:
-            raise UnknownMethod(f"the host has no method {method!r}")
-        if reverse.capability is not None and not guard.allows(
-            self._binding.capabilities, reverse.capability
-        ):
+        if reverse is None or reverse.notification:
+            raise UnknownMethod(f"method not found: {method}")
+        answer, value = self._ask(reverse, params)
+        result = await answer(caller, value)
+        return result if reverse.result is None else reverse.result(result)
+
+    def _hear(self, caller: Caller, notification: Notification) -> bool:
+        reverse = self._contract.reverse.get(notification.method)
+        if reverse is None or not reverse.notification:
+            return False
+        try:
+            take, value = self._ask(reverse, notification.params)
+            take(caller, value)
+        except PluginError as error:  # nobody waits for an answer, so the operator is told
+            caller.warn(f"{notification.method}: {error.message}")
+        return True
+
+    def _ask(self, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
+        """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
+        if reverse.capability is not None and not guard.allows(self.capabilities, reverse.capability):
             raise Denied(f"capability denied: {reverse.capability}")
-        service = self._host._services.get(reverse.service)
+        name, _, part = reverse.service.partition(".")
+        service = self._host.service(name)
         if service is None:
-            raise UnknownMethod(f"this host offers no {reverse.service!r} service")
+            raise UnknownMethod(f"this host offers no {name!r} service")
         try:
             value = msgspec.json.decode(params or b"{}", type=reverse.params)
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
+            if reverse.checks and not any(guard.allows(self.capabilities, word) for word in reverse.checks):
+                raise Denied(f"capability denied: {name}") from None
             raise InvalidSpec(f"wrong params: {error}") from error
-        return await service(self, value)
+        return getattr(service, part) if part else service, value
+
+
+class _Home:
+    """A plugin as its instances hold it: the event loop holds what runs, and were that to hold its host,
+    a host that nobody else holds would never end."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = weakref.ref(plugin)
+        self._instances = plugin._instances
+
+    def retired(self, instance: Instance) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin._retired(instance)
+
+    def gone(self, instance: Instance) -> None:
+        self._instances.discard(instance)
+
+    def joined(self, caller: Caller) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin._joined(caller)
+
+    async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
+        plugin = self._plugin()
+        if plugin is None:
+            raise Stopped("the host has ended")
+        return await plugin._serve(caller, method, params)
+
+    def hear(self, caller: Caller, notification: Notification) -> bool:
+        plugin = self._plugin()
+        return plugin is not None and plugin._hear(caller, notification)
+
+    def pinned(self) -> bool:
+        plugin = self._plugin()
+        return plugin is not None and bool(plugin._pins)
+
+    def overhear(self, caller: Caller, lines: list[str]) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin._host.service("logs").overheard(caller, lines)
 
 
 class Host:
@@ -312,6 +403,14 @@ class Host:
         """Offer plugins a service; it replaces the one of that name."""
         self._services[name] = service
 
+    def service(self, name: str) -> Service:
+        """The service of that name: what was provided, else the host's own; None when there is none."""
+        if name not in self._services:
+            from plughost.services.registry import own
+
+            self._services[name] = own(name, self)
+        return self._services[name]
+
     def events(self, limit: int = 10_000) -> Subscription:
         """Everything that happens to plugins from now on, in a bounded queue of your own."""
         return self._events.subscribe(limit)
@@ -331,6 +430,9 @@ class Host:
         finally:
             for process in [*self._processes]:  # whatever went wrong, nothing is left running
                 process.kill()
+            for service in self._services.values():
+                if (close := getattr(service, "close", None)) is not None:
+                    await close()
             self._events.close()
             self._clock.close()
         if failures:
@@ -343,17 +445,6 @@ def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
     from plughost import config
 
     return config.of_folder(Path(target))
-
-
-def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The event loop holds what runs; were that to hold its host, a dropped host would never end."""
-    reference = weakref.WeakMethod(method)
-
-    def call(*arguments: Any) -> Any:
-        bound = reference()
-        return None if bound is None else bound(*arguments)
-
-    return call
 
 
 def _let_go(processes: dict[Process, PipeChannel], clock: Clock) -> None:

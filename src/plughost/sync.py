@@ -24,6 +24,7 @@ from plughost.base.errors import Stopped
 from plughost.base.events import Event
 from plughost.base.events import Subscription as EventQueue
 from plughost.contracts.contract import PluginSpec
+from plughost.runtime.caller import Caller
 from plughost.wire.envelope import ABSENT
 
 T = TypeVar("T")
@@ -244,8 +245,8 @@ class Host:
         """Offer plugins a service, an ordinary function; it replaces the one of that name."""
         loop = self._loop
 
-        async def serve(plugin: asynchronous.Plugin, params: Any) -> Any:
-            return await asyncio.to_thread(service, Plugin(plugin, loop), params)
+        async def serve(caller: Caller, params: Any) -> Any:
+            return await asyncio.to_thread(service, Plugin(caller.plugin, loop), params)
 
         self._loop.run(_soon(lambda: self._host.provide(name, serve)))
 

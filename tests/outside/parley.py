@@ -109,6 +109,7 @@ class AddParams(msgspec.Struct):
 class ParleyContract:
     name = "parley"
     options: type[msgspec.Struct] = Options
+    default_grants: tuple[str, ...] = ()
     reverse: Mapping[str, Reverse] = {
         "host/add": Reverse("add", None, AddParams),
         "host/secret": Reverse("secret", "secrets"),

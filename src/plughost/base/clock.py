@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from plughost.base.timers import HeapTimer, Timers
 
@@ -98,6 +98,18 @@ def best_clock(loop: asyncio.AbstractEventLoop) -> Clock:
         return KernelClock(loop)
     except (OSError, AttributeError):  # no timerfd: not Linux
         return LoopClock(loop)
+
+
+async def done_within(clock: Clock, seconds: float, work: asyncio.Future[Any]) -> bool:
+    """Whether `work` is done before so much time has passed. It goes on either way."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = clock.call_at(clock.time() + seconds, over.cancel)
+    try:
+        await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        timer.cancel()
+        over.cancel()
+    return work.done()
 
 
 if sys.version_info >= (3, 13):

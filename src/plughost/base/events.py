@@ -45,9 +45,24 @@ class Dropped(Event, frozen=True):
     head: str
 
 
+class Linted(Event, frozen=True):
+    """Something was accepted that should be better."""
+
+    what: str
+
+
 class Notified(Event, frozen=True):
     method: str
     params: Any
+
+
+class Logged(Event, frozen=True):
+    """A line of the plugin's log: told to the host, or written to stderr."""
+
+    level: str
+    message: str
+    fields: Any = None
+    source: str = "log"
 
 
 class Subscription:

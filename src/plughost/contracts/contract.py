@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -45,10 +45,17 @@ class Reverse(msgspec.Struct, frozen=True):
     """A method the plugin may call on the host: what it needs, and who answers."""
 
     service: str
+    """The service's name, and after a dot its method: `snapshots.get`."""
     capability: str | None = None
     """Needed to call it; checked before anything else."""
-    params: type[Any] = dict
+    params: Any = dict
     """What the params must be."""
+    result: Callable[[Any], Any] | None = None
+    """How the contract words what the service returns."""
+    checks: tuple[str, ...] = ()
+    """Instead of one capability: the service itself decides which of these is needed."""
+    notification: bool = False
+    """The plugin tells and does not ask: heard at once and in its order, and nothing is answered."""
 
 
 class Binding(msgspec.Struct, frozen=True):
@@ -62,6 +69,12 @@ class Binding(msgspec.Struct, frozen=True):
     """What may be called; None when the contract leaves that to the plugin."""
     settings: Any = None
     """The contract's own, for its session."""
+    topics: tuple[str, ...] = ()
+    """What it is subscribed to whenever it runs."""
+    offers: Mapping[str, tuple[str, ...]] = {}
+    """What it has for others, by kind: screens, commands, cli_namespaces …"""
+    lints: tuple[str, ...] = ()
+    """What was accepted, but should be better."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"
@@ -73,6 +86,8 @@ class Contract(Protocol):
     """The contract's own settings in plughost.toml and in PluginSpec.options."""
     reverse: Mapping[str, Reverse]
     """What its plugins may ask of the host."""
+    default_grants: tuple[str, ...]
+    """What the operator allows who says nothing."""
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         """The spec that the folder's manifest tells; None when it is not of this contract."""

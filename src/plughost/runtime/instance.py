@@ -16,15 +16,16 @@ from plughost.base.errors import (
     Stopped,
     Timeout,
 )
-from plughost.base.events import Dropped, EventHub, Exited, Notified, Spawned, StateChanged
+from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
+from plughost.runtime.caller import Caller, Publication
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.due import Due
+from plughost.runtime.home import Home
 from plughost.runtime.launch import Launch
 from plughost.runtime.peer import Peer
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.process import Process
-from plughost.runtime.serving import Serve
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import Action, Event, State, Supervisor
 from plughost.runtime.witness import Witness, story
@@ -43,10 +44,10 @@ class Instance:
     """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
 
     __slots__ = (
-        "_cause", "_channel", "_clock", "_due", "_executed", "_farewell", "_gone", "_held", "_launch",
-        "_leaving", "_loop", "_on_gone", "_on_retired", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_witness", "generation",
-        "name", "submit",
+        "_caller", "_cause", "_channel", "_clock", "_due", "_executed", "_farewell", "_gone", "_held",
+        "_home", "_launch", "_leaving", "_loop", "_peer", "_policy", "_process", "_processes", "_refusal",
+        "_session", "_settling", "_stdout_ended", "_supervisor", "_witness", "generation", "name",
+        "submit",
     )  # fmt: skip
 
     def __init__(
@@ -59,9 +60,7 @@ class Instance:
         *,
         clock: Clock,
         events: EventHub,
-        serve: Serve | None,
-        on_retired: Callable[[Instance], None],
-        on_gone: Callable[[Instance], None],
+        home: Home,
         processes: dict[Process, PipeChannel],
     ) -> None:
         """`processes` is where everything that runs is known, for a host that is dropped unclosed."""
@@ -71,16 +70,16 @@ class Instance:
         self._policy = policy
         self._session = session
         self._clock = clock
-        self._on_retired = on_retired
-        self._on_gone = on_gone
+        self._home = home
         self._processes = processes
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
         self._witness = Witness(name, generation, session, events, clock)
-        self._peer = Peer(session, policy, self, clock, self._loop, serve)
+        self._peer = Peer(session, policy, self, clock, self._loop, home.serve)
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
         self._process: Process | None = None
+        self._caller: Caller | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
         self._leaving = False
@@ -214,7 +213,7 @@ class Instance:
             return
         self._witness.tell(StateChanged, old=old.value, new=new.value, why=why or event.value)
         if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
-            self._on_retired(self)
+            self._retire()
         if action is Action.START:
             self._start()
         elif action is Action.OPEN:
@@ -236,7 +235,9 @@ class Instance:
         self._executed = False
         self._leaving = self._stdout_ended = False
         try:
-            self._process = Process(self._launch, self._loop, self._on_executed, self._on_exit)
+            self._process = Process(
+                self._launch, self._loop, self._on_executed, self._on_exit, self._on_stderr
+            )
         except Exception as error:
             # Not from inside the caller's own call: every failure arrives the same way.
             known = isinstance(error, LaunchFailed)
@@ -253,6 +254,9 @@ class Instance:
             on_room=self._peer.pump,
         )
         self._witness.last_words = self._process.stderr
+        self._caller = Caller(self.name, self.generation, self)
+        self._peer.expect()
+        self._home.joined(self._caller)
         self._processes[self._process] = self._channel
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
@@ -263,7 +267,15 @@ class Instance:
 
     def _open(self) -> None:
         self._rest()
+        for lint in self._session.lints:
+            self._witness.tell(Linted, what=lint)
         self._peer.open()
+
+    def _retire(self) -> None:
+        """Nobody publishes to it any more, and nobody calls it."""
+        if self._caller is not None:
+            self._caller.end()
+        self._home.retired(self)
 
     def _refuse(self) -> None:
         """It failed for good, or could not be executed: nobody waits any longer."""
@@ -336,7 +348,7 @@ class Instance:
         refusal = self._turn_away(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
             pending.fail((self._cause or refusal).again())
-        self._on_gone(self)
+        self._home.gone(self)
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 
@@ -355,7 +367,12 @@ class Instance:
         else:
             self._due.cancel()
         assert self._channel is not None
-        self._peer.attach(self._channel)
+        assert self._caller is not None
+        self._peer.attach(self._channel, self._caller)
+
+    def _on_stderr(self, lines: list[str]) -> None:
+        if self._caller is not None:
+            self._home.overhear(self._caller, lines)
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended = True
@@ -406,6 +423,9 @@ class Instance:
                 exit_status=status,
                 stderr_tail=process.stderr.text(),
             )
+        if self._caller is not None:
+            self._caller.end()
+            self._caller = None
         self._settle_all(cause, status)
         self._witness.last_words = None
         self._cause = cause
@@ -474,7 +494,17 @@ class Instance:
         self._witness.tell(Dropped, what=what, head=head.decode(errors="backslashreplace"))
 
     def on_notification(self, notification: Notification) -> None:
+        if self._caller is not None and self._home.hear(self._caller, notification):
+            return
         self._witness.tell(Notified, method=notification.method, params=notification.params)
+
+    # What the host's services do
+
+    def deliver(self, publication: Publication) -> bool:
+        return self._peer.deliver(publication)
+
+    def warn(self, what: str) -> None:
+        self.on_dropped(what, b"")
 
     # Small things
 
@@ -489,9 +519,9 @@ class Instance:
         idle_for = self._clock.time() - self._peer.last_frame
         if self.state is not State.RUNNING:
             return
-        if idle_for >= self._policy.idle_reap and not self._peer.busy:
+        if idle_for >= self._policy.idle_reap and not (self._peer.busy or self._home.pinned()):
             self._step(Event.IDLE)
-        elif self._peer.busy:
+        elif self._peer.busy or self._home.pinned():
             self._due.after(self._policy.idle_reap, self._idle)
         else:
             self._rest()

@@ -1,9 +1,10 @@
-"""Calls that wait for their turn, and from when their time runs."""
+"""What waits for its turn: calls, with the time that runs for them, and notifications."""
 
 from __future__ import annotations
 
 import itertools
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Iterator
 
 from plughost.base.errors import Overloaded
 from plughost.runtime.pending import Pending
@@ -51,3 +52,26 @@ class Line(OrderedDict[int, Pending]):
 def _start_clock(pending: Pending, now: float) -> None:
     if pending.deadline == FOREVER and pending.timeout is not None:
         pending.deadline = now + pending.timeout
+
+
+class Held:
+    """Notifications for a process that is only being started, in their order among its calls."""
+
+    __slots__ = ("_frames", "size")
+
+    def __init__(self) -> None:
+        self._frames: deque[tuple[int, bytes, bool]] = deque()
+        self.size = 0
+        """In bytes."""
+
+    def add(self, following: int, frame: bytes, urgent: bool) -> None:
+        """`following` is the number of the next call to come."""
+        self._frames.append((following, frame, urgent))
+        self.size += len(frame)
+
+    def before(self, number: int | None) -> Iterator[tuple[bytes, bool]]:
+        """Those that were there before the call `number`; all with None. They are no longer held."""
+        while self._frames and (number is None or self._frames[0][0] <= number):
+            _, frame, urgent = self._frames.popleft()
+            self.size -= len(frame)
+            yield frame, urgent

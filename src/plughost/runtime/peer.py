@@ -7,15 +7,16 @@ written to it do not. Time is kept by one sweeper, never by a timer per call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError
+from plughost.runtime.caller import Caller, Publication
 from plughost.runtime.channel import CHUNK, Channel
-from plughost.runtime.line import Line
+from plughost.runtime.line import Held, Line
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.serving import Serve, Serving
@@ -66,10 +67,10 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_call_timeout", "_channel", "_deaf", "_ending", "_framing", "_ledger", "_loop", "_max_in_flight",
-        "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving", "_session", "_small_bites",
-        "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped",
-        "last_frame",
+        "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
+        "_loop", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving",
+        "_session", "_small_bites", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn",
+        "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +98,8 @@ class Peer:
         self._framing = session.framing()
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
         self._waiting: Line | None = None  # made at need
+        self._held: Held | None = None  # while it is being started
+        self._caller: Caller | None = None
         self._channel: Channel | None = None
         self._open = False
         self._deaf = False
@@ -197,20 +200,42 @@ class Peer:
             now = self._time()
             pending = self._waiting.next(now)
             if pending is not None:
+                if self._held is not None:
+                    self._release(self._held.before(pending.number))
                 self._send(pending, now)
 
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
         """Send a notification; False when nobody is there to hear it."""
-        if not self._open or self._channel is None:
+        if not self._open and self._held is None:
             return False
-        frame = self._framing.encode(self._session.notify(method, params))
-        if self._channel.buffered + len(frame) > self._policy.max_buffered:
-            self._owner.on_fatal(
-                Overloaded(f"it left {self._channel.buffered} bytes unread, more than max_buffered allows")
-            )
+        return self._tell(self._framing.encode(self._session.notify(method, params)), urgent)
+
+    def deliver(self, publication: Publication) -> bool:
+        if not self._open and self._held is None:
             return False
-        self._channel.write(frame, urgent=urgent)
+        return self._tell(publication.frame(self._session, self._framing), urgent=False)
+
+    def _tell(self, frame: bytes, urgent: bool) -> bool:
+        unheard = self._channel.buffered if self._channel is not None else 0
+        if self._held is not None:
+            unheard += self._held.size
+        if unheard + len(frame) > self._policy.max_buffered:
+            self._owner.on_fatal(Overloaded(f"it left {unheard} bytes unread, more than max_buffered allows"))
+            return False
+        if self._held is not None:
+            self._held.add(self._ledger.following, frame, urgent)
+        elif self._channel is not None:
+            self._channel.write(frame, urgent=urgent)
         return True
+
+    def expect(self) -> None:
+        """A process is being started: what it is told until it is ready waits for that."""
+        self._held = Held()
+
+    def _release(self, held: Iterable[tuple[bytes, bool]]) -> None:
+        assert self._channel is not None
+        for frame, urgent in held:
+            self._channel.write(frame, urgent=urgent)
 
     def say_goodbye(self, method: str, params: Any, timeout: float) -> Pending | None:
         """The session's last call, past every queue; None when nobody is there to hear it."""
@@ -238,9 +263,10 @@ class Peer:
 
     # Attaching and detaching
 
-    def attach(self, channel: Channel) -> None:
+    def attach(self, channel: Channel, caller: Caller) -> None:
         """A new process: start its conversation."""
         self._channel = channel
+        self._caller = caller
         self._framing = self._session.framing()
         self._deaf = self._ending = self._small_bites = False
         for message in self._session.begin(self.first_waiting()):
@@ -256,6 +282,9 @@ class Peer:
                 self._channel.write(self._framing.encode(message))
         self._open = True
         self.pump()
+        if self._held is not None and self._channel is not None:
+            self._release(self._held.before(None))
+        self._held = None
 
     def hold(self) -> None:
         """No further call is written; those that are keep waiting for their answers."""
@@ -272,7 +301,7 @@ class Peer:
     def detach(self) -> list[Pending]:
         """The process is gone: the calls it took along."""
         self._open = False
-        self._channel = None
+        self._channel = self._held = None
         if self._serving is not None:
             self._serving.close()
             self._serving = None
@@ -404,11 +433,13 @@ class Peer:
             self._owner.on_ready()
 
     def _serve_request(self, request: Request) -> None:
-        if self._channel is None:
+        if self._channel is None or self._caller is None:
             return
         if self._serving is None:
             limit = self._policy.max_reverse
-            self._serving = Serving(self._session, self._framing, self._channel, self._serve, limit)
+            self._serving = Serving(
+                self._caller, self._session, self._framing, self._channel, self._serve, limit
+            )
         self._serving.take(request)
 
     def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:

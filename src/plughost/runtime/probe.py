@@ -41,6 +41,7 @@ async def held(launcher: tuple[str, ...], mode: str, patience: float = 5.0) -> t
     finally:
         loop.remove_reader(process.stdout)
         process.kill_launcher()
+        await asyncio.wait({exited}, timeout=1.0)  # it is reaped on the way
         os.close(process.stdin)
         os.close(process.stdout)
         process.release()

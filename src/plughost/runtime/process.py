@@ -24,8 +24,8 @@ class Process:
     """A running plugin below its launcher. `stdin` and `stdout` are for a channel to own."""
 
     __slots__ = (
-        "_launch", "_loop", "_on_executed", "_on_exit", "_pidfd", "_report", "_report_fd", "_stderr_fd",
-        "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
+        "_launch", "_loop", "_on_executed", "_on_exit", "_on_stderr", "_pidfd", "_report", "_report_fd",
+        "_stderr_fd", "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
     )  # fmt: skip
 
     def __init__(
@@ -34,12 +34,14 @@ class Process:
         loop: asyncio.AbstractEventLoop,
         on_executed: Callable[[LaunchFailed | None], None],
         on_exit: Callable[[], None],
+        on_stderr: Callable[[list[str]], None] | None = None,
     ) -> None:
         """Start it. Raises LaunchFailed when not even the launcher could be started."""
         self._launch = launch
         self._loop = loop
         self._on_executed = on_executed
         self._on_exit = on_exit
+        self._on_stderr = on_stderr
         self._report: Report | None = Report()
         self.mode = ""
         self.exit_status: int | None = None
@@ -147,11 +149,16 @@ class Process:
     def _read_stderr(self) -> None:
         data = _read(self._stderr_fd)
         if data:
-            self.stderr.feed(data)
+            self._take_stderr(data)
         elif data is not None:
             self._loop.remove_reader(self._stderr_fd)
             os.close(self._stderr_fd)
             self._stderr_fd = -1
+
+    def _take_stderr(self, data: bytes) -> None:
+        lines = self.stderr.feed(data)
+        if lines and self._on_stderr is not None:
+            self._on_stderr(lines)
 
     def _exited(self) -> None:
         """Everything below the launcher is gone: what the pipes still hold is all there will be."""
@@ -167,7 +174,9 @@ class Process:
         for _ in range(MOST_LEFT // CHUNK):
             if self._stderr_fd < 0 or not (data := _read(self._stderr_fd)):
                 break
-            self.stderr.feed(data)
+            self._take_stderr(data)
+        if self._on_stderr is not None and (rest := self.stderr.rest()):
+            self._on_stderr([rest])
         if self._report_fd >= 0:
             self._read_report()
         self._on_exit()

@@ -9,23 +9,31 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import PluginError, UnknownMethod
+from plughost.runtime.caller import Caller
 from plughost.runtime.channel import Channel
 from plughost.runtime.session import Session
 from plughost.wire.envelope import Request
 from plughost.wire.framing import Framing
 
-Serve = Callable[[str, msgspec.Raw], Coroutine[Any, Any, Any]]
-"""Answers a plugin's request: method and params to a result, or a PluginError."""
+Serve = Callable[[Caller, str, msgspec.Raw], Coroutine[Any, Any, Any]]
+"""Answers a plugin's request: who asks, method and params to a result, or a PluginError."""
 
 
 class Serving:
     """At the limit the plugin is not read: it waits in its own pipe, and nothing is kept for it."""
 
-    __slots__ = ("_channel", "_framing", "_limit", "_serve", "_session", "_tasks")
+    __slots__ = ("_caller", "_channel", "_framing", "_limit", "_serve", "_session", "_tasks")
 
     def __init__(
-        self, session: Session, framing: Framing, channel: Channel, serve: Serve | None, limit: int
+        self,
+        caller: Caller,
+        session: Session,
+        framing: Framing,
+        channel: Channel,
+        serve: Serve | None,
+        limit: int,
     ) -> None:
+        self._caller = caller
         self._session = session
         self._framing = framing
         self._channel = channel
@@ -53,8 +61,8 @@ class Serving:
     async def _respond(self, request: Request) -> None:
         try:
             if self._serve is None:
-                raise UnknownMethod(f"the host has no method {request.method!r}")
-            result = await self._serve(request.method, request.params)
+                raise UnknownMethod(f"method not found: {request.method}")
+            result = await self._serve(self._caller, request.method, request.params)
             frame = self._framing.encode(self._session.answer(request.id, result))
         except PluginError as error:
             frame = self._refusal(request, error)

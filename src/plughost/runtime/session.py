@@ -25,6 +25,8 @@ class Session(Protocol):
     """Whether calls may be written."""
     first_id: int
     """The first id for calls; those below are the session's own."""
+    lints: Sequence[str]
+    """What of the handshake was accepted, but should be better. Told once it is ready."""
 
     def framing(self) -> Framing:
         """A new framing for a new process."""
@@ -46,6 +48,9 @@ class Session(Protocol):
 
     def notify(self, method: str, params: Any) -> bytes:
         """A notification as a message."""
+
+    def event(self, topic: str, payload: bytes) -> bytes:
+        """Something published on a topic, as a message for a subscriber."""
 
     def answer(self, number: int | str, result: Any) -> bytes:
         """The host's answer to a plugin's request."""
@@ -69,6 +74,7 @@ class Conversation:
     errors: Mapping[type[PluginError], type[PluginError]] = {}
     ready = True
     first_id = 1
+    lints: Sequence[str] = ()
 
     def begin(self, first: str | None) -> Sequence[bytes]:
         return ()
@@ -84,6 +90,9 @@ class Conversation:
 
     def notify(self, method: str, params: Any) -> bytes:
         raise InvalidSpec("plugins of this contract are sent no notifications")
+
+    def event(self, topic: str, payload: bytes) -> bytes:
+        raise InvalidSpec("plugins of this contract are told no events")
 
     def answer(self, number: int | str, result: Any) -> bytes:
         raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")

@@ -23,19 +23,21 @@ class Ledger(dict[int, T]):
     dictionary, and not something that has one, because every call goes through it twice.
     """
 
-    __slots__ = ("_first", "_next")
+    __slots__ = ("_first", "following")
 
     def __init__(self, first: int = 1) -> None:
         super().__init__()
-        self._first = self._next = first
+        self._first = first
+        self.following = first
+        """The next number to be minted."""
 
     def mint(self) -> int:
-        number = self._next
-        self._next = number + 1
+        number = self.following
+        self.following = number + 1
         return number
 
     def was_minted(self, number: int) -> bool:
-        return self._first <= number < self._next
+        return self._first <= number < self.following
 
     def oldest(self) -> T | None:
         return next(iter(self.values()), None)

@@ -52,6 +52,7 @@ class McptestContract:
     name = "mcptest"
     options: type[msgspec.Struct] = Options
     reverse: Mapping[str, Reverse] = {}
+    default_grants: tuple[str, ...] = ()
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest

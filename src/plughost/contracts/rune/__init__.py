@@ -55,6 +55,7 @@ class RuneContract:
     name = "rune"
     options: type[msgspec.Struct] = Options
     reverse: Mapping[str, Reverse] = {}
+    default_grants: tuple[str, ...] = ()
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake

@@ -1,0 +1,203 @@
+"""ainb, plugin contract v2: Content-Length JSON-RPC both ways, screens, snapshots, supervised."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from plughost import guard
+from plughost.base.capability import Capability
+from plughost.base.errors import InvalidSpec, LaunchFailed
+from plughost.contracts.ainb import manifest, messages
+from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
+from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
+from plughost.contracts.ainb.session import AinbSession
+from plughost.contracts.ainb.view import Ainb, CliResult
+from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.runtime.policy import Policy
+
+__all__ = [
+    "ABI_VERSION",
+    "CONTRACT",
+    "Ainb",
+    "AinbContract",
+    "CliResult",
+    "KeyEvent",
+    "Manifest",
+    "RenderResult",
+    "WireBuffer",
+]
+
+DECLARED = "declared"
+"""The grant of all that the manifest declares."""
+FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """An ainb plugin's own settings; times in seconds."""
+
+    folder: str | None = None
+    """Where its manifest.toml is; without it, the folder of its program."""
+    init_timeout: float = 15.0
+    call_timeout: float = 30.0
+    shutdown_grace: float = 5.0
+    """Until it is sent SIGTERM; SIGKILL follows 2 s later."""
+    idle_reap_secs: float | None = None
+    """Instead of the manifest's; 0 never."""
+    backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
+    failure_limit: int = 3
+    failure_window: float = 60.0
+    max_unread: int = 64 << 20
+    """Bytes of events it may leave unread before it is ended as failed."""
+    data_root: str = "~/.agents-in-a-box/plugins"
+    """Its own folder below this one is made when it may write there."""
+
+
+class Settings(msgspec.Struct, frozen=True):
+    manifest: Manifest
+    path: str
+    granted: tuple[str, ...]
+    data_folder: str | None
+
+
+TERM_GRACE = 2.0
+
+
+class AinbContract:
+    name = "ainb"
+    options: type[msgspec.Struct] = Options
+    default_grants: tuple[str, ...] = (DECLARED,)
+    reverse: Mapping[str, Reverse] = {
+        "host/snapshot/get": Reverse(
+            "snapshots.get",
+            "event_bus",
+            messages.TopicParams,
+            lambda latest: {"payload": latest.payload, "version": latest.version},
+        ),
+        "host/snapshot/subscribe": Reverse("snapshots.subscribe", "event_bus", messages.TopicParams),
+        "host/snapshot/publish": Reverse(
+            "snapshots.publish", "event_bus", messages.SnapshotPublishParams, notification=True
+        ),
+        "host/action/invoke": Reverse(
+            "actions.invoke", None, messages.ActionInvokeParams, lambda payload: {"payload": payload}
+        ),
+        "host/log": Reverse("logs.log", None, messages.LogParams, notification=True),
+        "host/fs/read_dir": Reverse(
+            "files.read_dir",
+            params=messages.PathParams,
+            result=lambda entries: {"entries": entries},
+            checks=FILE_CAPABILITIES,
+        ),
+        "host/fs/read_file": Reverse(
+            "files.read_file",
+            params=messages.PathParams,
+            result=lambda data: {"bytes": data},
+            checks=FILE_CAPABILITIES,
+        ),
+        "host/network/fetch": Reverse("network.fetch", "network", messages.NetworkFetchParams),
+    }
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        if not (folder / manifest.FILE).exists():
+            return None
+        read = manifest.read(folder)
+        program = folder.resolve() / read.manifest.plugin.name
+        return PluginSpec(
+            contract=self.name,
+            name=read.manifest.plugin.name,
+            command=[str(program)],
+            grants=self.default_grants,
+            options={"folder": str(folder.resolve())},
+        )
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        options: Options = read_options(Options, spec)
+        folder = Path(options.folder or os.path.dirname(spec.command[0]) or ".")
+        read = manifest.read(folder)
+        told = read.manifest
+        if spec.name != told.plugin.name:
+            raise InvalidSpec(f"its manifest calls it {told.plugin.name!r}", plugin=spec.name)
+        held = guard.effective(told.capabilities.granted(), _granted(spec, told))
+        names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
+        topics = tuple(told.subscribes.snapshots) if "event_bus" in names else ()
+        data = os.path.join(os.path.expanduser(options.data_root), told.plugin.name)
+        settings = Settings(
+            told,
+            str(folder.resolve() / manifest.FILE),
+            names,
+            data if "write_plugin_data" in names else None,
+        )
+        return Binding(
+            _policy(told, options, topics),
+            {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
+            capabilities=held,
+            settings=settings,
+            topics=topics,
+            offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
+            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names),
+        )
+
+    def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
+        settings: Settings = binding.settings
+        if settings.data_folder is not None:
+            _make(settings.data_folder, spec.name)
+        return AinbSession(settings.manifest, settings.path, settings.granted)
+
+
+def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy:
+    eager = told.lifecycle.spawn == "eager"
+    idle = told.lifecycle.idle_reap_secs if options.idle_reap_secs is None else options.idle_reap_secs
+    return Policy(
+        eager=eager,
+        ready_timeout=options.init_timeout,
+        call_timeout=options.call_timeout,
+        grace=options.shutdown_grace + TERM_GRACE,
+        term_grace=TERM_GRACE,
+        # A pure publisher, or one that waits for events, has no requests to keep it alive.
+        idle_reap=idle if idle and not eager and not topics else None,
+        respawn=True,
+        backoff=options.backoff,
+        failure_limit=options.failure_limit,
+        failure_window=options.failure_window,
+        max_buffered=options.max_unread,
+    )
+
+
+def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
+    """The operator's words: `declared`, a capability's name, or `name=item` for one item of its list."""
+    granted: list[Capability] = []
+    scopes: dict[str, list[str]] = {}
+    for word in spec.grants:
+        name, limited, item = word.partition("=")
+        if word == DECLARED:
+            granted += told.capabilities.granted()
+        elif name not in Capabilities.__struct_fields__ or (limited and not item):
+            known = ", ".join((DECLARED, *Capabilities.__struct_fields__))
+            raise InvalidSpec(f"unknown grant {word!r}; known: {known}", plugin=spec.name)
+        elif limited:
+            scopes.setdefault(name, []).append(item)
+        else:
+            granted.append(Capability(name))
+    return granted + [Capability(name, tuple(items)) for name, items in scopes.items()]
+
+
+def _unenforced(names: Iterable[str]) -> tuple[str, ...]:
+    if "spawn_subprocess" in names:
+        return ()
+    return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
+
+
+def _make(folder: str, plugin: str) -> None:
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise LaunchFailed(f"cannot make its data folder {folder!r}: {error}", plugin=plugin) from error
+
+
+CONTRACT = AinbContract()

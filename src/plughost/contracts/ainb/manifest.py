@@ -1,0 +1,161 @@
+"""manifest.toml: what an ainb plugin says of itself. Every problem is located; looseness is only linted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.located import Document, Problem, load_toml
+
+FILE = "manifest.toml"
+ABI_VERSION = 2
+RESERVED = "host"
+"""The publisher that is no plugin."""
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
+    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
+    re.ASCII,
+)
+
+Grant = bool | list[str]
+"""True, or a list of what it is limited to; false and an empty list deny."""
+Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+
+
+class About(msgspec.Struct, frozen=True):
+    name: str
+    version: str
+    abi_version: int
+    description: str = ""
+
+
+class Capabilities(msgspec.Struct, frozen=True):
+    read_sessions: Grant = False
+    write_plugin_data: Grant = False
+    event_bus: Grant = False
+    network: Grant = False
+    spawn_subprocess: Grant = False
+    read_claude_logs: Grant = False
+    read_codex_logs: Grant = False
+
+    def granted(self) -> list[Capability]:
+        """Those that are, in the order of the contract."""
+        return [
+            Capability(name, None if grant is True else tuple(grant))
+            for name in self.__struct_fields__
+            if (grant := getattr(self, name))
+        ]
+
+
+class Provides(msgspec.Struct, frozen=True):
+    screens: list[str] = []
+    commands: list[str] = []
+    cli_namespaces: list[str] = []
+    snapshots: list[str] = []
+
+
+class Subscribes(msgspec.Struct, frozen=True):
+    snapshots: list[str] = []
+
+
+class Lifecycle(msgspec.Struct, frozen=True):
+    spawn: Literal["lazy", "eager"] = "lazy"
+    idle_reap_secs: Seconds = 600
+    """0 never ends it for being idle."""
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    plugin: About
+    capabilities: Capabilities = Capabilities()
+    provides: Provides = Provides()
+    subscribes: Subscribes = Subscribes()
+    lifecycle: Lifecycle = Lifecycle()
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A manifest that can be used, and what about it should be better."""
+
+    manifest: Manifest
+    lints: tuple[Problem, ...] = ()
+
+
+def read(folder: Path) -> Read:
+    """The manifest of a plugin's folder; InvalidConfig with all that is wrong with it."""
+    document = load_toml(folder / FILE)
+    lints = _set_aside_unknown(document, Manifest, document.data, ())
+    manifest = document.read(Manifest, (), document.data)
+    about = document.data.get("plugin")
+    if isinstance(about, dict):
+        _check_about(document, about, folder)
+    if manifest is not None:
+        if manifest.subscribes.snapshots and not manifest.capabilities.event_bus:
+            lints += _lint(
+                document, ("subscribes", "snapshots"), "not armed: it needs the capability event_bus"
+            )
+        if not (folder / manifest.plugin.name).is_file():
+            document.problem(("plugin", "name"), f"there is no program {manifest.plugin.name!r} in {folder}")
+    document.check()
+    assert manifest is not None
+    return Read(manifest, tuple(lints))
+
+
+def _check_about(document: Document, about: dict[str, Any], folder: Path) -> None:
+    name, version, abi = about.get("name"), about.get("version"), about.get("abi_version")
+    here = folder.resolve().name
+    if name == RESERVED:
+        document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
+    elif isinstance(name, str) and name != here:
+        document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
+    if isinstance(version, str) and not _SEMVER.fullmatch(version):
+        document.problem(("plugin", "version"), "expected a semantic version such as 1.0.0")
+    if isinstance(abi, int) and not isinstance(abi, bool) and abi != ABI_VERSION:
+        document.problem(("plugin", "abi_version"), f"expected {ABI_VERSION}, which this host speaks")
+
+
+def _set_aside_unknown(
+    document: Document, kind: type[msgspec.Struct], data: Any, field: tuple[str, ...]
+) -> list[Problem]:
+    """Keys of a later revision, or misspelt: out of the way, and told."""
+    if not isinstance(data, dict):
+        return []
+    lints: list[Problem] = []
+    sections = {info.name: info.type for info in msgspec.structs.fields(kind)}
+    for name in [*data]:
+        if name not in sections:
+            lints += _lint(document, (*field, name), "unknown key, ignored")
+            del data[name]
+        elif isinstance(sections[name], type) and issubclass(sections[name], msgspec.Struct):
+            lints += _set_aside_unknown(document, sections[name], data[name], (*field, name))
+    return lints
+
+
+def _lint(document: Document, field: tuple[str, ...], message: str) -> list[Problem]:
+    return [Problem(document.file, document.line(field), ".".join(field), message)]
+
+
+def write(manifest: Manifest) -> str:
+    """The manifest as TOML; reading it again gives an equal one."""
+    sections = []
+    for section in manifest.__struct_fields__:
+        pairs = msgspec.structs.asdict(getattr(manifest, section))
+        sections.append(
+            "\n".join([f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in pairs.items())])
+        )
+    return "\n\n".join(sections) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's too, but for DEL, which TOML wants escaped.
+        return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
+    return str(value)

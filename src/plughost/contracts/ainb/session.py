@@ -1,0 +1,168 @@
+"""The ainb conversation: JSON-RPC both ways, `plugin/init` first. What is no message is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import (
+    CallFailed,
+    Denied,
+    HandshakeFailed,
+    InvalidSpec,
+    PluginError,
+    Timeout,
+    UnknownMethod,
+)
+from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
+from plughost.contracts.ainb.messages import (
+    Envelope,
+    ErrorObject,
+    HandleEventParams,
+    InitParams,
+    InitResult,
+    Notification,
+    Refusal,
+    Reply,
+    Request,
+)
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire import envelope
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
+from plughost.wire.framing import HEAD, ContentLength, Frame
+
+MAX_BODY = 16 << 20
+MAX_HEADER = 8 << 10
+INIT = 1
+"""The id of plugin/init."""
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+CAPABILITY_DENIED = -32001
+ACTION_TIMEOUT = -32002
+MANIFEST_VALIDATION = -32003
+
+_CODES: dict[type[PluginError], int] = {
+    UnknownMethod: METHOD_NOT_FOUND,
+    InvalidSpec: INVALID_PARAMS,
+    Denied: CAPABILITY_DENIED,
+    Timeout: ACTION_TIMEOUT,
+}
+_NULL = b"null"
+_messages = msgspec.json.Decoder(Envelope)
+_errors = msgspec.json.Decoder(ErrorObject)
+
+
+class AinbSession(Conversation):
+    first_id = INIT + 1
+
+    def __init__(self, manifest: Manifest, manifest_path: str, granted: Sequence[str]) -> None:
+        self._manifest = manifest
+        self._init = InitParams(manifest_path, list(granted), ABI_VERSION)
+        self.ready = False
+
+    def framing(self) -> ContentLength:
+        return ContentLength(MAX_BODY, header_limit=MAX_HEADER)
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        self.ready = False
+        self.lints = ()
+        return (encode(Request(INIT, "plugin/init", self._init)),)
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        return encode(Request(number, method, _object(params)))
+
+    def notify(self, method: str, params: Any) -> bytes:
+        return encode(Notification(method, _object(params)))
+
+    def event(self, topic: str, payload: bytes) -> bytes:
+        return encode(Notification("plugin/handle_event", HandleEventParams(topic, payload)))
+
+    def answer(self, number: int | str, result: Any) -> bytes:
+        return encode(Reply(number, {} if result is None else result))
+
+    def refuse(self, number: int | str, error: PluginError) -> bytes:
+        return encode(Refusal(number, _error_object(error)))
+
+    def farewell(self) -> tuple[str, Any] | None:
+        return ("plugin/shutdown", {})
+
+    def receive(self, frame: Frame) -> Incoming:
+        try:
+            message = _messages.decode(frame)
+        except (ValueError, RecursionError) as error:
+            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]))
+        if message.jsonrpc != "2.0" or not is_utf8(frame):
+            return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]))
+        if message.method is not None:
+            if message.id is None:
+                return envelope.Notification(message.method, message.params)
+            return envelope.Request(message.id, message.method, message.params)
+        if not isinstance(message.id, int):
+            return Noise("an answer without a number", bytes(frame[:HEAD]))
+        if message.error is not NOTHING and bytes(message.error) != _NULL:
+            return self._refused(message, frame)
+        result = msgspec.Raw(_NULL) if message.result is NOTHING else message.result
+        if message.id == INIT and not self.ready:
+            self._check(result)
+            self.ready = True
+            return None
+        return Answer(message.id, result)
+
+    def _refused(self, message: Envelope, frame: Frame) -> Incoming:
+        try:
+            error = _errors.decode(message.error)
+        except (ValueError, RecursionError) as problem:
+            return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]))
+        if message.id == INIT and not self.ready:
+            raise HandshakeFailed(f"it refused plugin/init: {error.code} {error.message}")
+        assert isinstance(message.id, int)
+        return Answer(message.id, error=message.error)
+
+    def _check(self, result: msgspec.Raw) -> None:
+        """The plugin is who the manifest on disk says it is."""
+        try:
+            said = msgspec.json.decode(result, type=InitResult)
+        except (ValueError, RecursionError) as error:
+            raise HandshakeFailed(f"its answer to plugin/init is wrong: {error}") from error
+        about = self._manifest.plugin
+        inner = said.manifest.plugin if said.manifest is not None else None
+        for what, wanted, *told in (
+            ("name", about.name, said.name, inner and inner.name),
+            ("version", about.version, said.version, inner and inner.version),
+            ("abi_version", about.abi_version, said.abi_version, inner and inner.abi_version),
+        ):
+            for value in told:
+                if value is not None and value != wanted:
+                    raise HandshakeFailed(
+                        f"its {what} is {value!r} by its own word and {wanted!r} by its manifest",
+                        hint="build it anew, or mend manifest.toml",
+                    )
+        name = said.name or (inner and inner.name)
+        if not name:
+            raise HandshakeFailed("its answer to plugin/init says neither its name nor its manifest")
+        if said.manifest is None or said.abi_version is None:
+            self.lints = ("its answer to plugin/init lacks manifest or abi_version",)
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = _errors.decode(answer.error)
+        told = f"it answered {method!r} with error {error.code}: {error.message}"
+        return CallFailed(told, error=msgspec.to_builtins(error))
+
+
+def _object(params: Any) -> Any:
+    """Never null: real plugins cannot read that."""
+    return {} if params is ABSENT or params is None else params
+
+
+def _error_object(error: PluginError) -> ErrorObject:
+    if isinstance(error, CallFailed):  # another plugin's own words, passed on
+        try:
+            return msgspec.convert(error.error, ErrorObject)
+        except msgspec.ValidationError:
+            return ErrorObject(INTERNAL_ERROR, error.message)
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
+    return ErrorObject(code, error.message)

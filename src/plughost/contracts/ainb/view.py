@@ -1,0 +1,141 @@
+"""ainb in its own words: frames, keys, events and command lines of one plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from plughost.base.clock import Clock, done_within
+from plughost.base.errors import Timeout
+from plughost.contracts.ainb.messages import (
+    CliDispatchParams,
+    CliDispatchResult,
+    HandleEventParams,
+    HandleKeyParams,
+    KeyEvent,
+    RenderParams,
+    RenderResult,
+    Viewport,
+)
+from plughost.wire.ledger import FOREVER
+from plughost.wire.octets import plain
+
+RENDER_DEADLINE = 2.0
+
+_keys = itertools.count()
+"""The generation of a key: one count for all plugins."""
+
+
+class Plugin(Protocol):
+    name: str
+
+    @property
+    def clock(self) -> Clock: ...
+
+    async def call(
+        self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
+    ) -> Any: ...
+
+    def notify(self, method: str, params: Any = ..., *, urgent: bool = ...) -> bool: ...
+
+    def pin(self, reason: object) -> None: ...
+
+    def unpin(self, reason: object) -> None: ...
+
+
+class CliResult(NamedTuple):
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+
+
+class Screen:
+    """One frame in flight at a time, whoever asks; those who ask meanwhile share the next one."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = weakref.proxy(plugin)
+        self._drawing: asyncio.Task[None] | None = None
+        self._next: asyncio.Future[RenderResult] | None = None
+        self._viewport = Viewport(0, 0)
+        self.unresponsive = False
+
+    async def render(self, viewport: Viewport, deadline: float) -> RenderResult:
+        self._viewport = viewport  # the newest counts
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+            self._next.add_done_callback(lambda frame: frame.cancelled() or frame.exception())
+        frame = self._next
+        if self._drawing is None:
+            self._draw_next()
+        if not await done_within(self._plugin.clock, deadline, frame):
+            self.unresponsive = True
+            raise Timeout(f"no frame within {deadline:g} s", plugin=self._plugin.name)
+        return frame.result()
+
+    def _draw_next(self) -> None:
+        frame, self._next = self._next, None
+        if frame is not None:
+            self._drawing = asyncio.ensure_future(self._draw(frame))
+
+    async def _draw(self, frame: asyncio.Future[RenderResult]) -> None:
+        try:
+            # No timeout here: a frame that comes late ends the wait for it, and the next may be asked for.
+            params = RenderParams(self._viewport)
+            result = await self._plugin.call("plugin/render", params, timeout=FOREVER, type=RenderResult)
+            frame.set_result(result)
+        except Exception as error:
+            frame.set_exception(error)
+        finally:
+            frame.cancel()
+            self.unresponsive = False
+            self._drawing = None
+            self._draw_next()
+
+
+_screens: weakref.WeakKeyDictionary[Plugin, Screen] = weakref.WeakKeyDictionary()
+
+
+class Ainb:
+    """A typed view of an ainb plugin. Views of one plugin share its screen."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+        self._screen = _screens.setdefault(plugin, Screen(plugin))
+
+    async def render(self, width: int, height: int, *, deadline: float = RENDER_DEADLINE) -> RenderResult:
+        """A frame; Timeout when none comes in time: the plugin counts as unresponsive until one does."""
+        return await self._screen.render(Viewport(width, height), deadline)
+
+    @property
+    def unresponsive(self) -> bool:
+        return self._screen.unresponsive
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """While its screen is shown it is not ended for being idle."""
+        self._plugin.pin(self)
+        try:
+            yield
+        finally:
+            self._plugin.unpin(self)
+
+    def key(self, screen_id: str, key: KeyEvent) -> bool:
+        """Forward a key, ahead of everything that waits; False when the plugin is not running."""
+        params = HandleKeyParams(screen_id, key, next(_keys))
+        return self._plugin.notify("plugin/handle_key", params, urgent=True)
+
+    def event(self, topic: str, payload: bytes) -> bool:
+        """Tell it of an event; False when it is not running."""
+        return self._plugin.notify("plugin/handle_event", HandleEventParams(topic, payload))
+
+    async def cli(self, namespace: str, argv: Sequence[str], *, timeout: float = FOREVER) -> CliResult:
+        """Run a command line of one of its namespaces."""
+        params = CliDispatchParams(namespace, list(argv))
+        result: CliDispatchResult = await self._plugin.call(
+            "plugin/cli_dispatch", params, timeout=timeout, type=CliDispatchResult
+        )
+        return CliResult(plain(result.stdout), plain(result.stderr), result.exit_code)

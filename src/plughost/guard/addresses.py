@@ -1,0 +1,172 @@
+"""Which addresses are public and which URLs are acceptable, over values only.
+
+A URL is read in one strict way and written anew from its parts, so that whoever reads it next cannot read
+another host than the one that was checked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+MAX_URL = 16 << 10
+
+_PORTS = {"http": 80, "https": 443}
+_URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^#]*)(?:#.*)?", re.I)
+_AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5}))?")
+_NAME = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+# All that the registries of special-purpose addresses keep from the open internet. `is_global` knows most of
+# it, but what it knows differs between releases of Python, and it lets multicast through.
+_NOT_PUBLIC_V4 = [
+    ipaddress.IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # behind a carrier's NAT
+        "127.0.0.0/8",
+        "169.254.0.0/16",  # link-local, with the metadata services of clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4
+        "192.168.0.0/16",
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+]
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+_NOT_PUBLIC_V6 = [
+    ipaddress.IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments: Teredo, benchmarks, ORCHID
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+    )
+]
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A URL in parts, each in the one spelling it can have."""
+
+    scheme: str
+    host: str
+    """A name in lower case or an IP address, without brackets."""
+    port: int
+    path: str
+    """With the query."""
+
+    @property
+    def origin(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        return f"{self.scheme}://{host}{port}"
+
+    @property
+    def url(self) -> str:
+        return self.origin + self.path
+
+    def __str__(self) -> str:
+        """For people and logs: a query may hold secrets."""
+        return self.url.partition("?")[0]
+
+
+def is_public(address: Address) -> bool:
+    """Whether it is one host on the open internet. IPv4 in IPv6 clothes is judged as what it is."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_global and not any(address in network for network in _NOT_PUBLIC_V4)
+    inner = address.ipv4_mapped or address.sixtofour
+    if address in _NAT64:
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    if inner is not None:
+        return is_public(inner)
+    if address not in _GLOBAL_UNICAST or address.scope_id is not None:
+        return False
+    return address.is_global and not any(address in network for network in _NOT_PUBLIC_V6)
+
+
+def literal(host: str) -> Address | None:
+    """The address that a canonical host spells; None when it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def canonical_host(host: str) -> str:
+    """The one spelling of a host; ValueError says why there is none.
+
+    International names are taken in their ASCII form only, and what looks like a number only as a plain IPv4
+    address: 0x7f.1, 017700000001 and 2130706433 are all 127.0.0.1 to one resolver or another.
+    """
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        if ":" not in host:
+            raise ValueError("the host in brackets is no IPv6 address")
+    if ":" in host:
+        if "%" in host:
+            raise ValueError("an IPv6 address with a zone leads to this machine's own links")
+        return str(_parsed(ipaddress.IPv6Address, host))
+    host = host.lower().removesuffix(".")
+    if not host:
+        raise ValueError("it names no host")
+    if not _NAME.fullmatch(host):
+        raise ValueError("the host is no name in ASCII letters; an international name is written as xn--…")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return str(_parsed(ipaddress.IPv4Address, host))
+    return host
+
+
+def names(hosts: Iterable[str], host: str) -> bool:
+    """Whether a list of hosts names the canonical `host`; an entry that is no host names nothing."""
+    for entry in hosts:
+        try:
+            if canonical_host(entry) == host:
+                return True
+        except ValueError:
+            continue
+    return False
+
+
+def parse_url(text: str) -> Target:
+    """The parts of an http or https URL; ValueError says what is wrong with it."""
+    if len(text) > MAX_URL:
+        raise ValueError(f"the URL is longer than {MAX_URL} characters")
+    if not all("!" <= character <= "~" for character in text) or "\\" in text:
+        raise ValueError("a URL has ASCII characters only, and no spaces, backslashes or control characters")
+    match = _URL.fullmatch(text)
+    scheme = match["scheme"].lower() if match else ""
+    if match is None or scheme not in _PORTS:
+        raise ValueError("only http:// and https:// URLs are fetched")
+    if "@" in match["authority"]:
+        raise ValueError("a user name or password in the URL; send an Authorization header")
+    authority = _AUTHORITY.fullmatch(match["authority"])
+    if authority is None:
+        raise ValueError("no host, or no host:port")
+    port = int(authority["port"] or _PORTS[scheme])
+    if not 0 < port < 65536:
+        raise ValueError(f"there is no port {port}")
+    path = match["path"]
+    return Target(scheme, canonical_host(authority["host"]), port, path if path[:1] == "/" else f"/{path}")
+
+
+def shown(text: str) -> str:
+    """What an error may say of a URL that could not be read: no query, and nothing like a password."""
+    return ascii(re.split(r"[?#]", text.rpartition("@")[2])[0][:200])[1:-1]
+
+
+def _parsed(kind: type[Address], host: str) -> Address:
+    try:
+        return kind(host)
+    except ValueError:
+        raise ValueError("the host is an IP address in an unusual spelling, or none at all") from None

@@ -1,0 +1,36 @@
+"""What an instance asks of the plugin it belongs to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from plughost.runtime.caller import Caller
+from plughost.wire.envelope import Notification
+
+if TYPE_CHECKING:
+    from plughost.runtime.instance import Instance
+
+
+class Home(Protocol):
+    def retired(self, instance: Instance) -> None:
+        """It takes no more calls."""
+
+    def gone(self, instance: Instance) -> None:
+        """Nothing of it is left."""
+
+    def joined(self, caller: Caller) -> None:
+        """A process is there, and will talk as soon as it is ready."""
+
+    async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
+        """Answer what a process asks of the host; PluginError to refuse it."""
+
+    def hear(self, caller: Caller, notification: Notification) -> bool:
+        """Take what a process tells the host, in its order; False when that is of no concern here."""
+
+    def pinned(self) -> bool:
+        """Whether it must not be ended for being idle."""
+
+    def overhear(self, caller: Caller, lines: list[str]) -> None:
+        """Take what a process wrote to its stderr."""

@@ -1,0 +1,78 @@
+"""Actions that a plugin may invoke: the embedding program's own, and those that other plugins provide."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from plughost import guard
+from plughost.base.clock import done_within
+from plughost.base.errors import Denied, InvalidSpec, Timeout
+from plughost.runtime.caller import Caller
+from plughost.services.directory import Directory, offering
+from plughost.wire.ledger import FOREVER
+from plughost.wire.octets import Octets, plain
+
+Handler = Callable[[Caller, bytes], Awaitable[bytes]]
+
+
+class Invoke(Protocol):
+    action: str
+    payload: Octets
+    timeout_ms: int
+
+
+class Action(msgspec.Struct, frozen=True):
+    handler: Handler
+    spawns: bool
+
+
+class Answer(msgspec.Struct):
+    payload: Octets
+
+
+class Actions:
+    """A registered action wins over a plugin's of the same name."""
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = weakref.ref(directory)
+        self._registered: dict[str, Action] = {}
+
+    def register(self, name: str, handler: Handler, *, spawns: bool = False) -> None:
+        """Offer an action; one that runs a child for the plugin (`spawns`) needs spawn_subprocess."""
+        self._registered[name] = Action(handler, spawns)
+
+    async def invoke(self, caller: Caller, params: Invoke) -> bytes:
+        """Its answer. A result that comes after the caller's own time is nobody's."""
+        work = asyncio.ensure_future(self._work(caller, params))
+        limit = params.timeout_ms / 1000 if params.timeout_ms else FOREVER
+        try:
+            if not await done_within(caller.plugin.clock, limit, work):
+                raise Timeout(f"action timed out: {params.action}")
+            return work.result()
+        finally:
+            work.cancel()
+
+    async def _work(self, caller: Caller, params: Invoke) -> bytes:
+        action = self._registered.get(params.action)
+        if action is None:
+            return await self._by_plugin(caller, params)
+        if action.spawns and not guard.allows(caller.plugin.capabilities, "spawn_subprocess"):
+            raise Denied("capability denied: spawn_subprocess")
+        return await action.handler(caller, plain(params.payload))
+
+    async def _by_plugin(self, caller: Caller, params: Invoke) -> bytes:
+        directory = self._directory()
+        found = offering(directory, "cli_namespaces", params.action) if directory is not None else None
+        if found is None:
+            raise InvalidSpec(f"unknown action: {params.action}")
+        name, plugin = found
+        if name == caller.name:
+            raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")
+        request = {"action": params.action, "payload": plain(params.payload), "timeout_ms": params.timeout_ms}
+        answer: Answer = await plugin.call("host/action/invoke", request, timeout=FOREVER, type=Answer)
+        return plain(answer.payload)

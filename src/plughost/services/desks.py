@@ -1,0 +1,70 @@
+"""Where plugins ask for files and for the network: who asks decides what may be had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from plughost.runtime.caller import Caller
+from plughost.services.files import Entry, Files
+from plughost.services.network import Fetch, Fetched, Network
+from plughost.wire.octets import Octets, plain
+
+ROOTS = {
+    "read_sessions": "~/.agents-in-a-box/sessions",
+    "read_claude_logs": "~/.claude/projects",
+    "read_codex_logs": "~/.codex/sessions",
+}
+
+
+class OnPath(Protocol):
+    path: str
+
+
+class ToFetch(Protocol):
+    url: str
+    method: str
+    body: Octets | None
+    headers: list[tuple[str, str]]
+
+
+class FileDesk:
+    """`roots` are the folders of the capabilities; the usual ones are those of ainb."""
+
+    def __init__(self, roots: Mapping[str, str | os.PathLike[str]] = ROOTS) -> None:
+        self._files = Files(roots)
+
+    async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
+        return await asyncio.to_thread(self._files.read_dir, _names(caller), params.path)
+
+    async def read_file(self, caller: Caller, params: OnPath) -> bytes:
+        return await asyncio.to_thread(self._files.read_file, _names(caller), params.path)
+
+
+class NetworkDesk:
+    def __init__(self, network: Network | None = None) -> None:
+        self._network = network or Network()
+
+    async def fetch(self, caller: Caller, params: ToFetch) -> Fetched:
+        body = None if params.body is None else plain(params.body)
+        request = Fetch(params.url, params.method, body, tuple(params.headers))
+        return await self._network.fetch(_hosts(caller), request)
+
+    async def close(self) -> None:
+        await self._network.close()
+
+
+def _names(caller: Caller) -> set[str]:
+    plugin = caller.plugin
+    return {capability.name for capability in plugin.capabilities} if plugin is not None else set()
+
+
+def _hosts(caller: Caller) -> tuple[str, ...] | None:
+    """The hosts it is limited to; None is every public one."""
+    plugin = caller.plugin
+    held = [each for each in plugin.capabilities if each.name == "network"] if plugin is not None else []
+    if any(capability.scope is None for capability in held):
+        return None
+    return tuple(host for capability in held for host in capability.scope or ())

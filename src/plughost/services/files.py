@@ -1,0 +1,239 @@
+"""Files and folders for plugins to read: by absolute path, beneath the folders of granted capabilities.
+
+Everything here blocks; the host calls it in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping, Set
+from contextlib import contextmanager
+
+import msgspec
+
+from plughost.base.errors import Denied, InvalidSpec
+from plughost.guard.beneath import O_PATH, Escapes, identity, open_beneath
+
+MOST_ENTRIES = 100_000
+LONGEST = 4096
+"""What the system takes for a path; a request may be as long as a frame."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One name in a folder, told as it stands there: a symlink to a folder is no folder."""
+
+    name: str
+    is_dir: bool
+    size: int = 0
+
+
+class Files:
+    """What lies beneath the folder of a capability, for those who hold the capability.
+
+    A hard link in a folder is a file of that folder: a file has no other place than its names.
+    """
+
+    def __init__(self, roots: Mapping[str, str | os.PathLike[str]]) -> None:
+        self._roots: dict[str, str] = {}
+        for capability, root in roots.items():
+            folder = os.path.expanduser(os.fspath(root))
+            if not os.path.isabs(folder) or "\0" in folder:
+                raise InvalidSpec(
+                    f"the folder of {capability} must be an absolute path, it is {os.fspath(root)!r}"
+                )
+            self._roots[capability] = folder
+
+    def read_dir(self, granted: Collection[str], path: str) -> list[Entry]:
+        """What is in a folder, in the order of the filesystem."""
+        place = self._place("read_dir", granted, path)
+        with (
+            _told("read_dir", path, place.capability),
+            _closing(place.open(os.O_RDONLY | os.O_DIRECTORY)) as folder,
+        ):
+            return list(_entries(folder))
+
+    def read_file(self, granted: Collection[str], path: str, limit: int = 12 * 2**20) -> bytes:
+        """All of a regular file; one that is larger than `limit` is refused."""
+        place = self._place("read", granted, path)
+        with (
+            _told("read", path, place.capability),
+            _closing(place.open(O_PATH)) as seen,
+            _closing(_readable(seen, place, limit)) as file,
+        ):
+            return _content(file, limit)
+
+    def _place(self, verb: str, granted: Collection[str], path: str) -> Place:
+        """Where a request leads, decided by names alone; the guard sees to it that it does."""
+        _check_name(verb, path)
+        if not path.startswith("/"):
+            raise Denied("capability denied: fs")
+        names = path.split("/")
+        whole = _collapsed(names)
+        spellings = {capability: _spellings(folder) for capability, folder in self._roots.items()}
+        best, capability, above = (-1, False), "fs", []
+        for candidate, spelled in spellings.items():
+            for spelling in spelled:
+                rank = len(spelling), candidate in granted
+                if whole[: len(spelling)] == spelling and rank > best:
+                    best, capability, above = rank, candidate, spelling
+        if not best[1]:
+            raise Denied(f"capability denied: {capability}")
+        outer = spellings[capability][-1]
+        closed = [
+            self._roots[other]
+            for other, (*_, inner) in spellings.items()
+            if other not in granted and len(inner) > len(outer) and inner[: len(outer)] == outer
+        ]
+        return Place(capability, self._roots[capability], _below(names, above), closed)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A path below the folder of a capability."""
+
+    capability: str
+    folder: str
+    below: str
+    closed: list[str]
+    """Folders within the folder that only another capability opens: no symlink leads there."""
+
+    def open(self, flags: int) -> int:
+        # The folder itself is the operator's word: it and what is above it may be symlinks.
+        with _closing(os.open(self.folder, O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
+            return open_beneath(folder, self.below, flags, closed=_identities(self.closed))
+
+
+def _identities(folders: list[str]) -> Set[tuple[int, int]]:
+    found = set()
+    for folder in folders:
+        try:
+            info = os.stat(folder)
+        except OSError:
+            continue  # where we see no folder there is nothing to read
+        found.add((info.st_dev, info.st_ino))
+    return found
+
+
+def _check_name(verb: str, path: str) -> None:
+    if len(path) > LONGEST:
+        raise _invalid(verb, f"{path[:100]}…", os.strerror(errno.ENAMETOOLONG))
+    try:
+        possible = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        possible = False
+    if not possible:
+        raise _invalid(verb, path, "no file has such a name")
+
+
+def _spellings(folder: str) -> list[list[str]]:
+    """A folder's names as they were configured and, the last, as they are without symlinks."""
+    return [_collapsed(folder.split("/")), _collapsed(os.path.realpath(folder).split("/"))]
+
+
+def _collapsed(names: list[str]) -> list[str]:
+    """Names without `.` and `..`; good enough to choose a folder by, never to open one."""
+    collapsed: list[str] = []
+    for name in names:
+        _take(collapsed, name)
+    return collapsed
+
+
+def _take(collapsed: list[str], name: str) -> None:
+    if name == "..":
+        del collapsed[-1:]
+    elif name not in ("", "."):
+        collapsed.append(name)
+
+
+def _below(names: list[str], above: list[str]) -> str:
+    """The rest of the path from where it first stands in the folder, every `..` still in it."""
+    walked: list[str] = []
+    at = 0
+    while walked != above:
+        _take(walked, names[at])
+        at += 1
+    return "./" + "/".join(names[at:])
+
+
+def _readable(seen: int, place: Place, limit: int) -> int:
+    """Opens the file that was looked at. A device or FIFO is not opened: that alone can do something."""
+    info = os.fstat(seen)
+    if stat.S_ISDIR(info.st_mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(info.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    if info.st_size > limit:
+        raise _too_large(limit)
+    if not O_PATH:
+        return os.dup(seen)
+    try:
+        file = os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        file = place.open(os.O_RDONLY)  # no /proc here: by its name, if it is still the same file
+    if identity(file) != (info.st_dev, info.st_ino):
+        os.close(file)
+        raise OSError(errno.ESTALE, "it was replaced while it was opened")
+    return file
+
+
+def _content(file: int, limit: int) -> bytes:
+    """Until the end, wherever that is by then; sizes change, and some files have none."""
+    pieces: list[bytes] = []
+    room = limit + 1
+    wanted = os.fstat(file).st_size + 1
+    while piece := os.read(file, min(wanted, room)):
+        pieces.append(piece)
+        room -= len(piece)
+        if room <= 0:
+            raise _too_large(limit)
+        wanted = 2**20
+    return b"".join(pieces)
+
+
+def _entries(folder: int) -> Iterator[Entry]:
+    with os.scandir(folder) as entries:
+        for count, entry in enumerate(entries):
+            if count >= MOST_ENTRIES:
+                raise OSError(errno.EFBIG, f"more than {MOST_ENTRIES} entries")
+            try:
+                info = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            is_dir = stat.S_ISDIR(info.st_mode)
+            yield Entry(_lossy(entry.name), is_dir, 0 if is_dir else info.st_size)
+
+
+@contextmanager
+def _told(verb: str, path: str, capability: str) -> Iterator[None]:
+    """Failures in the words that a plugin gets to read."""
+    try:
+        yield
+    except Escapes:
+        raise Denied(f"capability denied: {capability}") from None
+    except OSError as error:
+        raise _invalid(verb, path, error.strerror or str(error)) from None
+
+
+@contextmanager
+def _closing(fd: int) -> Iterator[int]:
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _too_large(limit: int) -> OSError:
+    return OSError(errno.EFBIG, f"larger than {limit} bytes")
+
+
+def _invalid(verb: str, path: str, reason: str) -> InvalidSpec:
+    return InvalidSpec(f"{verb} {_lossy(path)}: {reason}")
+
+
+def _lossy(name: str) -> str:
+    """A name that any encoder takes: bytes that are no UTF-8 become U+FFFD."""
+    try:
+        return os.fsencode(name).decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "replace").decode()

@@ -1,0 +1,69 @@
+"""What plugins log and what they write to stderr: kept for a while, and told to whoever listens."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from plughost.base.clock import Clock
+from plughost.base.errors import InvalidSpec
+from plughost.base.events import EventHub, Logged
+from plughost.runtime.caller import Caller
+
+LEVELS = ("trace", "debug", "info", "warn", "error")
+KEPT = 1000
+"""Lines of each plugin."""
+
+
+class Line(Protocol):
+    level: str
+    message: str
+    fields: Any
+
+
+class Logs:
+    """The last lines of each plugin. What is below a plugin's threshold is not kept at all."""
+
+    def __init__(self, events: EventHub, clock: Clock, thresholds: Mapping[str, str] | None = None) -> None:
+        self._events = events
+        self._clock = clock
+        self._thresholds = dict(thresholds or {})
+        self._kept: dict[str, deque[Logged]] = {}
+
+    def set_threshold(self, plugin: str, level: str) -> None:
+        """From now on `plugin` is heard from `level` up; the usual is info."""
+        if level not in LEVELS:
+            raise InvalidSpec(f"unknown log level {level!r}; known: {', '.join(LEVELS)}", plugin=plugin)
+        self._thresholds[plugin] = level
+
+    def recent(self, plugin: str) -> list[Logged]:
+        """What is kept of one plugin, oldest first."""
+        return list(self._kept.get(plugin, ()))
+
+    def log(self, caller: Caller, line: Line) -> None:
+        """A plugin's own line."""
+        if line.level not in LEVELS:
+            raise InvalidSpec(f"unknown log level {line.level!r}")
+        threshold = self._thresholds.get(caller.name, "info")
+        if LEVELS.index(line.level) >= LEVELS.index(threshold):
+            self._keep(caller, line.level, line.message, line.fields, "log")
+
+    def overheard(self, caller: Caller, lines: list[str]) -> None:
+        """Lines of stderr: no level of their own, and never filtered."""
+        for line in lines[-KEPT:]:
+            self._keep(caller, "info", line, None, "stderr")
+
+    def _keep(self, caller: Caller, level: str, message: str, fields: Any, source: str) -> None:
+        line = Logged(
+            plugin=caller.name,
+            generation=caller.generation,
+            at=self._clock.time(),
+            level=level,
+            message=message,
+            fields=fields,
+            source=source,
+        )
+        self._kept.setdefault(caller.name, deque(maxlen=KEPT)).append(line)
+        if self._events:
+            self._events.publish(line)

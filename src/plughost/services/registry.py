@@ -1,0 +1,41 @@
+"""The host's own services by name; an embedding program replaces any of them with `Host.provide`."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from plughost.base.clock import Clock
+from plughost.base.events import EventHub
+from plughost.services.directory import Directory
+
+
+class House(Directory, Protocol):
+    """What the host's own services know of the host."""
+
+    _events: EventHub
+    _clock: Clock
+
+
+def own(name: str, house: House) -> Any:
+    """The host's own service of that name; None when it has none."""
+    if name == "logs":
+        from plughost.services.logs import Logs
+
+        return Logs(house._events, house._clock)
+    if name == "snapshots":
+        from plughost.services.snapshots import Snapshots
+
+        return Snapshots()
+    if name == "actions":
+        from plughost.services.actions import Actions
+
+        return Actions(house)
+    if name == "files":
+        from plughost.services.desks import FileDesk
+
+        return FileDesk()
+    if name == "network":
+        from plughost.services.desks import NetworkDesk
+
+        return NetworkDesk()
+    return None

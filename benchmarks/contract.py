@@ -65,6 +65,7 @@ class NoOptions(msgspec.Struct):
 class HeaderedContract:
     name = "headered"
     options: type[msgspec.Struct] = NoOptions
+    default_grants: tuple[str, ...] = ()
     reverse: Mapping[str, Reverse] = {}
 
     def read_folder(self, folder: Path) -> PluginSpec | None:

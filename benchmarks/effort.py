@@ -19,6 +19,13 @@ class Effort:
     idle_rounds: int
     neighbour_rounds: int
     neighbour: float
+    opening_rounds: int
+    """Beside the peers; so below. In each round everyone opens this many plugins."""
+    plugins: int
+    probes: int
+    """How often each misfortune happens to everyone."""
+    sufferers: int
+    """How many suffer at a time."""
 
 
 FULL = Effort(
@@ -30,6 +37,10 @@ FULL = Effort(
     idle_rounds=3,
     neighbour_rounds=5,
     neighbour=2.5,
+    opening_rounds=3,
+    plugins=15,
+    probes=3,
+    sufferers=1,
 )
 QUICK = Effort(
     rounds=5,
@@ -40,4 +51,8 @@ QUICK = Effort(
     idle_rounds=1,
     neighbour_rounds=1,
     neighbour=2.0,
+    opening_rounds=1,
+    plugins=3,
+    probes=1,
+    sufferers=2,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.contenders import (
+from benchmarks.measures import idle, importing, neighbour
+from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
     MCP,
@@ -15,7 +16,6 @@ from benchmarks.contenders import (
     UVLOOP_PYTHON,
     YARDSTICK,
 )
-from benchmarks.measures import idle, importing, neighbour
 from benchmarks.sheet import Sheet
 from benchmarks.stats import Spread
 

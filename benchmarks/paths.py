@@ -8,11 +8,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "latest.json"
+SIDE_BY_SIDE = HERE / "results" / "peers.json"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "benchmarks-peers.png"
 PEERS = ROOT / ".venv-peers"
 """The environment of the peers; it is not ours."""
 
 C_ECHO = (str(HERE / "bin" / "echo"),)
 PYTHON_ECHO = (sys.executable, str(HERE / "plugins" / "echo.py"))
 DISTURBER = (sys.executable, "-I", "-S", "-E", str(HERE / "plugins" / "disturber.py"))
+PLAIN = (sys.executable, "-s", "-S", "-E", str(HERE / "plugins" / "plain.py"))
 STDLIB_ECHO = (sys.executable, "-I", "-S", "-E", str(ROOT / "plugins" / "echo-mcptest" / "echo.py"))
 """The reference plugin: standard library only, and a quick start."""

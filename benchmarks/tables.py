@@ -20,6 +20,8 @@ def number(value: float) -> str:
 
 
 def told(spread: Spread) -> str:
+    if spread.least == spread.most:
+        return number(spread.median)
     return f"{number(spread.median)} ({number(spread.least)}..{number(spread.most)})"
 
 

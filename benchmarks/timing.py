@@ -1,4 +1,4 @@
-"""The two ways calls are measured, the same for every contender and in every process."""
+"""The ways calls are measured, the same for every contender and in every process."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ async def one_at_a_time(call: Call, seconds: float) -> list[float]:
     while began < end or len(times) < LEAST:
         began = perf_counter()
         await call()
+        times.append(perf_counter() - began)
+    return times
+
+
+def one_at_a_time_blocking(call: Callable[[], object], seconds: float) -> list[float]:
+    """The same for those who know no event loop."""
+    call()
+    times: list[float] = []
+    end = perf_counter() + seconds
+    began = 0.0
+    while began < end or len(times) < LEAST:
+        began = perf_counter()
+        call()
         times.append(perf_counter() - began)
     return times
 

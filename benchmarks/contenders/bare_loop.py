@@ -40,10 +40,10 @@ class BareLoop(Caller):
         self._loop.remove_reader(self._from)
         self._child.close()
 
-    async def call(self, params: Any) -> Any:
+    async def call(self, params: Any, method: str = "echo") -> Any:
         self._last_id += 1
         future = self._waiting[self._last_id] = self._loop.create_future()
-        frame = encode(Request("echo", self._last_id, params)) + b"\n"
+        frame = encode(Request(method, self._last_id, params)) + b"\n"
         if len(self._waiting) == 1:
             self._write(frame)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from benchmarks import payload, timing
@@ -23,6 +23,10 @@ class Contender(ABC):
     async def close(self) -> None: ...
 
     @abstractmethod
+    async def check(self, size: int) -> None:
+        """One call; what comes back is what was sent."""
+
+    @abstractmethod
     async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
         """The seconds that each call took."""
 
@@ -35,11 +39,20 @@ class Caller(Contender):
     """One that has a call to await, which gives the decoded result."""
 
     @abstractmethod
-    def call(self, params: Any) -> Coroutine[Any, Any, Any]: ...
+    def call(self, params: Any, method: str = "echo") -> Awaitable[Any]: ...
+
+    def text(self, answer: Any) -> str:
+        """The text that came back."""
+        text: str = answer["text"]
+        return text
+
+    async def check(self, size: int) -> None:
+        params = payload.params(size)
+        assert self.text(await self.call(params)) == params["text"]
 
     async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
         params = payload.params(size)
-        assert await self.call(params) == params
+        await self.check(size)
         return await timing.one_at_a_time(lambda: self.call(params), seconds)
 
     async def in_flight(self, size: int, width: int, seconds: float) -> float:

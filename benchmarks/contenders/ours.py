@@ -16,13 +16,15 @@ TIMEOUT = 30.0
 class Ours(Caller):
     """Either framing: lines by the mcptest contract, Content-Length by the benchmark's own."""
 
-    def __init__(self, name: str, command: tuple[str, ...], framing: str) -> None:
+    def __init__(self, name: str, command: tuple[str, ...], framing: str, host: Host | None = None) -> None:
+        """A plugin of `host`; without one, of a host of its own."""
         self.name = name
         self._command = (*command, framing)
         self._framing = framing
+        self._shared = host
 
     async def open(self) -> None:
-        self._host = Host()
+        self._host = self._shared or Host()
         self._plugin = await self._add()
         await self._plugin.start()
 
@@ -36,8 +38,9 @@ class Ours(Caller):
 
     async def close(self) -> None:
         await self._plugin.stop()
-        await self._host.close()
+        if self._host is not self._shared:
+            await self._host.close()
 
-    def call(self, params: Any) -> Coroutine[Any, Any, Any]:
+    def call(self, params: Any, method: str = "echo") -> Coroutine[Any, Any, Any]:
         # Not one coroutine more than an embedding program awaits.
-        return self._plugin.call("echo", params, timeout=TIMEOUT)
+        return self._plugin.call(method, params, timeout=TIMEOUT)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from time import perf_counter
+from functools import partial
 
-from benchmarks import payload
+from benchmarks import payload, timing
 from benchmarks.contenders.child import Child
 from benchmarks.contenders.contender import Contender
-from benchmarks.timing import LEAST
 
 CHUNK = 65536
 
@@ -26,17 +25,12 @@ class RawPipe(Contender):
     async def close(self) -> None:
         self._child.close()
 
+    async def check(self, size: int) -> None:
+        self._ping(payload.line(size))
+
     async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
         line = payload.line(size)
-        self._ping(line)
-        times: list[float] = []
-        end = perf_counter() + seconds
-        began = 0.0
-        while began < end or len(times) < LEAST:
-            began = perf_counter()
-            self._ping(line)
-            times.append(perf_counter() - began)
-        return times
+        return timing.one_at_a_time_blocking(partial(self._ping, line), seconds)
 
     async def in_flight(self, size: int, width: int, seconds: float) -> float:
         raise NotImplementedError("one line at a time")

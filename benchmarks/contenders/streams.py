@@ -36,12 +36,12 @@ class Streams(Caller):
         await self._child.wait()
         await self._reading
 
-    async def call(self, params: Any) -> Any:
+    async def call(self, params: Any, method: str = "echo") -> Any:
         self._last_id += 1
         number = self._last_id
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         async with self._turn:
-            self._to.write(encode(Request("echo", number, params)) + b"\n")
+            self._to.write(encode(Request(method, number, params)) + b"\n")
             await self._to.drain()
         answer = await future
         return msgspec.json.decode(answer.result)

@@ -6,11 +6,10 @@ import asyncio
 import gc
 import json
 import os
-import re
 import sys
-from pathlib import Path
 
 from benchmarks.paths import C_ECHO
+from benchmarks.processes import holdings
 from plughost import Host, Plugin, PluginSpec
 
 
@@ -21,25 +20,18 @@ async def idle_plugin(host: Host, name: str) -> Plugin:
     return plugin
 
 
-def holdings() -> dict[str, int]:
-    """What this process holds now."""
+def held_now() -> dict[str, int]:
     gc.collect()
-    resident = re.search(r"^Rss: +(\d+) kB", Path("/proc/self/smaps_rollup").read_text(), re.MULTILINE)
-    assert resident is not None
-    return {
-        "memory": int(resident[1]),
-        "fds": len(os.listdir("/proc/self/fd")),
-        "threads": len(os.listdir("/proc/self/task")),
-    }
+    return holdings(os.getpid())
 
 
 async def main(count: int) -> None:
     async with Host() as host:
         await idle_plugin(host, "warm-up")  # late imports and the first arenas are nobody's share
-        before = holdings()
+        before = held_now()
         for number in range(count):
             await idle_plugin(host, f"idle-{number}")
-        after = holdings()
+        after = held_now()
     print(json.dumps({what: (after[what] - before[what]) / count for what in after}))
 
 

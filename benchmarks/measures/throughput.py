@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.contenders import BARE_PYTHON, contenders
+from benchmarks.contenders.contender import Contender
 from benchmarks.effort import Effort
+from benchmarks.roster import BARE_PYTHON, contenders
 from benchmarks.sheet import Sheet
 from benchmarks.turns import opened, turns
 
@@ -15,20 +17,25 @@ WIDTHS = (64, 256)
 
 
 def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
-    return asyncio.run(_measure(effort, peers))
+    return compare(contenders(peers), WIDTHS, BARE_PYTHON, effort)
 
 
-async def _measure(effort: Effort, peers: Path | None) -> list[Sheet]:
-    everyone = [contender for contender in contenders(peers) if contender.pipelines]
+def compare(everyone: Sequence[Contender], widths: Sequence[int], base: str, effort: Effort) -> list[Sheet]:
+    return asyncio.run(_compare([one for one in everyone if one.pipelines], widths, base, effort))
+
+
+async def _compare(
+    everyone: Sequence[Contender], widths: Sequence[int], base: str, effort: Effort
+) -> list[Sheet]:
     sheets: list[Sheet] = []
     async with opened(everyone):
-        for width in WIDTHS:
+        for width in widths:
             sheet = Sheet(
                 f"throughput, {width} in flight",
                 "100 B; not pinned",
                 {"rate": "calls/s"},
                 [contender.name for contender in everyone],
-                base=BARE_PYTHON,
+                base=base,
             )
             for contender in turns(sheet.name, everyone, effort.rounds):
                 rate = await contender.in_flight(SIZE, width, effort.throughput)

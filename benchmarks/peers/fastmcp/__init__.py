@@ -1,0 +1,1 @@
+"""FastMCP, both sides."""

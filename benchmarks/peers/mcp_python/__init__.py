@@ -1,0 +1,1 @@
+"""The MCP Python SDK, both sides."""

@@ -1,0 +1,1 @@
+"""plughost itself, in a process of its own like its peers."""

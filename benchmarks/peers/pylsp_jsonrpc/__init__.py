@@ -1,0 +1,1 @@
+"""python-lsp-jsonrpc, both sides."""

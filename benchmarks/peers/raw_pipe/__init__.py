@@ -1,0 +1,1 @@
+"""A pipe and nothing else, in a process of its own."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.located import Document, Field, expand, load_toml
+from plughost.base.errors import InvalidConfig, InvalidSpec
+from plughost.base.located import Document, Field, Problem, expand, load_toml
 from plughost.contracts.contract import PluginSpec, check_runnable, contract, contract_of, names
 
 FILE = "plughost.toml"
+DEFAULT_ROOT = Path("dist/plugins")
+
+
+class Root(NamedTuple):
+    """A folder of plugin folders: those that can be used, by name, and what is wrong with the others."""
+
+    specs: list[PluginSpec]
+    problems: list[Problem]
 
 
 class Common(msgspec.Struct, kw_only=True):
@@ -51,15 +59,38 @@ def of_folder(folder: Path) -> PluginSpec:
     """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest."""
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")
-    path = folder / FILE
-    if not path.exists():
-        told = contract_of(folder)
-        if told is None:
-            raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
-        return told
-    specs = load(path)
+    if (folder / FILE).exists():
+        return load_one(folder)
+    told = contract_of(folder)
+    if told is None:
+        raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
+    return told
+
+
+def of_root(root: Path) -> Root:
+    """Every plugin of a root. One that is broken does not keep the others from loading."""
+    found = Root([], [])
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        try:
+            spec = load_one(folder) if (folder / FILE).exists() else contract_of(folder)
+        except InvalidConfig as error:
+            found.problems.extend(error.problems)
+        except InvalidSpec as error:
+            found.problems.append(Problem(str(folder), 0, "", error.message))
+        else:
+            if spec is not None:
+                found.specs.append(spec)
+    found.specs.sort(key=lambda spec: spec.name)
+    return found
+
+
+def load_one(folder: Path) -> PluginSpec:
+    """The one plugin that a folder's own file binds."""
+    specs = load(folder / FILE)
     if len(specs) != 1:
-        raise InvalidSpec(f"{path} binds {len(specs)} plugins; a plugin folder's file binds one")
+        raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
     return next(iter(specs.values()))
 
 

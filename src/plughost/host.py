@@ -204,6 +204,8 @@ class Plugin:
             "cwd": self.spec.cwd,
             "env": sorted(self._binding.env),
             "grants": list(self.spec.grants),
+            "capabilities": sorted(map(str, self.capabilities)),
+            "lints": list(self._binding.lints),
             "state": self.state,
             "generation": self._generation,
             "lifecycle": {

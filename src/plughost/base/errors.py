@@ -92,9 +92,10 @@ class InvalidSpec(PluginError):
 class InvalidConfig(InvalidSpec):
     code = "invalid_config"
 
-    def __init__(self, problems: Sequence[object]) -> None:
+    def __init__(self, problems: Sequence[Any]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
+        """Each a `located.Problem`."""
 
     def __str__(self) -> str:
         return self.message

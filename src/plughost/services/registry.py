@@ -30,7 +30,7 @@ def own(name: str, house: House) -> Any:
         from plughost.services.actions import Actions
 
         return Actions(house)
-    if name == "files":
+    if name == "fs":
         from plughost.services.desks import FileDesk
 
         return FileDesk()

@@ -86,13 +86,13 @@ class AinbContract:
         ),
         "host/log": Reverse("logs.log", None, messages.LogParams, notification=True),
         "host/fs/read_dir": Reverse(
-            "files.read_dir",
+            "fs.read_dir",
             params=messages.PathParams,
             result=lambda entries: {"entries": entries},
             checks=FILE_CAPABILITIES,
         ),
         "host/fs/read_file": Reverse(
-            "files.read_file",
+            "fs.read_file",
             params=messages.PathParams,
             result=lambda data: {"bytes": data},
             checks=FILE_CAPABILITIES,

@@ -98,7 +98,8 @@ def read(folder: Path) -> Read:
             lints += _lint(
                 document, ("subscribes", "snapshots"), "not armed: it needs the capability event_bus"
             )
-        if not (folder / manifest.plugin.name).is_file():
+        here = folder.resolve().name
+        if manifest.plugin.name == here and not (folder / here).is_file():
             document.problem(("plugin", "name"), f"there is no program {manifest.plugin.name!r} in {folder}")
     document.check()
     assert manifest is not None

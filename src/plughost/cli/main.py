@@ -9,9 +9,11 @@ import click
 from plughost.base.errors import CallFailed, InvalidSpec, PluginError
 from plughost.cli import output
 from plughost.cli.call import call
+from plughost.cli.control import logs, ps, reload, stop
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
 from plughost.cli.run import run
+from plughost.cli.x import x
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -30,7 +32,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, inspect, run, doctor):
+for command in (call, inspect, run, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 
@@ -38,10 +40,10 @@ def main(argv: list[str] | None = None) -> None:
     """The console script. What follows `--` is a command to run, kept apart from our own words."""
     words = sys.argv[1:] if argv is None else argv
     bare: list[str] = []
-    if "--" in words:
+    if "--" in words and words[:1] != ["x"]:  # what follows a namespace is the plugin's
         cut = words.index("--")
         words, bare = words[:cut], words[cut + 1 :]
-    as_json = "--json" in words
+    as_json = "--json" in words and words[:1] != ["x"]
     try:
         plughost.main(words, prog_name="plughost", obj=bare, standalone_mode=False)
     except click.ClickException as error:

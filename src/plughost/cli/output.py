@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -22,6 +22,21 @@ def answer(document: Any) -> None:
         if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
             raise SystemExit(141) from None
         raise
+
+
+def write(stream: BinaryIO, data: bytes) -> None:
+    """Bytes as they are."""
+    try:
+        stream.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        raise SystemExit(141) from None
+
+
+def print_line(text: str) -> None:
+    """A line for people that is an answer, and so goes to stdout."""
+    write(sys.stdout.buffer, text.encode(errors="backslashreplace") + b"\n")
 
 
 def say(text: str) -> None:

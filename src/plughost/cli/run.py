@@ -5,33 +5,46 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Dropped, Event, Exited, Notified, Spawned, StateChanged
-from plughost.cli import output, targets
+from plughost.base.events import Dropped, Event, Exited, Linted, Logged, Notified, Spawned, StateChanged
+from plughost.cli import output, roots, targets
 from plughost.contracts.contract import PluginSpec
-from plughost.host import Host, Plugin
+from plughost.host import Host
 
 
 @click.command()
 @targets.options
+@roots.option
+@click.option(
+    "--socket-dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where `ps`, `logs`, `reload` and `stop` find this host.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Events as one JSON document per line.")
 @click.argument("words", nargs=-1, metavar="[TARGET...]")
 def run(
     target: targets.Target,
+    root: Path | None,
+    folder: Path | None,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
     """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds."""
-    specs = target.all(words)
+    if root is not None and words:
+        raise click.UsageError("--root runs all its plugins: name it, or plugins, not both")
+    specs = target.all(words) if root is None else roots.take(root, words)[0]
     if not specs:
-        raise InvalidSpec("the file binds no plugin")
-    asyncio.run(_run(specs, as_json))
+        raise InvalidSpec("there is no plugin to run")
+    asyncio.run(_run(specs, folder or control.default_folder(), as_json, start_all=root is None))
 
 
-async def _run(specs: Sequence[PluginSpec], as_json: bool) -> None:
+async def _run(specs: Sequence[PluginSpec], folder: Path, as_json: bool, *, start_all: bool) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -39,24 +52,30 @@ async def _run(specs: Sequence[PluginSpec], as_json: bool) -> None:
     async with Host() as host:
         with host.events() as events:
             telling = asyncio.create_task(_tell(events, as_json))
-            plugins = [await host.add(spec) for spec in specs]
-            for plugin in plugins:
-                await _start(plugin, as_json)
-            if not as_json:
-                output.say(f"ready: {', '.join(plugin.name for plugin in plugins)}; Ctrl-C ends them")
-            ending = asyncio.create_task(asked_to_end.wait())
-            await asyncio.wait({ending, telling}, return_when=asyncio.FIRST_COMPLETED)
-            ending.cancel()
+            async with control.Control(host, folder, asked_to_end.set):
+                for spec in specs:
+                    await _add(host, spec, as_json, start=start_all)
+                if not as_json:
+                    output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
+                ending = asyncio.create_task(asked_to_end.wait())
+                await asyncio.wait({ending, telling}, return_when=asyncio.FIRST_COMPLETED)
+                ending.cancel()
             await host.close()
         await telling
 
 
-async def _start(plugin: Plugin, as_json: bool) -> None:
-    """One that does not start is told and does not keep the others from running."""
-    if plugin.inspect()["lifecycle"]["start"] == "per call":
-        return
+async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
+    """One that does not start is told and does not keep the others from running. Of a root, only the eager
+    ones start; a plugin that was named is meant to run."""
     try:
-        await plugin.start()
+        plugin = await host.add(spec)
+        if not as_json:
+            for lint in plugin.inspect()["lints"]:
+                output.say(f"{plugin.name} lint: {lint}")
+            if plugin.capabilities:
+                output.say(f"{plugin.name} may: {', '.join(sorted(map(str, plugin.capabilities)))}")
+        if start:
+            await plugin.start()
     except PluginError as error:
         output.failure(error, as_json=as_json)
 
@@ -80,6 +99,10 @@ def _words(event: Event) -> str:
         return f"{how}, exit status {event.exit_status}{tail}"
     if isinstance(event, Dropped):
         return f"dropped: {event.what} {event.head}".rstrip()
+    if isinstance(event, Linted):
+        return f"lint: {event.what}"
+    if isinstance(event, Logged):
+        return f"{event.level}: {event.message}"
     if isinstance(event, Notified):
         return f"says {event.method}"
     return type(event).__name__

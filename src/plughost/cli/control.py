@@ -1,0 +1,148 @@
+"""`plughost ps`, `logs`, `reload`, `stop`: talk to hosts that `plughost run` keeps running."""
+
+from __future__ import annotations
+
+import functools
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from plughost import control
+from plughost.base.errors import InvalidSpec
+from plughost.cli import output
+
+_folder = click.option(
+    "--socket-dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the hosts' sockets are.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def _options(function: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def command(folder: Path | None, **given: Any) -> None:
+        function(hosts=control.hosts(folder or control.default_folder()), **given)
+
+    return _folder(_json(command))
+
+
+@click.command()
+@_options
+def ps(hosts: list[Path], as_json: bool) -> None:
+    """The plugins of running hosts."""
+    answers = [_ask_one(path, {"do": "ps"}) for path in hosts]
+    if as_json:
+        output.answer({"hosts": answers})
+        return
+    if not answers:
+        output.say("no host is running: start one with `plughost run`")
+        return
+    table = Table(
+        "host", "plugin", "contract", "state", "generation", "pid", "in flight", "failures", box=None
+    )
+    for answer in answers:
+        for plugin in answer["plugins"]:
+            newest = plugin["instances"][-1] if plugin["instances"] else {}
+            cells = [newest.get(key, "") for key in ("pid", "in_flight", "failures")]
+            row = [
+                answer["pid"],
+                plugin["name"],
+                plugin["contract"],
+                plugin["state"],
+                plugin["generation"],
+                *cells,
+            ]
+            table.add_row(*map(str, row))
+    Console().print(table)
+
+
+@click.command()
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
+@click.argument("plugin", required=False)
+@_options
+def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> None:
+    """What plugins have logged and written to stderr."""
+    if plugin is not None:
+        hosts = [_with(hosts, plugin)]
+    if follow and len(hosts) > 1:
+        raise click.UsageError("several hosts are running: name the plugin to follow")
+    for path in hosts:
+        for line in _ask(path, {"do": "logs", "plugin": plugin, "follow": follow}):
+            if as_json:
+                output.answer(line)
+            else:
+                fields = f" {msgspec.json.encode(line['fields']).decode()}" if line.get("fields") else ""
+                where = "" if line.get("source", "log") == "log" else " (stderr)"
+                output.print_line(f"{line['plugin']} {line['level']}{where}: {line['message']}{fields}")
+
+
+@click.command()
+@click.argument("plugin")
+@_options
+def reload(hosts: list[Path], plugin: str, as_json: bool) -> None:
+    """Start a new generation of PLUGIN and move its calls over."""
+    _done(_ask_one(_with(hosts, plugin), {"do": "reload", "plugin": plugin}), as_json)
+
+
+@click.command()
+@click.argument("plugin", required=False)
+@click.option("--all", "everything", is_flag=True, help="Stop the hosts themselves.")
+@_options
+def stop(hosts: list[Path], plugin: str | None, everything: bool, as_json: bool) -> None:
+    """Stop PLUGIN, or with --all every host with all its plugins."""
+    if everything == (plugin is not None):
+        raise click.UsageError("name a plugin, or give --all")
+    if plugin is not None:
+        _done(_ask_one(_with(hosts, plugin), {"do": "stop", "plugin": plugin}), as_json)
+        return
+    for path in hosts:
+        _done(_ask_one(path, {"do": "stop"}), as_json)
+
+
+def _done(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        output.answer(answer)
+
+
+def _with(hosts: list[Path], plugin: str) -> Path:
+    """The one host that has the plugin."""
+    found = [
+        path
+        for path in hosts
+        if any(each["name"] == plugin for each in _ask_one(path, {"do": "ps"})["plugins"])
+    ]
+    if len(found) != 1:
+        raise InvalidSpec(
+            f"{len(found) or 'no'} running {'hosts have' if found else 'host has'} a plugin of that name",
+            plugin=plugin,
+            hint="`plughost ps` lists what is running",
+        )
+    return found[0]
+
+
+def _ask_one(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    for answer in _ask(path, request):
+        if "error" in answer:
+            error = answer["error"]
+            raise control.Refused(
+                error["message"], code=error["code"], plugin=error["plugin"], hint=error["hint"]
+            )
+        return answer
+    raise InvalidSpec(f"the host at {path} gave no answer")
+
+
+def _ask(path: Path, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.connect(str(path))
+        connection.sendall(msgspec.json.encode(request) + b"\n")
+        with connection.makefile("rb") as answers:
+            for line in answers:
+                yield msgspec.json.decode(line)

@@ -1,0 +1,50 @@
+"""Plugins of a root or of one folder, for commands that look for a plugin by what it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from plughost import config
+from plughost.cli import output
+from plughost.contracts.contract import PluginSpec, contract
+
+option: Callable[[Any], Any] = click.option(
+    "--root",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"A folder of plugin folders. [{config.DEFAULT_ROOT}]",
+)
+
+
+def take(root: Path | None, words: Sequence[str]) -> tuple[list[PluginSpec], Sequence[str]]:
+    """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word."""
+    if root is None and len(words) > 1 and _is_plugin(Path(words[0])):
+        return [config.of_folder(Path(words[0]))], words[1:]
+    if root is not None and not root.is_dir():
+        raise click.UsageError(f"there is no folder {root}")
+    found = config.of_root(root or config.DEFAULT_ROOT)
+    for problem in found.problems:
+        output.say(f"left out: {problem}")
+    return found.specs, words
+
+
+def offering(specs: Sequence[PluginSpec], kind: str, word: str) -> PluginSpec | None:
+    """The plugin that offers `word`; of several the first by name, with a warning."""
+    found = [spec for spec in specs if word in contract(spec.contract).bind(spec).offers.get(kind, ())]
+    if len(found) > 1:
+        others = ", ".join(spec.name for spec in found[1:])
+        output.say(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
+    return found[0] if found else None
+
+
+def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
+    return sorted(
+        {word for spec in specs for word in contract(spec.contract).bind(spec).offers.get(kind, ())}
+    )
+
+
+def _is_plugin(folder: Path) -> bool:
+    return (folder / config.FILE).is_file() or (folder / "manifest.toml").is_file()

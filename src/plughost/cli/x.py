@@ -1,0 +1,54 @@
+"""`plughost x`: a command line of a plugin, as if it were a program."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from plughost.base.errors import PluginError
+from plughost.cli import output, roots
+from plughost.contracts.ainb import Ainb, CliResult
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@roots.option
+@click.argument(
+    "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
+)
+def x(root: Path | None, words: tuple[str, ...]) -> None:
+    """Run ARGS in the plugin that provides NAMESPACE; its output and its exit code are ours.
+
+    \b
+    plughost x usage --json
+    plughost x --root dist/plugins usage --help
+    """
+    specs, rest = roots.take(root, words)
+    namespace, *argv = rest
+    spec = roots.offering(specs, "cli_namespaces", namespace)
+    if spec is None:
+        known = ", ".join(roots.offered(specs, "cli_namespaces")) or "none"
+        raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
+    result = asyncio.run(_dispatch(specs, spec, namespace, argv))
+    output.write(sys.stderr.buffer, result.stderr)
+    output.write(sys.stdout.buffer, result.stdout)
+    sys.exit(result.exit_code)
+
+
+async def _dispatch(
+    specs: Sequence[PluginSpec], chosen: PluginSpec, namespace: str, argv: list[str]
+) -> CliResult:
+    async with Host() as host:
+        plugin = await host.add(chosen)
+        for spec in specs:  # whom it may need: publishers, and those whose actions it invokes
+            if spec is not chosen:
+                try:
+                    await host.add(spec)
+                except PluginError as error:
+                    output.say(f"left out: {error}")
+        return await Ainb(plugin).cli(namespace, argv)

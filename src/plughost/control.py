@@ -1,0 +1,180 @@
+"""A running host on a unix socket: who is there, what they log, reload this, stop that.
+
+One request and its answers a connection, each a line of JSON. Only the same user is answered, and root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec, PluginError
+from plughost.base.events import Logged
+from plughost.host import Host
+
+LONGEST = 1 << 16
+PATIENCE = 5.0
+"""For a request to come, once somebody has connected."""
+
+
+class Refused(PluginError):
+    """What a running host answered instead."""
+
+    def __init__(self, message: str, *, code: str = "refused", **context: Any) -> None:
+        super().__init__(message, **context)
+        self.code = code  # type: ignore[misc]  # the host's own
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    do: str
+    plugin: str | None = None
+    follow: bool = False
+
+
+def default_folder() -> Path:
+    """Where the sockets of this user's hosts are."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    return Path(base) / "plughost" if base else Path(tempfile.gettempdir()) / f"plughost-{os.getuid()}"
+
+
+def hosts(folder: Path) -> list[Path]:
+    """The sockets of hosts that live; what a killed host left behind is removed on the way."""
+    _own(folder)
+    return [path for path in sorted(folder.glob("*.sock")) if _alive(path)]
+
+
+class Control:
+    """`async with Control(host, folder, on_stop)`: answers as long as it is open."""
+
+    def __init__(self, host: Host, folder: Path, on_stop: Callable[[], None]) -> None:
+        self._host = host
+        self._on_stop = on_stop
+        self.path = folder / f"{os.getpid()}.sock"
+
+    async def __aenter__(self) -> Self:
+        hosts(self.path.parent)
+        # Listening before it has its name: whoever sees it can connect, and does not take it for a leftover.
+        fresh = self.path.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listening.bind(str(fresh))
+            listening.listen()
+            fresh.replace(self.path)
+        except OSError as error:
+            listening.close()
+            raise InvalidSpec(f"cannot listen on {self.path}: {error.strerror}") from error
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LONGEST)
+        self._serving: set[asyncio.Task[Any]] = set()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.path.unlink(missing_ok=True)
+        self._server.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            if _peer(writer) in (os.geteuid(), 0):
+                await self._answer(await _request(reader), writer)
+        except PluginError as error:
+            _say(writer, {"error": error.report()})
+        except (TimeoutError, OSError):
+            pass  # it said nothing in time, or has gone
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.do == "ps":
+            _say(
+                writer,
+                {"pid": os.getpid(), "plugins": [each.inspect() for each in self._host.plugins.values()]},
+            )
+        elif request.do == "logs":
+            await self._logs(request, writer)
+        elif request.do == "stop" and request.plugin is None:
+            _say(writer, {"done": "stop"})
+            self._on_stop()
+        elif request.do in ("reload", "stop"):
+            plugin = self._host.plugins.get(request.plugin or "")
+            if plugin is None:
+                raise InvalidSpec(f"there is no plugin {request.plugin!r} here")
+            await (plugin.reload() if request.do == "reload" else self._host.remove(plugin.name))
+            _say(writer, {"done": request.do, "plugin": plugin.name})
+        else:
+            raise InvalidSpec(f"unknown request {request.do!r}")
+        await writer.drain()
+
+    async def _logs(self, request: Request, writer: asyncio.StreamWriter) -> None:
+        wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
+        with self._host.events() as events:
+            logs = self._host.service("logs")
+            for line in sorted(
+                (line for name in wanted for line in logs.recent(name)), key=lambda line: line.at
+            ):
+                _say(writer, line)
+            while request.follow and (event := await events.get()) is not None:
+                if isinstance(event, Logged) and request.plugin in (None, event.plugin):
+                    _say(writer, event)
+                    await writer.drain()
+
+
+async def _request(reader: asyncio.StreamReader) -> Request:
+    async with asyncio.timeout(PATIENCE):
+        try:
+            line = await reader.readline()
+            return msgspec.json.decode(line, type=Request)
+        except ValueError as error:  # too long, no JSON, or no request
+            raise InvalidSpec(f"not a request: {error}") from error
+
+
+def _say(writer: asyncio.StreamWriter, document: Any) -> None:
+    writer.write(msgspec.json.encode(document) + b"\n")
+
+
+def _peer(writer: asyncio.StreamWriter) -> int:
+    """The user at the other end, by the kernel's word."""
+    connection = writer.get_extra_info("socket")
+    size = struct.calcsize("3i")
+    _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return int(user)
+
+
+def _alive(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:  # nobody listens any more
+            path.unlink(missing_ok=True)
+            return False
+        except OSError:
+            return False
+    return True
+
+
+def _own(folder: Path) -> None:
+    """Make sure that nobody else can put a socket of theirs there."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    about = folder.lstat()
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        raise InvalidSpec(
+            f"{folder} is not this user's own folder", hint="set XDG_RUNTIME_DIR, or use --socket-dir"
+        )

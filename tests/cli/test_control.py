@@ -1,0 +1,258 @@
+"""`plughost run` and those who talk to it; `plughost x`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+
+from plughost import control
+from tests.contracts.ainb_support import folder
+from tests.support import ROOT, all_gone, processes, until
+
+PLUGHOST = [sys.executable, "-m", "plughost.cli"]
+
+
+def plughost(*words, cwd=ROOT, env=None):
+    return subprocess.run(
+        [*PLUGHOST, *map(str, words)],
+        capture_output=True,
+        cwd=cwd,
+        timeout=60,
+        env={**os.environ, **(env or {})},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture
+def root(tmp_path, mark):
+    place = tmp_path / mark / "root"
+    folder(place, "eager", lifecycle={"spawn": "eager"}, provides={"cli_namespaces": ["usage"]})
+    folder(place, "lazy", provides={"cli_namespaces": ["usage", "other"]})
+    return place
+
+
+@asynccontextmanager
+async def running(root, sockets, *more):
+    """A host that runs the plugins of a root."""
+    process = subprocess.Popen(
+        [*PLUGHOST, "run", "--root", str(root), "--socket-dir", str(sockets), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    said = []
+    try:
+        while not (line := await asyncio.to_thread(process.stderr.readline)).startswith("ready"):
+            assert line, said
+            said.append(line)
+        yield process, said
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+# x
+
+
+@pytest.mark.clause("AINB-25")
+def test_x_writes_the_plugins_bytes_and_exits_with_its_code(root):
+    for words in (
+        ["--root", root, "other", "--json", "--", "-x", "é"],
+        [root / "lazy", "other", "--json", "--", "-x", "é"],
+    ):
+        ran = plughost("x", *words)
+        assert (ran.stdout, ran.returncode) == ("other --json -- -x é\n".encode() + b"\xff", 7)
+        assert ran.stderr.endswith(b"warned\n")
+
+
+@pytest.mark.clause("AINB-06")
+def test_of_two_plugins_with_one_namespace_the_first_by_name_has_it(root):
+    ran = plughost("x", "--root", root, "usage")
+    assert ran.returncode == 7
+    assert b"eager, which is taken, and by lazy" in ran.stderr
+
+
+@pytest.mark.clause("AINB-06")
+def test_x_looks_into_the_default_root(root):
+    (root.parent / "dist").mkdir()
+    root.rename(root.parent / "dist/plugins")
+    ran = plughost("x", "other", "a", cwd=root.parent)
+    assert (ran.stdout, ran.returncode) == (b"other a\n\xff", 7)
+
+
+def test_x_says_what_there_is_and_leaves_broken_plugins_out(root):
+    (folder(root, "broken") / "manifest.toml").write_text("[plugin]\nname = 1\n")
+    ran = plughost("x", "--root", root, "nonsense")
+    assert ran.returncode == 2
+    assert b"there are: other, usage" in ran.stderr
+    assert b"left out: " in ran.stderr
+    assert b"manifest.toml:2: plugin.name" in ran.stderr
+    assert plughost("x", "--root", root / "nowhere", "usage").returncode == 2
+    assert plughost("x").returncode == 2
+
+
+async def test_x_of_a_plugin_that_dies_is_no_answer(root, mark):
+    program = root / "lazy/lazy"
+    program.write_text(
+        program.read_text().replace(
+            "exec(", "import os\nos.environ['crash_on'] = 'plugin/cli_dispatch'\nexec(", 1
+        )
+    )
+    ran = plughost("x", "--root", root, "other")
+    assert (ran.returncode, ran.stdout) == (3, b"")
+    assert b"exited with code 4" in ran.stderr
+    await all_gone(mark)
+
+
+# A running host
+
+
+@pytest.mark.clause("AINB-62")
+async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
+    sockets = ("--socket-dir", tmp_path / "sockets")
+    async with running(root, sockets[1]) as (process, said):
+        assert any("may: " in line for line in said)
+        (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
+        assert host["pid"] == process.pid
+        states = {plugin["name"]: plugin["state"] for plugin in host["plugins"]}
+        assert states == {"eager": "Running", "lazy": "Idle"}
+        table = plughost("ps", *sockets).stdout.decode()
+        assert "eager" in table
+        assert "Running" in table
+        assert plughost("reload", "eager", *sockets).returncode == 0
+        (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
+        assert host["plugins"][0]["generation"] == 2
+        assert json.loads(plughost("stop", "lazy", "--json", *sockets).stdout) == {
+            "done": "stop",
+            "plugin": "lazy",
+        }
+        gone = plughost("reload", "lazy", *sockets)
+        assert (gone.returncode, b"plughost ps" in gone.stderr) == (2, True)
+        assert plughost("stop", *sockets).returncode == 2
+        assert plughost("stop", "--all", *sockets).returncode == 0
+        await until(lambda: process.poll() is not None)
+        assert process.returncode == 0
+    await all_gone(mark)
+    assert list((tmp_path / "sockets").iterdir()) == []
+    assert json.loads(plughost("ps", "--json", *sockets).stdout) == {"hosts": []}
+
+
+async def test_logs_are_shown_and_followed(root, tmp_path, mark):
+    program = root / "eager/eager"
+    program.write_text(
+        program.read_text().replace(
+            "exec(", "import sys\nprint('hello from stderr', file=sys.stderr)\nexec(", 1
+        )
+    )
+    sockets = ("--socket-dir", tmp_path / "sockets")
+    async with running(root, sockets[1]):
+        await until(lambda: b"hello" in plughost("logs", "eager", *sockets).stdout)
+        assert plughost("logs", "eager", *sockets).stdout == b"eager info (stderr): hello from stderr\n"
+        line = json.loads(plughost("logs", "--json", *sockets).stdout)
+        assert (line["plugin"], line["source"]) == ("eager", "stderr")
+        following = subprocess.Popen(
+            [*PLUGHOST, "logs", "-f", "eager", *map(str, sockets)], stdout=subprocess.PIPE, cwd=ROOT
+        )
+        try:
+            assert b"hello" in await asyncio.to_thread(following.stdout.readline)
+            assert plughost("reload", "eager", *sockets).returncode == 0
+            assert b"hello" in await asyncio.wait_for(asyncio.to_thread(following.stdout.readline), 20)
+        finally:
+            following.kill()
+            following.communicate()
+
+
+async def test_a_killed_host_leaves_a_socket_that_the_next_one_removes_and_a_live_ones_stays(
+    root, tmp_path, mark
+):
+    sockets = tmp_path / "sockets"
+    async with running(root, sockets) as (first, _):
+        first.kill()
+        first.wait()
+        assert [path.name for path in sockets.iterdir()] == [f"{first.pid}.sock"]
+        async with running(root, sockets) as (second, _), running(root, sockets) as (third, _):
+            names = {path.name for path in sockets.iterdir()}
+            assert names == {f"{second.pid}.sock", f"{third.pid}.sock"}
+            several = plughost("reload", "eager", "--socket-dir", sockets)
+            assert (several.returncode, b"2 running hosts" in several.stderr) == (2, True)
+    await all_gone(mark)
+
+
+async def test_nonsense_on_the_socket_harms_nobody(root, tmp_path):
+    sockets = tmp_path / "sockets"
+    async with running(root, sockets):
+        (path,) = control.hosts(sockets)
+        for nonsense in (
+            b"\n",
+            b"nonsense\n",
+            b"{}\n",
+            b'{"do":"fly"}\n',
+            b'{"do":"ps","x":1}\n',
+            b"x" * 200_000,
+            b"",
+        ):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(str(path))
+                try:
+                    connection.sendall(nonsense)
+                    connection.shutdown(socket.SHUT_WR)
+                    answer = connection.makefile().readline()
+                except (BrokenPipeError, ConnectionResetError):
+                    continue
+                assert "error" in json.loads(answer), nonsense
+        assert len(json.loads(plughost("ps", "--json", "--socket-dir", sockets).stdout)["hosts"]) == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+async def test_another_user_is_not_answered(tmp_path):
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as open_to_all:
+        os.chmod(open_to_all, 0o755)
+        script = (
+            "import asyncio, os, sys\n"
+            f"sys.path.insert(0, {str(ROOT / 'src')!r})\n"
+            "import plughost\nfrom pathlib import Path\nfrom plughost.control import Control\n"
+            "async def main():\n"
+            "    async with plughost.Host() as host:\n"
+            f"        os.makedirs({open_to_all!r} + '/s', 0o700)\n"
+            f"        os.chown({open_to_all!r} + '/s', 54321, 54321)\n"
+            "        os.seteuid(54321)\n"
+            f"        async with Control(host, Path({open_to_all!r}) / 's', lambda: None) as control:\n"
+            "            print(control.path, flush=True)\n"
+            "            os.chmod(control.path, 0o777)\n"
+            f"            os.chmod({open_to_all!r} + '/s', 0o711)\n"
+            "            await asyncio.sleep(20)\n"
+            "asyncio.run(main())\n"
+        )
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+        try:
+            path = (await asyncio.to_thread(process.stdout.readline)).strip()
+            ask = (
+                "import os, socket\nos.setuid(12345)\ns = socket.socket(socket.AF_UNIX)\n"
+                f"s.connect({path!r})\n"
+                'try:\n    s.sendall(b\'{"do":"ps"}\\n\')\n    print(s.recv(1000))\n'
+                "except ConnectionError:\n    print(b'')\n"
+            )
+            ran = subprocess.run([sys.executable, "-c", ask], capture_output=True, timeout=20)
+            assert ran.stdout == b"b''\n", ran.stderr
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
+    folder = tmp_path / "sockets"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    ran = plughost("ps", "--socket-dir", folder)
+    assert (ran.returncode, b"not this user's own folder" in ran.stderr) == (2, True)
+    assert processes("nobody's") == []

@@ -60,7 +60,9 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = self.submit(work)
+        return self.wait(self.submit(work))
+
+    def wait(self, future: concurrent.futures.Future[T]) -> T:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
@@ -140,8 +142,8 @@ class Plugin:
         type: Any = Any,
     ) -> Any:
         """The plugin's result. It raises what the asynchronous `call` raises."""
-        call = self.asynchronous.call(method, params, timeout=timeout, context=context, type=type)
-        return self._loop.run(call)
+        call = self.submit(method, params, timeout=timeout, context=context, type=type)
+        return self._loop.wait(call)
 
     def submit(
         self,

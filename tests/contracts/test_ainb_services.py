@@ -95,6 +95,8 @@ async def test_declared_topics_are_armed_at_every_start_and_merge_with_others(ho
     await publish(publisher, "t", "again")
     await publish(publisher, "only while it runs", "no more")
     assert await events(one) == [("t", "again")]
+    assert host.service("snapshots").subscribers("t") == ["one"]  # the process before it is forgotten
+    assert host.service("snapshots").subscribers("only while it runs") == []
 
 
 @pytest.mark.clause("AINB-32")

@@ -232,6 +232,8 @@ def test_a_session_takes_any_message_apart():
     assert take(method="m", params=[]) == Notification("m", msgspec.Raw(b"[]"))
     assert take(id=None, method="m") == Notification("m")
     assert isinstance(take(id=True, result=1), Noise)
+    for version in ('"jsonrpc":"1.0",', '"jsonrpc":2.0,', ""):
+        assert isinstance(one.receive(b'{%b"id":3,"result":1}' % version.encode()), Noise)
 
 
 # plugin/init

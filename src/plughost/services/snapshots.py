@@ -61,6 +61,10 @@ class Snapshots:
     def latest(self, topic: str) -> Snapshot:
         return self._latest.get(topic, NOTHING_YET)
 
+    def subscribers(self, topic: str) -> list[str]:
+        """The plugins that hear of a topic now."""
+        return [caller.name for caller in self._subscribers.get(topic, ())]
+
     def put(self, topic: str, payload: bytes, publisher: str = "host") -> int:
         """Publish: the new version, and everybody who listens is told."""
         if topic not in self._latest:

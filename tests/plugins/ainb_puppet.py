@@ -165,7 +165,7 @@ def do(number, method, params):
 
 hold = threading.Semaphore(0)
 if os.environ.get("rude"):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: os.write(2, b"SIGTERM, so what\n"))
 if INIT == "publish before init":
     publish("early", "before init")
 while (message := read()) is not None:
@@ -188,5 +188,5 @@ while (message := read()) is not None:
         threading.Thread(target=do, args=(number, method, params), daemon=True).start()
     else:
         do(number, method, params)
-if os.environ.get("rude"):
+while os.environ.get("rude"):
     time.sleep(60)

@@ -47,11 +47,12 @@ def test_every_path_that_the_architecture_names_exists():
         assert (ROOT / name).exists(), name
 
 
-@pytest.mark.parametrize("document", ["README.md"])
-def test_the_python_example_runs_as_it_stands(document, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    "example", re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+)
+def test_the_python_examples_of_the_readme_run_as_they_stand(example, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
-    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.S)
-    exec(compile(example, document, "exec"), {"__name__": "example"})
+    exec(compile(example, "README.md", "exec"), {"__name__": "example"})
     assert "{'text': 'hi'}" in capsys.readouterr().out
 
 

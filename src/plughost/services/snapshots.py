@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from plughost.base.errors import Overloaded
@@ -28,6 +30,8 @@ class Publish(Protocol):
     payload: Octets
 
 
+Listener = Callable[[bytes], object]
+
 NOTHING_YET = Snapshot(None, 0)
 
 
@@ -38,6 +42,7 @@ class Snapshots:
         self._latest: dict[str, Snapshot] = {}
         self._version = 0
         self._subscribers: dict[str, dict[Caller, None]] = {}
+        self._listeners: dict[str, list[Listener]] = {}
         self._topics: dict[str, int] = {}
         """How many topics each publisher has begun."""
 
@@ -61,6 +66,11 @@ class Snapshots:
     def latest(self, topic: str) -> Snapshot:
         return self._latest.get(topic, NOTHING_YET)
 
+    def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
+        """The embedding program's own subscription; what is returned ends it. It is called by the loop, in order."""
+        self._listeners.setdefault(topic, []).append(listener)
+        return lambda: self._listeners[topic].remove(listener)
+
     def subscribers(self, topic: str) -> list[str]:
         """The plugins that hear of a topic now."""
         return [caller.name for caller in self._subscribers.get(topic, ())]
@@ -77,6 +87,8 @@ class Snapshots:
             for subscriber in [*subscribers]:
                 if subscriber.name != publisher:
                     subscriber.deliver(publication)
+        for listener in self._listeners.get(topic, ()):
+            asyncio.get_running_loop().call_soon(listener, payload)
         return self._version
 
     def _begin(self, topic: str, publisher: str) -> None:

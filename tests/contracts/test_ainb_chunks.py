@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.contracts.ainb import ABI_VERSION, Ainb
+import plughost
+from plughost.contracts.ainb import ABI_VERSION
 from plughost.contracts.ainb.chunks import (
     TARGET,
     WIRE_VERSION,
@@ -118,16 +119,25 @@ def test_nothing_that_comes_crashes_it(payload):
 @pytest.mark.clause("AINB-50")
 async def test_chunks_go_through_the_bus_as_they_are(tmp_path, mark):
     """A plugin publishes, the embedding program and another plugin hear all of it in order."""
-    import plughost
-
     async with plughost.Host() as host:
+        topic = "sessions.usage_data"
+        publisher = await host.add(spec(folder(tmp_path / mark, "publisher")))
         listener = await host.add(
-            spec(folder(tmp_path / mark, subscribes={"snapshots": ["sessions.usage_data"]}))
+            spec(folder(tmp_path / mark, "listener", subscribes={"snapshots": [topic]}))
         )
         await listener.call("echo", {})
-        payloads = list(split(usage(40, 10), 5, target=200))
-        for payload in payloads:
-            assert Ainb(listener).event("sessions.usage_data", payload.hex().encode())
-        heard = [bytes.fromhex(text) for _, text in await events(listener)]
-        assert heard == payloads
-        listener.kill()
+        assembler, outcomes = Assembler(), []
+        stop = host.service("snapshots").listen(
+            topic, lambda payload: outcomes.append(assembler.feed(bytes.fromhex(payload.decode())))
+        )
+        payloads = list(split(usage(200, 10), 5, target=200))
+        assert len(payloads) > 3
+        texts = [payload.hex() for payload in payloads]  # the puppet publishes text
+        await publisher.call("publish", {"topic": topic, "texts": texts})
+        assert [text for _, text in await events(listener)] == texts
+        assert outcomes == [None] * (len(payloads) - 1) + [Batch(5, False, usage(200, 10))]
+        stop()
+        await publisher.call("publish", {"topic": topic, "texts": texts[:1]})
+        assert len(outcomes) == len(payloads)
+        for plugin in (publisher, listener):
+            plugin.kill()

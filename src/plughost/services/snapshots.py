@@ -67,7 +67,7 @@ class Snapshots:
         return self._latest.get(topic, NOTHING_YET)
 
     def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
-        """The embedding program's own subscription; what is returned ends it. It is called by the loop, in order."""
+        """The embedding program's own subscription, called by the loop, in order; what is returned ends it."""
         self._listeners.setdefault(topic, []).append(listener)
         return lambda: self._listeners[topic].remove(listener)
 

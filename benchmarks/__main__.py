@@ -21,7 +21,7 @@ from benchmarks.tables import table_of, table_of_goals
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ratios, not microseconds.")
-    parser.add_argument("--quick", action="store_true", help="half a minute instead of three")
+    parser.add_argument("--quick", action="store_true", help="a minute instead of five")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=[*MEASURES], metavar="NAME",
                         help=", ".join(MEASURES))  # fmt: skip
     parser.add_argument("--rounds", type=int, help="of latency and throughput")

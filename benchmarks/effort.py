@@ -19,6 +19,9 @@ class Effort:
     idle_rounds: int
     neighbour_rounds: int
     neighbour: float
+    keys_rounds: int
+    keys: float
+    fan_out_rounds: int
     opening_rounds: int
     """Beside the peers; so below. In each round everyone opens this many plugins."""
     plugins: int
@@ -37,6 +40,9 @@ FULL = Effort(
     idle_rounds=3,
     neighbour_rounds=5,
     neighbour=2.5,
+    keys_rounds=5,
+    keys=4.0,
+    fan_out_rounds=5,
     opening_rounds=3,
     plugins=15,
     probes=3,
@@ -51,6 +57,9 @@ QUICK = Effort(
     idle_rounds=1,
     neighbour_rounds=1,
     neighbour=2.0,
+    keys_rounds=1,
+    keys=3.0,
+    fan_out_rounds=1,
     opening_rounds=1,
     plugins=3,
     probes=1,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import idle, importing, neighbour
+from benchmarks.measures import fan_out, idle, importing, keys, neighbour
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
     MCP,
     OURS_C,
+    OURS_C_AINB,
     OURS_PYTHON,
     UVLOOP_C,
     UVLOOP_PYTHON,
@@ -76,6 +77,11 @@ def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets["neighbour"].spread(scenario, "worst")
 
 
+def astray(sheets: Sheets) -> Spread:
+    """In all rounds together: the middle one would forgive too much."""
+    return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
+
+
 GOALS = (
     Goal("warm call, Python plugin / yardstick", "≤", 3.0, "×", p50(OURS_PYTHON, YARDSTICK)),
     Goal("warm call, C plugin / yardstick", "≤", 2.2, "×", p50(OURS_C, YARDSTICK)),
@@ -85,6 +91,7 @@ GOALS = (
     Goal("64 in flight, Python plugin / MCP SDK", "≥", 100, "×", rate(OURS_PYTHON, MCP)),
     Goal("64 in flight, Python plugin / bare loop", "≥", 0.6, "×", rate(OURS_PYTHON, BARE_PYTHON)),
     Goal("64 in flight, C plugin / bare loop", "≥", 0.6, "×", rate(OURS_C, BARE_C)),
+    Goal("warm call, C plugin, ainb / mcptest", "≤", 1.5, "×", p50(OURS_C_AINB, OURS_C)),
     Goal("idle plugin, host memory", "≤", 8, "KiB", idle_cost("memory")),
     Goal("idle plugin, descriptors", "≤", 5, "", idle_cost("fds")),
     Goal("idle plugin, threads", "≤", 0, "", idle_cost("threads")),
@@ -96,6 +103,14 @@ GOALS = (
             Goal(f"worst {scenario}", "≤", 25, "ms", disturbed_worst(scenario)),
         )
     ),
+    Goal(
+        f"p99 of a key during {keys.FLOODED}",
+        "≤",
+        5,
+        "ms",
+        lambda sheets: sheets["keys"].spread(keys.FLOODED, "p99"),
+    ),
+    Goal("fan-out, events lost or out of order", "≤", 0, "", astray),
     Goal(
         "import plughost",
         "≤",

@@ -15,6 +15,7 @@ PEERS = ROOT / ".venv-peers"
 """The environment of the peers; it is not ours."""
 
 C_ECHO = (str(HERE / "bin" / "echo"),)
+C_AINB = (*C_ECHO, "ainb")
 PYTHON_ECHO = (sys.executable, str(HERE / "plugins" / "echo.py"))
 DISTURBER = (sys.executable, "-I", "-S", "-E", str(HERE / "plugins" / "disturber.py"))
 PLAIN = (sys.executable, "-s", "-S", "-E", str(HERE / "plugins" / "plain.py"))

@@ -17,6 +17,7 @@ RAW_C = "raw pipe ↔ C"
 YARDSTICK = "raw pipe ↔ Python"
 OURS_C = "plughost ↔ C"
 OURS_PYTHON = "plughost ↔ Python"
+OURS_C_AINB = "plughost ↔ C, ainb"
 OURS_C_HEADERED = "plughost ↔ C, Content-Length"
 OURS_PYTHON_HEADERED = "plughost ↔ Python, Content-Length"
 BARE_C = "bare asyncio loop ↔ C"
@@ -35,6 +36,7 @@ def contenders(peers: Path | None) -> list[Contender]:
         Ours(OURS_C, C_ECHO, "lines"),
         Ours(OURS_PYTHON, PYTHON_ECHO, "lines"),
         Ours(OURS_C_HEADERED, C_ECHO, "content-length"),
+        Ours(OURS_C_AINB, C_ECHO, "ainb"),
         Ours(OURS_PYTHON_HEADERED, PYTHON_ECHO, "content-length"),
         BareLoop(BARE_C, C_ECHO),
         BareLoop(BARE_PYTHON, PYTHON_ECHO),

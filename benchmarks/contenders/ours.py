@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from benchmarks.ainb import ainb_plugin
 from benchmarks.contenders.contender import Caller
 from benchmarks.contract import headered_plugin
 from plughost import Host, Plugin, PluginSpec
@@ -14,7 +17,7 @@ TIMEOUT = 30.0
 
 
 class Ours(Caller):
-    """Either framing: lines by the mcptest contract, Content-Length by the benchmark's own."""
+    """In lines by the mcptest contract; behind Content-Length headers by ainb, or by the benchmark's own."""
 
     def __init__(self, name: str, command: tuple[str, ...], framing: str, host: Host | None = None) -> None:
         """A plugin of `host`; without one, of a host of its own."""
@@ -22,6 +25,7 @@ class Ours(Caller):
         self._command = (*command, framing)
         self._framing = framing
         self._shared = host
+        self._folder: TemporaryDirectory[str] | None = None
 
     async def open(self) -> None:
         self._host = self._shared or Host()
@@ -31,6 +35,9 @@ class Ours(Caller):
     async def _add(self) -> Plugin:
         if self._framing == "content-length":
             return headered_plugin(self._host, self.name, self._command)
+        if self._framing == "ainb":
+            self._folder = TemporaryDirectory()
+            return await self._host.add(ainb_plugin(Path(self._folder.name), "echo", self._command))
         spec = PluginSpec(
             contract="mcptest", name=self.name, command=self._command, options={"max_in_flight": 256}
         )
@@ -40,6 +47,8 @@ class Ours(Caller):
         await self._plugin.stop()
         if self._host is not self._shared:
             await self._host.close()
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def call(self, params: Any, method: str = "echo") -> Coroutine[Any, Any, Any]:
         # Not one coroutine more than an embedding program awaits.

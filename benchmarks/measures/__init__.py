@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.effort import Effort
-from benchmarks.measures import idle, importing, latency, neighbour, spawn, throughput
+from benchmarks.measures import fan_out, idle, importing, keys, latency, neighbour, spawn, throughput
 from benchmarks.sheet import Sheet
 
 Measure = Callable[[Effort, Path | None], list[Sheet]]
@@ -18,5 +18,7 @@ MEASURES: dict[str, Measure] = {
     "spawn": spawn.measure,
     "idle": idle.measure,
     "neighbour": neighbour.measure,
+    "keys": keys.measure,
+    "fan-out": fan_out.measure,
     "import": importing.measure,
 }

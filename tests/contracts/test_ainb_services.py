@@ -164,10 +164,36 @@ async def test_a_subscriber_that_does_not_read_is_ended_and_nobody_else_is_affec
 
 async def test_a_plugin_cannot_grow_the_store_without_end(host, tmp_path, mark, monkeypatch):
     monkeypatch.setattr("plughost.services.snapshots.MOST_TOPICS", 3)
-    plugin = await host.add(spec(folder(tmp_path / mark)))
+    monkeypatch.setattr("plughost.services.snapshots.MOST_KEPT", 1000)
+    publisher, one, _ = await three(host, tmp_path, mark)
+    store = host.service("snapshots")
     for n in range(5):
-        await publish(plugin, f"t{n}", "a")
-    assert [host.service("snapshots").latest(f"t{n}").version for n in range(5)] == [1, 2, 3, 0, 0]
+        await publish(publisher, f"t{n}", "a")
+    assert [store.latest(f"t{n}").version for n in range(5)] == [1, 2, 3, 0, 0]
+    await publish(publisher, "t0", "x" * 998, "x" * 999)
+    assert len(store.latest("t0").payload) == 998
+    await publish(one, "t0", "mine now")  # what it replaces no longer counts
+    await publish(publisher, "t4", "x" * 998)
+    assert (store.latest("t0").payload, len(store.latest("t4").payload)) == (b"mine now", 998)
+    await publish(publisher, "t" * 1025, "a")
+    assert store.latest("t" * 1025).version == 0
+    for n in range(3):
+        assert await ask(one, "host/snapshot/subscribe", {"topic": f"s{n}"}) == {}
+    assert "subscribed to 3 topics" in (await ask(one, "host/snapshot/subscribe", {"topic": "s3"}))["message"]
+    assert await ask(one, "host/snapshot/subscribe", {"topic": "s0"}) == {}
+    assert (await ask(one, "host/snapshot/subscribe", {"topic": "t" * 1025}))["code"] == -32602
+
+
+async def test_the_largest_payload_fits_into_a_frame(host, tmp_path, mark):
+    from plughost.services.snapshots import LARGEST_PAYLOAD
+
+    store = host.service("snapshots")
+    one = await host.add(spec(folder(tmp_path / mark, subscribes={"snapshots": ["t"]})))
+    await one.call("echo", {})
+    store.put("t", b"x" * LARGEST_PAYLOAD)
+    assert [len(text) for _, text in await events(one)] == [LARGEST_PAYLOAD]
+    with pytest.raises(plughost.InvalidSpec, match="over the limit"):
+        store.put("t", b"x" * (LARGEST_PAYLOAD + 1))
 
 
 # Actions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from plughost.runtime.session import Session
 from plughost.wire.framing import Framing
@@ -13,40 +13,39 @@ from plughost.wire.framing import Framing
 class Publication:
     """Something published on a topic. It becomes a frame once, however many it is delivered to."""
 
-    __slots__ = ("_frames", "payload", "topic")
+    __slots__ = ("frames", "payload", "topic")
 
     def __init__(self, topic: str, payload: bytes) -> None:
         self.topic = topic
         self.payload = payload
-        self._frames: dict[type[Session], bytes] = {}
+        self.frames: dict[type[Session], bytes] = {}
+        """By the kind of session that it is told in."""
 
     def frame(self, session: Session, framing: Framing) -> bytes:
-        frame = self._frames.get(type(session))
-        if frame is None:
-            frame = framing.encode(session.event(self.topic, self.payload))
-            self._frames[type(session)] = frame
+        frame = self.frames[type(session)] = framing.encode(session.event(self.topic, self.payload))
         return frame
-
-
-class Line(Protocol):
-    """What a caller is reached through."""
-
-    def deliver(self, publication: Publication) -> bool: ...
-
-    def warn(self, what: str) -> None: ...
 
 
 class Caller:
     """Who asks. It ends with its process, or when a new generation takes its place."""
 
-    __slots__ = ("_ends", "_line", "_plugin", "generation", "name")
+    __slots__ = ("_ends", "_plugin", "deliver", "generation", "name", "warn")
 
-    def __init__(self, name: str, generation: int, line: Line) -> None:
+    def __init__(
+        self,
+        name: str,
+        generation: int,
+        deliver: Callable[[Publication], bool],
+        warn: Callable[[str], None],
+    ) -> None:
         self.name = name
         """The plugin's. Two processes of one plugin may be there while it is reloaded."""
         self.generation = generation
+        self.deliver = deliver
+        """Tell it what was published; False when it is not there to hear it."""
+        self.warn = warn
+        """Tell the operator that something it sent was not used."""
         self._plugin: Callable[[], Any] = lambda: None
-        self._line = line
         self._ends: list[Callable[[], None]] | None = []
 
     @property
@@ -57,14 +56,6 @@ class Caller:
     def belongs_to(self, plugin: Any) -> None:
         self._plugin = weakref.ref(plugin)
 
-    def deliver(self, publication: Publication) -> bool:
-        """Tell it what was published; False when it is not there to hear it."""
-        return self._ends is not None and self._line.deliver(publication)
-
-    def warn(self, what: str) -> None:
-        """Tell the operator that something it sent was not used."""
-        self._line.warn(what)
-
     def on_end(self, callback: Callable[[], None]) -> None:
         """When it ends; at once when it has."""
         if self._ends is None:
@@ -74,5 +65,10 @@ class Caller:
 
     def end(self) -> None:
         ends, self._ends = self._ends, None
+        self.deliver = _unheard
         for callback in ends or ():
             callback()
+
+
+def _unheard(publication: Publication) -> bool:
+    return False

@@ -17,7 +17,7 @@ from plughost.base.errors import (
     Timeout,
 )
 from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
-from plughost.runtime.caller import Caller, Publication
+from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.due import Due
 from plughost.runtime.home import Home
@@ -254,7 +254,7 @@ class Instance:
             on_room=self._peer.pump,
         )
         self._witness.last_words = self._process.stderr
-        self._caller = Caller(self.name, self.generation, self)
+        self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)
         self._peer.expect()
         self._home.joined(self._caller)
         self._processes[self._process] = self._channel
@@ -498,12 +498,7 @@ class Instance:
             return
         self._witness.tell(Notified, method=notification.method, params=notification.params)
 
-    # What the host's services do
-
-    def deliver(self, publication: Publication) -> bool:
-        return self._peer.deliver(publication)
-
-    def warn(self, what: str) -> None:
+    def _warn(self, what: str) -> None:
         self.on_dropped(what, b"")
 
     # Small things

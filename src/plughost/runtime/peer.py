@@ -68,9 +68,9 @@ class Peer:
 
     __slots__ = (
         "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
-        "_loop", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve", "_serving",
-        "_session", "_small_bites", "_sweeper", "_time", "_timeout_from_write", "_waiting", "_warn",
-        "_watches_idleness", "dropped", "last_frame",
+        "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve",
+        "_serving", "_session", "_small_bites", "_sweeper", "_time", "_timeout_from_write", "_waiting",
+        "_warn", "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -87,6 +87,7 @@ class Peer:
         # What every call asks of the policy, one step nearer.
         self._max_in_flight = policy.max_in_flight
         self._call_timeout = policy.call_timeout
+        self._max_buffered = policy.max_buffered
         self._timeout_from_write = policy.timeout_from_write
         self._one_shot = policy.one_shot
         self._watches_idleness = policy.idle_reap is not None
@@ -211,21 +212,24 @@ class Peer:
         return self._tell(self._framing.encode(self._session.notify(method, params)), urgent)
 
     def deliver(self, publication: Publication) -> bool:
+        """Tell what was published; False when nobody is there to hear it."""
         if not self._open and self._held is None:
             return False
-        return self._tell(publication.frame(self._session, self._framing), urgent=False)
+        frame = publication.frames.get(self._session.__class__)
+        if frame is None:
+            frame = publication.frame(self._session, self._framing)
+        return self._tell(frame, urgent=False)
 
     def _tell(self, frame: bytes, urgent: bool) -> bool:
-        unheard = self._channel.buffered if self._channel is not None else 0
-        if self._held is not None:
-            unheard += self._held.size
-        if unheard + len(frame) > self._policy.max_buffered:
+        channel, held = self._channel, self._held
+        unheard = (channel.buffered if channel is not None else 0) + (held.size if held is not None else 0)
+        if unheard + len(frame) > self._max_buffered:
             self._owner.on_fatal(Overloaded(f"it left {unheard} bytes unread, more than max_buffered allows"))
             return False
-        if self._held is not None:
-            self._held.add(self._ledger.following, frame, urgent)
-        elif self._channel is not None:
-            self._channel.write(frame, urgent=urgent)
+        if held is not None:
+            held.add(self._ledger.following, frame, urgent)
+        elif channel is not None:
+            channel.write(frame, urgent=urgent)
         return True
 
     def expect(self) -> None:

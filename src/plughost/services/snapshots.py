@@ -6,12 +6,21 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from plughost.base.errors import Overloaded
+from plughost.base.errors import InvalidSpec, Overloaded
 from plughost.runtime.caller import Caller, Publication
 from plughost.wire.octets import Octets, plain
 
+# A plugin does not grow the host without end.
+LONGEST_TOPIC = 1024
+LARGEST_PAYLOAD = (12 << 20) - (16 << 10)
+"""In base64, with its envelope, it fits into a frame of 16 MiB."""
 MOST_TOPICS = 10_000
-"""Of one publisher and of one subscriber: a plugin does not grow the host without end."""
+"""On which one publisher has the latest word; and of one subscriber."""
+MOST_KEPT = 128 << 20
+"""Bytes of one publisher's latest values."""
+
+HOST = "host"
+"""The publisher that is no plugin, and has no limits."""
 
 
 class Snapshot(NamedTuple):
@@ -19,6 +28,7 @@ class Snapshot(NamedTuple):
 
     payload: bytes | None
     version: int
+    publisher: str = HOST
 
 
 class OnTopic(Protocol):
@@ -35,16 +45,32 @@ Listener = Callable[[bytes], object]
 NOTHING_YET = Snapshot(None, 0)
 
 
+class Kept:
+    """What the store holds of one publisher."""
+
+    __slots__ = ("size", "topics")
+
+    def __init__(self) -> None:
+        self.topics = 0
+        self.size = 0
+
+    def add(self, topics: int, size: int) -> None:
+        self.topics += topics
+        self.size += size
+
+
 class Snapshots:
     """A publisher does not hear itself. Whoever is not running hears nothing, and nothing is replayed."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Snapshot] = {}
+        self._kept: dict[str, Kept] = {}
         self._version = 0
         self._subscribers: dict[str, dict[Caller, None]] = {}
+        self._subscribed: dict[Caller, set[str]] = {}
         self._listeners: dict[str, list[Listener]] = {}
-        self._topics: dict[str, int] = {}
-        """How many topics each publisher has begun."""
+
+    # What plugins ask and tell
 
     def joined(self, caller: Caller) -> None:
         """A process has started: what its plugin is always subscribed to counts from now on."""
@@ -55,19 +81,21 @@ class Snapshots:
         return self.latest(params.topic)
 
     async def subscribe(self, caller: Caller, params: OnTopic) -> None:
+        _check_topic(params.topic)
         self._add(params.topic, caller)
         if caller.plugin is not None:
             caller.plugin.pin(caller)
-            caller.on_end(lambda: _unpin(caller))
 
     def publish(self, caller: Caller, params: Publish) -> None:
         self.put(params.topic, plain(params.payload), publisher=caller.name)
+
+    # What the embedding program does
 
     def latest(self, topic: str) -> Snapshot:
         return self._latest.get(topic, NOTHING_YET)
 
     def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
-        """The embedding program's own subscription, called by the loop, in order; what is returned ends it."""
+        """The embedding program's own subscription, called by the loop, in order; the result ends it."""
         self._listeners.setdefault(topic, []).append(listener)
         return lambda: self._listeners[topic].remove(listener)
 
@@ -75,12 +103,9 @@ class Snapshots:
         """The plugins that hear of a topic now."""
         return [caller.name for caller in self._subscribers.get(topic, ())]
 
-    def put(self, topic: str, payload: bytes, publisher: str = "host") -> int:
+    def put(self, topic: str, payload: bytes, publisher: str = HOST) -> int:
         """Publish: the new version, and everybody who listens is told."""
-        if topic not in self._latest:
-            self._begin(topic, publisher)
-        self._version += 1
-        self._latest[topic] = Snapshot(payload, self._version)
+        self._keep(topic, payload, publisher)
         subscribers = self._subscribers.get(topic)
         if subscribers:
             publication = Publication(topic, payload)
@@ -91,25 +116,43 @@ class Snapshots:
             asyncio.get_running_loop().call_soon(listener, payload)
         return self._version
 
-    def _begin(self, topic: str, publisher: str) -> None:
-        begun = self._topics.get(publisher, 0)
-        if begun >= MOST_TOPICS and publisher != "host":
-            raise Overloaded(f"it has published on {begun} topics already")
-        self._topics[publisher] = begun + 1
+    def _keep(self, topic: str, payload: bytes, publisher: str) -> None:
+        _check_topic(topic)
+        if len(payload) > LARGEST_PAYLOAD:
+            raise InvalidSpec(f"a payload of {len(payload)} bytes is over the limit of {LARGEST_PAYLOAD}")
+        before = self.latest(topic)
+        mine = before.version > 0 and before.publisher == publisher
+        kept = self._kept.setdefault(publisher, Kept())
+        more_topics = 0 if mine else 1
+        more = len(payload) - (len(before.payload or b"") if mine else 0)
+        if publisher != HOST and (kept.topics + more_topics > MOST_TOPICS or kept.size + more > MOST_KEPT):
+            raise Overloaded(f"the store holds {kept.size} bytes on {kept.topics} topics of it already")
+        kept.add(more_topics, more)
+        if before.version > 0 and not mine:
+            self._kept[before.publisher].add(-1, -len(before.payload or b""))
+        self._version += 1
+        self._latest[topic] = Snapshot(payload, self._version, publisher)
 
     def _add(self, topic: str, caller: Caller) -> None:
-        subscribers = self._subscribers.setdefault(topic, {})
-        if caller not in subscribers:
-            subscribers[caller] = None
-            caller.on_end(lambda: self._leave(topic, caller))
+        if caller not in self._subscribed:
+            self._subscribed[caller] = set()
+            caller.on_end(lambda: self._leave(caller))
+        topics = self._subscribed[caller]
+        if topic not in topics and len(topics) >= MOST_TOPICS:
+            raise Overloaded(f"it is subscribed to {len(topics)} topics already")
+        topics.add(topic)
+        self._subscribers.setdefault(topic, {})[caller] = None
 
-    def _leave(self, topic: str, caller: Caller) -> None:
-        subscribers = self._subscribers.get(topic, {})
-        subscribers.pop(caller, None)
-        if not subscribers:
-            self._subscribers.pop(topic, None)
+    def _leave(self, caller: Caller) -> None:
+        for topic in self._subscribed.pop(caller):
+            subscribers = self._subscribers[topic]
+            del subscribers[caller]
+            if not subscribers:
+                del self._subscribers[topic]
+        if caller.plugin is not None:
+            caller.plugin.unpin(caller)
 
 
-def _unpin(caller: Caller) -> None:
-    if caller.plugin is not None:
-        caller.plugin.unpin(caller)
+def _check_topic(topic: str) -> None:
+    if len(topic) > LONGEST_TOPIC:
+        raise InvalidSpec(f"a topic of {len(topic)} characters is over the limit of {LONGEST_TOPIC}")

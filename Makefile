@@ -21,6 +21,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict sdk/python/src/plughost_sdk
 	$(BIN)/lint-imports
 
 soak: setup ## longer kills, chaos and fuzzing

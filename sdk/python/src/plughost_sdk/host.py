@@ -1,0 +1,134 @@
+"""What an ainb plugin may ask of its host. A call blocks until the answer is there, wherever it is made."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64, b2a_base64
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from plughost_sdk.peer import Peer
+
+LEVELS = ("trace", "debug", "info", "warn", "error")
+
+
+def to_text(data: bytes) -> str:
+    return b2a_base64(data, newline=False).decode()
+
+
+def to_bytes(wire: Any) -> bytes:
+    """Base64, or the older form: an array of numbers."""
+    return a2b_base64(wire, strict_mode=True) if isinstance(wire, str) else bytes(wire)
+
+
+class Host:
+    """Refusals raise `plughost_sdk.ainb.Error` with the host's code: -32001 is a capability not granted."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.snapshot = Snapshots(peer)
+        self.fs = Files(peer)
+        self.network = Network(peer)
+        self.action = Actions(peer)
+        self.log = Log(peer)
+
+
+class Service:
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+
+
+class Snapshots(Service):
+    """Needs the capability event_bus."""
+
+    def get(self, topic: str) -> tuple[bytes | None, int]:
+        """The latest payload and its version; None and 0 before the first publish."""
+        answer = self._peer.call("host/snapshot/get", {"topic": topic})
+        payload = answer.get("payload")
+        return None if payload is None else to_bytes(payload), answer["version"]
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        self._peer.tell("host/snapshot/publish", {"topic": topic, "payload": to_text(payload)})
+
+    def subscribe(self, topic: str) -> None:
+        """For topics that the manifest does not list."""
+        self._peer.call("host/snapshot/subscribe", {"topic": topic})
+
+
+class Entry:
+    def __init__(self, name: str, is_dir: bool, size: int) -> None:
+        self.name = name
+        self.is_dir = is_dir
+        self.size = size
+
+    def __repr__(self) -> str:
+        return f"Entry({self.name!r}, {'folder' if self.is_dir else self.size})"
+
+
+class Files(Service):
+    """Needs read_sessions, read_claude_logs or read_codex_logs, by the folder."""
+
+    def read_dir(self, path: str) -> list[Entry]:
+        entries = self._peer.call("host/fs/read_dir", {"path": path})["entries"]
+        return [Entry(entry["name"], entry["is_dir"], entry.get("size", 0)) for entry in entries]
+
+    def read_file(self, path: str) -> bytes:
+        return to_bytes(self._peer.call("host/fs/read_file", {"path": path})["bytes"])
+
+
+class Response:
+    def __init__(self, wire: dict[str, Any]) -> None:
+        self.status: int = wire["status"]
+        self.headers = [(name, value) for name, value in wire["headers"]]
+        self.body = to_bytes(wire["body"])
+
+
+class Network(Service):
+    """Needs the capability network."""
+
+    def fetch(
+        self,
+        url: str,
+        method: str = "",
+        body: bytes | None = None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> Response:
+        params = {
+            "url": url,
+            "method": method,
+            "body": None if body is None else to_text(body),
+            "headers": [list(header) for header in headers],
+        }
+        return Response(self._peer.call("host/network/fetch", params))
+
+
+class Actions(Service):
+    def invoke(self, action: str, payload: bytes = b"", timeout_ms: int = 0) -> bytes:
+        """An action of the host or of another plugin; `Error` -32002 when its time is over (0: never)."""
+        params = {"action": action, "payload": to_text(payload), "timeout_ms": timeout_ms}
+        return to_bytes(self._peer.call("host/action/invoke", params)["payload"])
+
+
+class Log(Service):
+    def __call__(self, level: str, message: str, **fields: Any) -> None:
+        if level not in LEVELS:
+            raise ValueError(f"unknown log level {level!r}; known: {', '.join(LEVELS)}")
+        self._peer.tell(
+            "host/log", {"level": level, "message": message, **({"fields": fields} if fields else {})}
+        )
+
+    def trace(self, message: str, **fields: Any) -> None:
+        self("trace", message, **fields)
+
+    def debug(self, message: str, **fields: Any) -> None:
+        self("debug", message, **fields)
+
+    def info(self, message: str, **fields: Any) -> None:
+        self("info", message, **fields)
+
+    def warn(self, message: str, **fields: Any) -> None:
+        self("warn", message, **fields)
+
+    def error(self, message: str, **fields: Any) -> None:
+        self("error", message, **fields)

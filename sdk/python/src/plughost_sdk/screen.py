@@ -1,0 +1,66 @@
+"""What an ainb plugin paints, and the keys it is sent."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Color = tuple[int, int, int]
+
+BOLD, DIM, ITALIC, UNDERLINED = 1, 2, 4, 8
+REVERSED = 16 | 64
+"""Hosts differ in which of the two they take: both are written."""
+SHIFT, CTRL, ALT, SUPER = 1, 2, 4, 8
+
+
+class Buffer:
+    """A screen's worth of cells; what is painted outside is left out."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.height = height
+        self._cells: dict[tuple[int, int], dict[str, Any]] = {}
+
+    def put(
+        self, x: int, y: int, text: str, *, fg: Color | None = None, bg: Color | None = None, style: int = 0
+    ) -> None:
+        """Write `text` from a cell on, a character a cell."""
+        if not 0 <= y < self.height:
+            return
+        for column, symbol in enumerate(text, x):
+            if 0 <= column < self.width:
+                cell: dict[str, Any] = {"symbol": symbol, "modifier": style}
+                if fg is not None:
+                    cell["fg"] = _color(fg)
+                if bg is not None:
+                    cell["bg"] = _color(bg)
+                self._cells[y, column] = cell
+
+    def to_wire(self) -> dict[str, Any]:
+        cells = [
+            [{"x": x, "y": y}, cell] for (y, x), cell in sorted(self._cells.items(), key=lambda item: item[0])
+        ]
+        return {"width": self.width, "height": self.height, "cells": cells}
+
+
+def _color(color: Color) -> dict[str, int]:
+    r, g, b = color
+    if not all(0 <= part <= 255 for part in color):
+        raise ValueError(f"a colour is three numbers from 0 to 255, not {color}")
+    return {"r": r, "g": g, "b": b}
+
+
+class Key:
+    """A key: `code` is its name (char, enter, esc, page_up, f …), `ch` the character of a char."""
+
+    def __init__(self, wire: dict[str, Any]) -> None:
+        code = wire["code"]
+        self.code: str = code["type"]
+        self.ch: str = code.get("ch", "")
+        self.n: int = code.get("n", 0)
+        self.mods: int = wire.get("mods", 0)
+        self.kind: str = wire.get("kind", "press")
+
+    def __repr__(self) -> str:
+        return f"Key({self.ch or self.code}{self.n or ''}, mods={self.mods}, {self.kind})"

@@ -1,0 +1,128 @@
+"""The two pipes to the host, out of everybody else's reach.
+
+Once the wire is claimed, descriptor 1 is stderr: a stray `print`, a child process or a C extension that
+writes to stdout ends up in the log, never among the frames. Descriptor 0 is empty.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+CHUNK = 65536
+
+
+class BrokenWire(Exception):
+    """The bytes that came make no frame. There is no way to read on."""
+
+
+class Wire:
+    """Frames in, frames out. `read` blocks; None is the end."""
+
+    def __init__(self, receive: int, send: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._held = bytearray()
+        self._ended = False
+
+    @classmethod
+    def claim(cls) -> Self:
+        """Take stdin and stdout for the host alone."""
+        receive, send = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(line_buffering=True)  # a log is read while it is written
+        return cls(receive, send)
+
+    def read(self) -> bytes | None:
+        raise NotImplementedError
+
+    def write(self, *frames: bytes) -> None:
+        raise NotImplementedError
+
+    def _fill(self) -> bool:
+        """Read more; False at the end."""
+        data = b"" if self._ended else os.read(self._receive, CHUNK)
+        self._ended = not data
+        self._held += data
+        return not self._ended
+
+    def _put(self, pieces: Iterable[bytes]) -> None:
+        data = memoryview(b"".join(pieces))
+        while data:
+            data = data[os.write(self._send, data) :]
+
+
+class Lines(Wire):
+    """One message per line."""
+
+    def read(self) -> bytes | None:
+        seen = 0
+        while (end := self._held.find(b"\n", seen)) < 0:
+            seen = len(self._held)
+            if not self._fill():
+                rest, self._held = bytes(self._held), bytearray()
+                return rest or None
+        line = bytes(self._held[:end])
+        del self._held[: end + 1]
+        return line
+
+    def write(self, *frames: bytes) -> None:
+        self._put(frame + b"\n" for frame in frames)
+
+
+class ContentLength(Wire):
+    """`Content-Length: n`, CRLF, CRLF, n bytes."""
+
+    MAX_HEADER = 8 << 10
+    MAX_BODY = 16 << 20
+
+    def read(self) -> bytes | None:
+        end = self._header_end()
+        if end is None:
+            return None
+        length = self._length(bytes(self._held[:end]))
+        del self._held[: end + 4]
+        while len(self._held) < length:
+            if not self._fill():
+                raise BrokenWire(f"the stream ended after {len(self._held)} of {length} bytes")
+        body = bytes(self._held[:length])
+        del self._held[:length]
+        return body
+
+    def write(self, *frames: bytes) -> None:
+        for frame in frames:
+            if len(frame) > self.MAX_BODY:
+                told = f"a message of {len(frame)} bytes is over the limit of {self.MAX_BODY}"
+                raise ValueError(f"{told}: publish large data in chunks")
+        self._put(b"Content-Length: %d\r\n\r\n%b" % (len(frame), frame) for frame in frames)
+
+    def _header_end(self) -> int | None:
+        while (end := self._held.find(b"\r\n\r\n", 0, self.MAX_HEADER)) < 0:
+            if len(self._held) >= self.MAX_HEADER:
+                raise BrokenWire(f"a header block is larger than {self.MAX_HEADER} bytes")
+            if not self._fill():
+                if self._held:
+                    raise BrokenWire("the stream ended inside a header block")
+                return None
+        return end
+
+    def _length(self, block: bytes) -> int:
+        length = -1
+        for line in block.split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            digits = value.strip().removeprefix(b"+")
+            if name.strip().lower() != b"content-length" or not digits.isdigit() or b"\n" in line:
+                raise BrokenWire(f"not a header: {line[:80]!r}")
+            length = int(digits)
+        if length > self.MAX_BODY:
+            raise BrokenWire(f"a body of {length} bytes is over the limit of {self.MAX_BODY}")
+        return length

@@ -1,5 +1,8 @@
-"""For tests of plugins, contracts and hosts: a clock that only moves when told to."""
+"""For tests of plugins, contracts and hosts: a clock that moves when told to, plugins driven in-process."""
 
 from plughost.testkit.clock import VirtualClock
+from plughost.testkit.driver import Driver, drive
+from plughost.testkit.duplex import MemoryPipe
+from plughost.testkit.traffic import Traffic
 
-__all__ = ["VirtualClock"]
+__all__ = ["Driver", "MemoryPipe", "Traffic", "VirtualClock", "drive"]

@@ -73,6 +73,8 @@ MANIFEST_VALIDATION = -32003
 class Plugin:
     """Handlers run one at a time, in the order in which things came; each may call `plugin.host`."""
 
+    wire = ContentLength
+
     def __init__(self, manifest: str | None = None) -> None:
         """`manifest` is the path of manifest.toml, if it is not beside the program."""
         self._manifest_path = manifest or os.path.join(

@@ -51,6 +51,8 @@ class Error(Exception):
 
 
 class Plugin:
+    wire = Lines
+
     def __init__(self) -> None:
         self._methods: dict[str, Callable[..., Any]] = {}
         self._runner = Runner()

@@ -48,6 +48,8 @@ class Output:
 
 
 class Plugin:
+    wire = Lines
+
     def __init__(self, plugin_id: str, plugin_version: str, *, capabilities: Sequence[str] = ()) -> None:
         self._manifest = {"plugin_id": plugin_id, "plugin_version": plugin_version}
         self._capabilities = list(capabilities)

@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Self
 
 CHUNK = 65536
@@ -24,7 +24,8 @@ class BrokenWire(Exception):
 class Wire:
     """Frames in, frames out. `read` blocks; None is the end."""
 
-    def __init__(self, receive: int, send: int) -> None:
+    def __init__(self, receive: Callable[[int], bytes], send: Callable[[memoryview], int]) -> None:
+        """`receive(n)` gives up to n bytes, none at the end; `send` says how many it took."""
         self._receive = receive
         self._send = send
         self._held = bytearray()
@@ -40,7 +41,7 @@ class Wire:
         os.dup2(2, 1)
         if hasattr(sys.stdout, "reconfigure"):
             sys.stdout.reconfigure(line_buffering=True)  # a log is read while it is written
-        return cls(receive, send)
+        return cls(lambda size: os.read(receive, size), lambda data: os.write(send, data))
 
     def read(self) -> bytes | None:
         raise NotImplementedError
@@ -50,7 +51,7 @@ class Wire:
 
     def _fill(self) -> bool:
         """Read more; False at the end."""
-        data = b"" if self._ended else os.read(self._receive, CHUNK)
+        data = b"" if self._ended else self._receive(CHUNK)
         self._ended = not data
         self._held += data
         return not self._ended
@@ -58,7 +59,7 @@ class Wire:
     def _put(self, pieces: Iterable[bytes]) -> None:
         data = memoryview(b"".join(pieces))
         while data:
-            data = data[os.write(self._send, data) :]
+            data = data[self._send(data) :]
 
 
 class Lines(Wire):

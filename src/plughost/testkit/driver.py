@@ -1,0 +1,228 @@
+"""Drive a plugin object in this process: the whole way of framing and protocol, and no subprocess.
+
+with drive(plugin) as host:
+    assert host.call("echo", {"text": "hi"}) == {"text": "hi"}
+
+The plugin runs in a thread. Its conversation is the contract's own session, as under a real host.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost import config
+from plughost.base.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
+from plughost.contracts.contract import PluginSpec, contract
+from plughost.runtime.session import Incoming, Session
+from plughost.testkit.duplex import Fault, MemoryPipe
+from plughost.testkit.traffic import Traffic
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Request, decode
+from plughost.wire.framing import FrameError
+from plughost.wire.ledger import Ledger
+
+PATIENCE = 5.0
+Scripted = Callable[[Any], Any] | PluginError | Any
+"""The answer to a plugin's request: a value, an error to raise, or a function of the params."""
+
+
+class Drivable(Protocol):
+    """A plugin as the SDK makes them."""
+
+    wire: Any
+
+    def run(self, wire: Any) -> None: ...
+
+
+class Driver:
+    """The host's side. Everything happens in the thread of the test, when it asks for something."""
+
+    def __init__(
+        self,
+        plugin: Drivable,
+        session: Session,
+        *,
+        answers: Mapping[str, Scripted],
+        to_plugin: Fault | None,
+        from_plugin: Fault | None,
+    ) -> None:
+        self._session = session
+        self._framing = session.framing()
+        self._ledger: Ledger[Any] = Ledger(session.first_id)
+        self._answers: dict[int, Answer] = {}
+        self._in, self._out = MemoryPipe(from_plugin), MemoryPipe(to_plugin)
+        self._ended = False
+        self.answers = dict(answers)
+        """What the plugin is answered when it asks the host, by method."""
+        self.requests: list[tuple[str, Any]] = []
+        """What it has asked the host."""
+        self.notifications: list[tuple[str, Any]] = []
+        """What it has told the host."""
+        self.dropped: list[Any] = []
+        """What it sent that means nothing."""
+        self.traffic = Traffic()
+        self.failure: BaseException | None = None
+        """What the plugin's own code has raised out of `run`."""
+        self._thread = threading.Thread(target=self._run, args=(plugin,), name="plugin", daemon=True)
+
+    def _run(self, plugin: Drivable) -> None:
+        try:
+            plugin.run(plugin.wire(self._out.read, self._in.write))
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self._in.close()
+            self._out.close()
+
+    def start(self, first: str | None = None) -> None:
+        """Up to where calls may be made; `first` is for contracts with one call a process."""
+        self._thread.start()
+        for message in self._session.begin(first):
+            self._send(message)
+        self._until(lambda: self._session.ready, "the handshake")
+        for message in self._session.greet():
+            self._send(message)
+
+    def call(self, method: str, params: Any = ABSENT, *, timeout: float = PATIENCE) -> Any:
+        """The plugin's result; CallFailed when it answers with an error."""
+        number = self._ledger.mint()
+        self._send(self._session.call(number, method, params, None))
+        self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)
+        answer = self._answers.pop(number)
+        if answer.error is not NOTHING:
+            raise self._session.failure(method, answer)
+        return decode(answer.result)
+
+    def notify(self, method: str, params: Any = ABSENT) -> None:
+        self._send(self._session.notify(method, params))
+
+    def event(self, topic: str, payload: bytes) -> None:
+        """A publish that the plugin is subscribed to."""
+        self._send(self._session.event(topic, payload))
+
+    def drain(self, quiet: float = 0.05) -> None:
+        """Take what the plugin says by itself, until it has been quiet for a while."""
+        while self._take(quiet):
+            pass
+
+    def close(self) -> None:
+        """Say goodbye, end its stdin, and wait for it to end."""
+        goodbye = self._session.farewell()
+        try:
+            if goodbye is not None and self._session.ready and not self._ended:
+                self.call(*goodbye)
+        except PluginError:
+            pass  # an error reply is a reply, and the end is looked at below
+        self._out.close()
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise Timeout(f"the plugin did not end within {PATIENCE:g} s of the end of its stdin")
+        if self.failure is not None and not isinstance(self.failure, SystemExit):
+            raise Crashed("the plugin's own code failed") from self.failure
+
+    def _send(self, message: bytes) -> None:
+        frame = self._framing.encode(message)
+        self.traffic.add("out", frame)
+        try:
+            self._out.write(frame)
+        except BrokenPipeError:
+            raise Crashed("the plugin has ended") from self.failure
+
+    def _until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            left = end - time.monotonic()
+            if left <= 0 or not self._take(left):
+                if self._ended:
+                    raise Crashed(f"the plugin ended before {what}") from self.failure
+                raise Timeout(f"{what} did not come within {timeout:g} s")
+
+    def _take(self, timeout: float) -> bool:
+        """What comes next; False when nothing does."""
+        try:
+            data = self._in.read(65536, timeout)
+        except TimeoutError:
+            return False
+        if not data:
+            self._end()
+            return False
+        self.traffic.add("in", data)
+        for frame in self._framing.feed(data):
+            if isinstance(frame, FrameError):
+                self._hear(self._session.broken(frame))
+            else:
+                self._hear(self._session.receive(frame))
+        return True
+
+    def _end(self) -> None:
+        """A last frame without its line end still counts; half a frame is no frame."""
+        self._ended = True
+        for frame in self._framing.end():
+            incoming = None if isinstance(frame, FrameError) else self._session.receive(frame)
+            if incoming is None or isinstance(incoming, Malformed):
+                self.dropped.append(incoming or frame)
+            else:
+                self._hear(incoming)
+
+    def _hear(self, incoming: Incoming) -> None:
+        if isinstance(incoming, Answer):
+            self._answers[incoming.id] = incoming
+        elif isinstance(incoming, Request):
+            self._serve(incoming)
+        elif isinstance(incoming, Notification):
+            self.notifications.append((incoming.method, _value(incoming.params)))
+        elif isinstance(incoming, Malformed):
+            raise incoming
+        elif incoming is not None:
+            self.dropped.append(incoming)
+
+    def _serve(self, request: Request) -> None:
+        params = _value(request.params)
+        self.requests.append((request.method, params))
+        try:
+            if request.method not in self.answers:
+                raise UnknownMethod(f"method not found: {request.method}")
+            scripted = self.answers[request.method]
+            if isinstance(scripted, PluginError):
+                raise scripted
+            result = scripted(params) if callable(scripted) else scripted
+        except PluginError as error:
+            self._send(self._session.refuse(request.id, error))
+        else:
+            self._send(self._session.answer(request.id, result))
+
+
+def _value(params: msgspec.Raw) -> Any:
+    return msgspec.json.decode(params) if params else None
+
+
+@contextmanager
+def drive(
+    plugin: Drivable,
+    target: PluginSpec | str | Path | None = None,
+    *,
+    answers: Mapping[str, Scripted] | None = None,
+    first: str | None = None,
+    to_plugin: Fault | None = None,
+    from_plugin: Fault | None = None,
+) -> Iterator[Driver]:
+    """`target` is the plugin's folder or spec; without one it is an mcptest plugin."""
+    if target is None:
+        target = PluginSpec(contract="mcptest", name="plugin", command=["in-process"])
+    spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
+    kind = contract(spec.contract)
+    session = kind.session(spec, kind.bind(spec))
+    driver = Driver(plugin, session, answers=answers or {}, to_plugin=to_plugin, from_plugin=from_plugin)
+    driver.start(first)
+    try:
+        yield driver
+    except BaseException:
+        driver._out.close()
+        raise
+    driver.close()

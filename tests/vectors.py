@@ -7,16 +7,21 @@ import json
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import msgspec
 
+from plughost.base import errors
 from plughost.base.errors import Malformed, PluginError
 from plughost.contracts.contract import PluginSpec, contract
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Request, decode
-from plughost.wire.framing import Frame, FrameError
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Request, decode
+from plughost.wire.framing import Frame, FrameError, Framing
 
 PATIENCE = 20.0
 """Seconds for a whole conversation with a process: far more than any needs, also on a busy machine."""
@@ -27,14 +32,15 @@ class Shape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class Piece(Shape):
-    """Bytes that are no text, or too many to write down."""
+    """Bytes that are no text, or too many to write down, or that follow a header with their length."""
 
     hex: str = ""
     repeat: str = ""
     times: int = 1
+    body: str | None = None
 
 
-Text = str | list[str | Piece]
+Text = str | Piece | list[str | Piece]
 
 
 class Call(Shape):
@@ -43,11 +49,29 @@ class Call(Shape):
     context: dict[str, str] | None = None
 
 
+class Tell(Shape):
+    method: str
+    params: Any = ABSENT
+
+
+class Event(Shape):
+    topic: str
+    payload: Text
+
+
+class Refusal(Shape):
+    error: str
+    message: str
+
+
 class Step(Shape):
-    """A call, what the host writes, what the plugin writes, what comes of it: in this order, each optional."""
+    """What the host does and writes, what the plugin writes, what comes of it: in this order, each optional."""
 
     name: str = ""
     call: Call | None = None
+    tell: Tell | None = None
+    event: Event | None = None
+    stop: bool = False
     out: Text = ""
     in_: Text = msgspec.field(name="in", default="")
     eof: bool = False
@@ -56,12 +80,15 @@ class Step(Shape):
     failure: str | msgspec.UnsetType = ABSENT
     dropped: bool | msgspec.UnsetType = ABSENT
     asks: dict[str, Any] | msgspec.UnsetType = ABSENT
+    tells: dict[str, Any] | msgspec.UnsetType = ABSENT
     answer: Any = ABSENT
-    """What the host's own side says to that."""
+    """What the host's own side says to what the plugin asks."""
+    refusal: Refusal | None = None
+    """Or why it says no."""
 
     def outcome(self) -> dict[str, Any]:
         """What comes of it; empty when nothing does yet."""
-        kinds = ("result", "error", "failure", "dropped", "asks")
+        kinds = ("result", "error", "failure", "dropped", "asks", "tells")
         return {kind: value for kind in kinds if (value := getattr(self, kind)) is not ABSENT}
 
 
@@ -69,6 +96,8 @@ class Spec(Shape):
     name: str
     grants: list[str] = []
     options: dict[str, Any] = {}
+    folder: dict[str, str] = {}
+    """The files of its folder, beside its program."""
 
 
 class Conversation(Shape):
@@ -129,14 +158,42 @@ def load(name: str) -> Vectors:
     return vectors
 
 
-def wire(text: Text) -> bytes:
-    pieces = [text] if isinstance(text, str) else text
-    return b"".join(
-        piece.encode()
-        if isinstance(piece, str)
-        else bytes.fromhex(piece.hex) + piece.repeat.encode() * piece.times
-        for piece in pieces
-    )
+def wire(text: Text, values: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of a text, with `values` in the place of what stands for them."""
+
+    def filled(text: str) -> bytes:
+        for stand_in, value in (values or {}).items():
+            text = text.replace(stand_in, value)
+        return text.encode()
+
+    data = b""
+    for piece in text if isinstance(text, list) else [text]:
+        if isinstance(piece, str):
+            data += filled(piece)
+        elif piece.body is not None:
+            body = filled(piece.body)
+            data += b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        else:
+            data += bytes.fromhex(piece.hex) + piece.repeat.encode() * piece.times
+    return data
+
+
+@contextmanager
+def staged(contract_name: str, spec: Spec, program: str = "") -> Iterator[PluginSpec]:
+    """The plugin of a spec. If it has a folder, that is there meanwhile: its files and `program`."""
+    with tempfile.TemporaryDirectory(prefix="plughost-vectors-") as root:
+        plugin = PluginSpec(contract=contract_name, name=spec.name, command=["x"])
+        if spec.folder:
+            folder = Path(root, spec.name)
+            folder.mkdir()
+            for name, text in {**spec.folder, spec.name: program}.items():
+                (folder / name).write_text(text)
+            (folder / spec.name).chmod(0o755)
+            read = contract(contract_name).read_folder(folder)
+            assert read is not None
+            plugin = read
+        options = {**plugin.options, **spec.options}
+        yield msgspec.structs.replace(plugin, grants=spec.grants, options=options)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -154,49 +211,72 @@ def without_words(error: Any) -> Any:
     return {"code": error["code"]}
 
 
+def framing(plugin: PluginSpec) -> Framing:
+    """How messages go to and from a plugin."""
+    kind = contract(plugin.contract)
+    return kind.session(plugin, kind.bind(plugin)).framing()
+
+
 class HostSide:
     """A contract's session, used as the engine uses it, without any I/O."""
 
     def __init__(self, vectors: Vectors, spec: Spec) -> None:
         self._vectors = vectors
         kind = contract(vectors.contract)
-        plugin = PluginSpec(
-            contract=vectors.contract, name=spec.name, command=["x"], grants=spec.grants, options=spec.options
-        )
-        self._session = kind.session(plugin, kind.bind(plugin))
+        with staged(vectors.contract, spec) as plugin:
+            self._session = kind.session(plugin, kind.bind(plugin))
         self._framing = self._session.framing()
         self._first = self._next = self._session.first_id
         self._open: dict[int, str] = {}
-        self._held: list[bytes] = []
-        """Calls that wait for the handshake."""
+        self._held: list[tuple[bytes, dict[int, str]]] = []
+        """What waits for the handshake, and the call that it is."""
         self._asked: Request | None = None
         self._written = b""
-        self._minted: dict[bytes, bytes] = {}
+        self._minted: dict[str, str] = {}
         """What the host has minted, by what stands for it in the vectors."""
 
     def replay(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if step.call is not None:
-                self._call(step.call)
-            self._expect_out(wire(step.out))
-            outcome = self._receive(wire(step.in_), eof=step.eof)
+            self._do(step)
+            self._expect_out(step.out)
+            outcome = self._receive(wire(step.in_, self._minted), eof=step.eof)
             assert same(outcome, step.outcome()), f"{outcome} came of {step}"
             if self._asked is not None:
-                self._written += self._framing.encode(self._session.answer(self._asked.id, step.answer))
+                self._written += self._framing.encode(self._reply(self._asked.id, step))
                 self._asked = None
         assert not self._written, f"wrote also {self._written!r}"
+
+    def _do(self, step: Step) -> None:
+        """What the host does of its own accord."""
+        if step.call is not None:
+            self._call(step.call)
+        if step.tell is not None:
+            self._tell(self._session.notify(step.tell.method, step.tell.params))
+        if step.event is not None:
+            self._tell(self._session.event(step.event.topic, wire(step.event.payload)))
+        if step.stop and (farewell := self._session.farewell()) is not None:
+            self._call(Call(method=farewell[0], params=farewell[1]))
+
+    def _reply(self, number: int | str, step: Step) -> bytes:
+        if step.refusal is None:
+            return self._session.answer(number, step.answer)
+        error = getattr(errors, step.refusal.error)
+        return self._session.refuse(number, error(step.refusal.message))
+
+    def _tell(self, message: bytes) -> None:
+        self._held.append((self._framing.encode(message), {}))
+        self._write_held()
 
     def _call(self, call: Call) -> None:
         number = self._next
         self._next += 1
         message = self._session.call(number, call.method, call.params, call.context)
-        self._held.append(self._framing.encode(message))
+        self._held.append((self._framing.encode(message), {number: call.method}))
         if number == self._first:
             for opening in self._session.begin(call.method):
                 self._written += self._framing.encode(opening)
             if self._session.ready:
                 self._greet()
-        self._open[number] = call.method
         self._write_held()
 
     def _greet(self) -> None:
@@ -205,23 +285,21 @@ class HostSide:
 
     def _write_held(self) -> None:
         if self._session.ready:
-            self._written += b"".join(self._held)
+            for frame, call in self._held:
+                self._written += frame
+                self._open |= call
             self._held.clear()
 
-    def _expect_out(self, out: bytes) -> None:
-        pattern = re.escape(out)
-        stand_ins = [name.encode() for name in self._vectors.minted if name.encode() in out]
-        for name in stand_ins:
-            form = self._vectors.minted[name.decode()].encode()
-            pattern = pattern.replace(re.escape(name), b"(" + form + b")")
-        match = re.fullmatch(pattern, self._written)
-        assert match, f"wrote {self._written!r}, not {out!r}"
-        self._minted.update(zip(stand_ins, match.groups(), strict=True))
+    def _expect_out(self, out: Text) -> None:
+        for stand_in, form in self._vectors.minted.items():
+            found = re.search(form.encode(), self._written)
+            if found and stand_in.encode() in wire(out):
+                self._minted[stand_in] = found[0].decode()
+        expected = wire(out, self._minted)
+        assert self._written == expected, f"wrote {self._written!r}, not {expected!r}"
         self._written = b""
 
     def _receive(self, data: bytes, *, eof: bool) -> dict[str, Any]:
-        for name, minted in self._minted.items():
-            data = data.replace(name, minted)
         outcome: dict[str, Any] = {}
         for frame in self._framing.feed(data) if data else []:
             outcome |= self._take(frame)
@@ -256,7 +334,9 @@ class HostSide:
             return {"dropped": True}
         if isinstance(incoming, Request):
             self._asked = incoming
-            return {"asks": {"method": incoming.method, "params": decode(incoming.params)}}
+            return {"asks": _said(incoming)}
+        if isinstance(incoming, Notification):
+            return {"tells": _said(incoming)}
         assert incoming is None
         return {}
 
@@ -281,10 +361,17 @@ class HostSide:
         return {"failure": name}
 
 
+def _said(message: Request | Notification) -> dict[str, Any]:
+    params = {} if message.params is NOTHING else {"params": decode(message.params)}
+    return {"method": message.method, **params}
+
+
 class PluginSide:
     """A plugin as a bare process, started in the way its contract says."""
 
     def __init__(self, spec: PluginSpec) -> None:
+        self._framing = framing(spec)
+        self._frames: deque[Frame | FrameError] = deque()
         program, *arguments = spec.command
         self._process = subprocess.Popen(
             [shutil.which(program) or program, *arguments],
@@ -306,20 +393,30 @@ class PluginSide:
         with self._process:
             pass
 
-    def ask(self, out: bytes) -> bytes:
-        """The line that it answers to `out`."""
+    def say(self, out: bytes) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(out)
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line.endswith(b"\n"), f"no line, but {line!r} in answer to {out!r}"
-        return line
+
+    def hear(self) -> Frame:
+        """The next message that it says."""
+        assert self._process.stdout is not None
+        while not self._frames:
+            data = self._process.stdout.read1()  # type: ignore[attr-defined]
+            assert data, "it has ended, or was ended for saying nothing"
+            self._frames += self._framing.feed(data)
+        frame = self._frames.popleft()
+        assert not isinstance(frame, FrameError), frame
+        return frame
+
+    def ask(self, out: bytes) -> Frame:
+        self.say(out)
+        return self.hear()
 
     def end(self) -> int:
         """Its exit code once its stdin is closed; it has nothing more to say."""
         rest, _ = self._process.communicate()
-        assert rest == b""
+        assert (rest, [*self._frames], self._framing.end()) == (b"", [], [])
         return self._process.returncode
 
 
@@ -329,18 +426,20 @@ def replay_plugin(conversation: Conversation, stand_in: str, plugin: PluginSpec)
         for step in conversation.steps:
             if not step.out:
                 continue
-            line = process.ask(wire(step.out))
-            expected = wire(step.in_).replace(_quoted(stand_in), _quoted(plugin.name))
-            assert same(_message(line), _message(expected)), f"{line!r}, not {expected!r}"
+            process.say(wire(step.out))
+            for expected in framing(plugin).feed(wire(step.in_, {_quoted(stand_in): _quoted(plugin.name)})):
+                assert not isinstance(expected, FrameError)
+                said = process.hear()
+                assert same(_message(said), _message(expected)), f"{said!r}, not {expected!r}"
         assert process.end() == 0
 
 
-def _quoted(name: str) -> bytes:
-    return json.dumps(name).encode()
+def _quoted(name: str) -> str:
+    return json.dumps(name)
 
 
-def _message(line: bytes) -> Any:
-    message = json.loads(line.decode(), parse_constant=_not_json)
+def _message(frame: Frame) -> Any:
+    message = json.loads(frame.decode(), parse_constant=_not_json)
     if message.get("error"):
         message["error"] = without_words(message["error"])
     return message

@@ -68,17 +68,21 @@ def of_folder(folder: Path) -> PluginSpec:
 
 
 def of_root(root: Path) -> Root:
-    """Every plugin of a root. One that is broken does not keep the others from loading."""
+    """Every plugin of a root, by its manifest. One that is broken does not keep the others from loading.
+
+    A plughost.toml in a plugin's folder does not count here: it is the operator's word, and in a folder
+    that somebody else has filled it is not known to be.
+    """
     found = Root([], [])
     for folder in sorted(root.iterdir()) if root.is_dir() else ():
         if folder.is_symlink() or not folder.is_dir():
             continue
         try:
-            spec = load_one(folder) if (folder / FILE).exists() else contract_of(folder)
+            spec = contract_of(folder)
         except InvalidConfig as error:
             found.problems.extend(error.problems)
-        except InvalidSpec as error:
-            found.problems.append(Problem(str(folder), 0, "", error.message))
+        except (InvalidSpec, OSError) as error:
+            found.problems.append(Problem(str(folder), 0, "", str(error)))
         else:
             if spec is not None:
                 found.specs.append(spec)

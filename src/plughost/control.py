@@ -20,6 +20,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Logged
+from plughost.base.events import Subscription as EventQueue
 from plughost.host import Host
 
 LONGEST = 1 << 16
@@ -71,9 +72,13 @@ class Control:
             listening.bind(str(fresh))
             listening.listen()
             fresh.replace(self.path)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                probe.connect(str(self.path))
         except OSError as error:
             listening.close()
-            raise InvalidSpec(f"cannot listen on {self.path}: {error.strerror}") from error
+            fresh.unlink(missing_ok=True)
+            why = error.strerror or str(error)  # a path that is too long has no number
+            raise InvalidSpec(f"cannot listen on {self.path}: {why}") from error
         self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LONGEST)
         self._serving: set[asyncio.Task[Any]] = set()
         return self
@@ -93,23 +98,29 @@ class Control:
         self._serving.add(task)
         try:
             if _peer(writer) in (os.geteuid(), 0):
-                await self._answer(await _request(reader), writer)
+                await self._answer(await _request(reader), reader, writer)
         except PluginError as error:
             _say(writer, {"error": error.report()})
-        except (TimeoutError, OSError):
-            pass  # it said nothing in time, or has gone
+        except (TimeoutError, OSError, asyncio.CancelledError):
+            pass  # it said nothing in time, or has gone, or the host ends
         finally:
             self._serving.discard(task)
             writer.close()
 
-    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        await self._do(request, reader, writer)
+        await writer.drain()
+
+    async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if request.do == "ps":
             _say(
                 writer,
                 {"pid": os.getpid(), "plugins": [each.inspect() for each in self._host.plugins.values()]},
             )
         elif request.do == "logs":
-            await self._logs(request, writer)
+            await self._logs(request, reader, writer)
         elif request.do == "stop" and request.plugin is None:
             _say(writer, {"done": "stop"})
             self._on_stop()
@@ -121,9 +132,10 @@ class Control:
             _say(writer, {"done": request.do, "plugin": plugin.name})
         else:
             raise InvalidSpec(f"unknown request {request.do!r}")
-        await writer.drain()
 
-    async def _logs(self, request: Request, writer: asyncio.StreamWriter) -> None:
+    async def _logs(
+        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
         with self._host.events() as events:
             logs = self._host.service("logs")
@@ -131,10 +143,20 @@ class Control:
                 (line for name in wanted for line in logs.recent(name)), key=lambda line: line.at
             ):
                 _say(writer, line)
-            while request.follow and (event := await events.get()) is not None:
-                if isinstance(event, Logged) and request.plugin in (None, event.plugin):
-                    _say(writer, event)
-                    await writer.drain()
+                await writer.drain()
+            if request.follow:
+                following = asyncio.create_task(self._follow(request.plugin, events, writer))
+                gone = asyncio.create_task(reader.read())
+                await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
+                for task in (following, gone):
+                    task.cancel()
+                await asyncio.gather(following, gone, return_exceptions=True)
+
+    async def _follow(self, plugin: str | None, events: EventQueue, writer: asyncio.StreamWriter) -> None:
+        async for event in events:
+            if isinstance(event, Logged) and plugin in (None, event.plugin):
+                _say(writer, event)
+                await writer.drain()
 
 
 async def _request(reader: asyncio.StreamReader) -> Request:
@@ -160,6 +182,7 @@ def _peer(writer: asyncio.StreamWriter) -> int:
 
 def _alive(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PATIENCE)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:  # nobody listens any more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -165,6 +166,7 @@ class Plugin:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         old = self._current
+        self._rebind()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
             self._current = None
@@ -178,8 +180,17 @@ class Plugin:
         except BaseException:
             new.stop()
             raise
-        self._current = new
-        old.drain(new)
+        meanwhile, self._current = self._current, new
+        for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
+            replaced.drain(new)
+
+    def _rebind(self) -> None:
+        """What is on disk now counts: a new manifest comes with a new program."""
+        binding = self._contract.bind(self.spec)
+        check_runnable(self.spec, binding)
+        self._binding = binding
+        self._methods = binding.methods
+        self._launch = msgspec.structs.replace(self._launch, env=binding.env)
 
     async def stop(self) -> None:
         """End it, gracefully first. Open calls fail at once; so does every later one."""
@@ -269,12 +280,15 @@ class Plugin:
         for name in {reverse.service.partition(".")[0] for reverse in self._contract.reverse.values()}:
             welcome = getattr(self._host.service(name), "joined", None)
             if welcome is not None:
-                welcome(caller)
+                try:
+                    welcome(caller)
+                except Exception as error:
+                    caller.warn(f"the {name} service failed to take it in: {type(error).__name__}: {error}")
 
     async def _serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         reverse = self._contract.reverse.get(method)
         if reverse is None or reverse.notification:
-            raise UnknownMethod(f"method not found: {method}")
+            raise UnknownMethod(f"method not found: {method[:200]}")
         answer, value = self._ask(reverse, params)
         result = await answer(caller, value)
         return result if reverse.result is None else reverse.result(result)
@@ -288,7 +302,18 @@ class Plugin:
             take(caller, value)
         except PluginError as error:  # nobody waits for an answer, so the operator is told
             caller.warn(f"{notification.method}: {error.message}")
+        except Exception as error:  # a service's own fault must not end the conversation
+            caller.warn(f"the host failed to take {notification.method!r}: {type(error).__name__}: {error}")
         return True
+
+    def _overhear(self, caller: Caller, lines: list[str]) -> None:
+        overheard = getattr(self._host.service("logs"), "overheard", None)
+        if overheard is None:
+            return  # a log of the embedding program's own, without stderr
+        try:
+            overheard(caller, lines)
+        except Exception as error:
+            caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
 
     def _ask(self, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
         """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
@@ -342,7 +367,7 @@ class _Home:
 
     def overhear(self, caller: Caller, lines: list[str]) -> None:
         if (plugin := self._plugin()) is not None:
-            plugin._host.service("logs").overheard(caller, lines)
+            plugin._overhear(caller, lines)
 
 
 class Host:
@@ -364,7 +389,7 @@ class Host:
         self._services: dict[str, Service] = {}
         self._processes: dict[Process, PipeChannel] = {}
         self._closed = False
-        weakref.finalize(self, _let_go, self._processes, self._clock)
+        weakref.finalize(self, _let_go, self._processes, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
         return self
@@ -398,8 +423,24 @@ class Host:
         """End a plugin and, once it is gone, forget it."""
         if name not in self._plugins:
             raise InvalidSpec("there is no plugin of that name", plugin=name)
-        await self._plugins[name].stop()
-        self._plugins.pop(name, None)
+        plugin = self._plugins[name]
+        await plugin.stop()
+        if self._plugins.get(name) is plugin:  # somebody else may have removed it, and added another
+            del self._plugins[name]
+
+    async def _close_services(self) -> None:
+        """Each of them, whatever becomes of the others."""
+        for name, service in self._services.items():
+            close = getattr(service, "close", None)
+            if close is None:
+                continue
+            try:
+                closing = close()
+                if inspect.isawaitable(closing):
+                    await closing
+            except Exception as error:
+                told = {"message": f"the {name} service failed to close", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
 
     def provide(self, name: str, service: Service) -> None:
         """Offer plugins a service; it replaces the one of that name."""
@@ -432,11 +473,9 @@ class Host:
         finally:
             for process in [*self._processes]:  # whatever went wrong, nothing is left running
                 process.kill()
-            for service in self._services.values():
-                if (close := getattr(service, "close", None)) is not None:
-                    await close()
             self._events.close()
             self._clock.close()
+            await self._close_services()
         if failures:
             raise failures[0]
 
@@ -449,8 +488,10 @@ def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
     return config.of_folder(Path(target))
 
 
-def _let_go(processes: dict[Process, PipeChannel], clock: Clock) -> None:
-    """Of a host that nobody holds any more: end what runs."""
+def _let_go(processes: dict[Process, PipeChannel], clock: Clock, owner: int) -> None:
+    """Of a host that nobody holds any more: end what runs. A fork's copy of it owns nothing."""
+    if os.getpid() != owner:
+        return
     for process, channel in [*processes.items()]:
         process.abandon(channel)
     clock.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import os
 import threading
 import weakref
@@ -41,11 +42,17 @@ class Loop:
         self._closed = False
         started: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
         # A daemon: a program that forgot its host still ends, and the host ends with it.
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._serve(started)), name="plughost", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, args=(started,), name="plughost", daemon=True)
         self._thread.start()
         self._loop = started.result()
+
+    def _run(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
+        try:
+            asyncio.run(self._serve(started))
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)  # no loop could be made, for want of descriptors for one
 
     async def _serve(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         self._asked_to_end = asyncio.Event()
@@ -188,7 +195,7 @@ class Subscription:
     def get(self, timeout: float | None = None) -> Event | None:
         """The next event; None once the host is closed. TimeoutError when none comes in time."""
         try:
-            return self._loop.run(asyncio.wait_for(self._queue.get(), timeout))
+            return self._loop.run(_wait_for(self._queue, timeout))
         except Stopped:
             return self._queue.take()  # nothing is added any more
 
@@ -244,13 +251,18 @@ class Host:
         self._loop.run(self._host.remove(name))
 
     def provide(self, name: str, service: Service) -> None:
-        """Offer plugins a service, an ordinary function; it replaces the one of that name."""
+        """Offer plugins a service, an ordinary function; it replaces the one of that name.
+
+        A service with methods, such as those of ainb, is an object for the asynchronous host and is used
+        as it is there.
+        """
         loop = self._loop
 
         async def serve(caller: Caller, params: Any) -> Any:
-            return await asyncio.to_thread(service, Plugin(caller.plugin, loop), params)
+            return await _in_thread(service, Plugin(caller.plugin, loop), params)
 
-        self._loop.run(_soon(lambda: self._host.provide(name, serve)))
+        given = serve if inspect.isroutine(service) else service
+        self._loop.run(_soon(lambda: self._host.provide(name, given)))
 
     def events(self, limit: int = 10_000) -> Subscription:
         """Everything that happens to plugins from now on, in a bounded queue of your own."""
@@ -263,6 +275,35 @@ class Host:
     def close(self) -> None:
         """End every plugin, gracefully; on Ctrl-C, by force."""
         self._end()
+
+
+async def _wait_for(queue: EventQueue, timeout: float | None) -> Event | None:
+    return await asyncio.wait_for(queue.get(), timeout)
+
+
+async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """In a thread that nobody waits for at the end: a function that never returns keeps no host open."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(set_it: Callable[[Any], None], value: Any) -> None:
+        if not done.done():
+            set_it(value)
+
+    def work() -> None:
+        try:
+            result = function(*arguments)
+        except BaseException as error:
+            outcome: tuple[Callable[[Any], None], Any] = (done.set_exception, error)
+        else:
+            outcome = (done.set_result, result)
+        try:
+            loop.call_soon_threadsafe(settle, *outcome)
+        except RuntimeError:
+            pass  # the host was closed meanwhile
+
+    threading.Thread(target=work, name="plughost-service", daemon=True).start()
+    return await done
 
 
 async def _soon(function: Callable[[], T]) -> T:

@@ -348,8 +348,10 @@ async def test_stderr_lines_become_log_lines(host, tmp_path, mark):
 
 async def test_a_flood_of_log_lines_is_bounded(host, tmp_path, mark):
     plugin = await host.add(spec(folder(tmp_path / mark)))
-    await plugin.call("stderr", {"text": "line\n" * 20_000})
+    for _ in range(20):
+        await plugin.call("stderr", {"text": "line\n" * 20_000})
     await until(lambda: len(host.service("logs").recent("puppet")) == 1000)
+    assert any("lines left out" in line.message for line in host.service("logs").recent("puppet"))
 
 
 # Files

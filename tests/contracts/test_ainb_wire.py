@@ -273,7 +273,7 @@ async def test_name_and_version_alone_are_accepted_with_a_lint(host, place):
         ("other manifest", "somebody"),
         ("refuse", "-32003 manifest TOML invalid: no"),
         ("list", "answer to plugin/init"),
-        ("empty", "neither its name"),
+        ("empty", "its name and its version"),
         ("crash", "code 3"),
     ],
 )

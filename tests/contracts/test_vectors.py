@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import deque
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -14,18 +18,22 @@ import pytest
 
 import plughost
 from plughost import config
+from plughost.contracts.ainb import Ainb
 from tests.support import ROOT
 from tests.vectors import (
     HostSide,
     PluginSide,
     Vectors,
+    framing,
     load,
     replay_plugin,
     same,
+    staged,
+    wire,
     without_words,
 )
 
-VECTORS = {name: load(name) for name in ("mcptest", "rune")}
+VECTORS = {name: load(name) for name in ("ainb", "mcptest", "rune")}
 LANGUAGES = {
     "python": "Python",
     "c": "a C compiler",
@@ -65,7 +73,10 @@ class Reference(NamedTuple):
         return spec
 
 
-REFERENCES = [Reference(contract, language) for contract in VECTORS for language in LANGUAGES]
+REFERENCES = [
+    Reference("ainb", "python"),
+    *(Reference(contract, language) for contract in ("mcptest", "rune") for language in LANGUAGES),
+]
 
 
 def params(cases):
@@ -75,6 +86,8 @@ def params(cases):
     ]
 
 
+@pytest.mark.clause("AINB-10", "AINB-11", "AINB-12", "AINB-15", "AINB-16", "AINB-18", "AINB-20", "AINB-23")
+@pytest.mark.clause("AINB-42", "AINB-74")
 @pytest.mark.clause("MCPT-01", "MCPT-02", "MCPT-04", "MCPT-05", "MCPT-06", "MCPT-07", "MCPT-24", "MCPT-28")
 @pytest.mark.clause("RUNE-03", "RUNE-10", "RUNE-11", "RUNE-12", "RUNE-13", "RUNE-15", "RUNE-16", "RUNE-24")
 @pytest.mark.parametrize(
@@ -106,16 +119,26 @@ async def test_calls_of_a_reference_plugin_come_to_what_the_vectors_say(host, re
     assert told
     for conversation in told:
         spec = conversation.spec or vectors.spec
-        options = {**own.options, **PATIENT.get(reference.contract, {}), **spec.options}
+        options = {**own.options, **PATIENT[reference.contract], **spec.options}
         plugin = await host.add(msgspec.structs.replace(own, grants=spec.grants, options=options))
-        calls = [step.call for step in conversation.steps if step.call]
-        steps = [step for step in conversation.steps if step.outcome()]
-        for call, step in zip(calls, steps, strict=True):
-            assert same(await outcome(plugin, call), expected(step)), f"{conversation.name}: {step}"
+        calls = deque()
+        for step in conversation.steps:
+            if step.call:
+                calls.append(step.call)
+            if step.tell:
+                assert plugin.notify(step.tell.method, step.tell.params)
+            if not step.stop and step.outcome().keys() & ANSWERS:
+                came = await outcome(plugin, calls.popleft())
+                assert same(came, answered(step)), f"{conversation.name}: {step}"
+        assert not calls
         await host.remove(own.name)
 
 
-PATIENT = {"rune": {"timeout": 60, "launch_timeout": 30, "handshake_timeout": 30, "teardown_timeout": 30}}
+PATIENT = {
+    "ainb": {"init_timeout": 60, "call_timeout": 60},
+    "mcptest": {},
+    "rune": {"timeout": 60, "launch_timeout": 30, "handshake_timeout": 30, "teardown_timeout": 30},
+}
 """Times are not what these tests are about."""
 
 
@@ -128,9 +151,104 @@ async def outcome(plugin, call):
         return {"failure": type(error).__name__}
 
 
-def expected(step):
-    told = step.outcome()
+ANSWERS = {"result", "error", "failure"}
+
+
+def answered(step):
+    """What comes of the call that is answered in this step."""
+    told = {kind: value for kind, value in step.outcome().items() if kind in ANSWERS}
     return {"error": without_words(told["error"])} if "error" in told else told
+
+
+PLAYER = """#!{python} -ISE
+import os, sys
+
+def read():
+    length = int(sys.stdin.buffer.readline().partition(b":")[2] or sys.exit())
+    sys.stdin.buffer.readline()
+    body = sys.stdin.buffer.read(length)
+    heard.write(body + b"\\n")
+    heard.flush()
+    return body
+
+heard = open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "heard"), "wb")
+for count, says in {steps!r}:
+    for _ in range(count):
+        read()
+    sys.stdout.buffer.write(says)
+    sys.stdout.buffer.flush()
+while b"plugin/shutdown" not in read():
+    pass
+"""
+
+
+@pytest.mark.clause(
+    "AINB-15", "AINB-16", "AINB-17", "AINB-20", "AINB-28", "AINB-30", "AINB-31", "AINB-33", "AINB-42"
+)
+@pytest.mark.parametrize(
+    "conversation",
+    [
+        pytest.param(told, id=told.name)
+        for told in VECTORS["ainb"].for_a_host()
+        if told in VECTORS["ainb"].conversations or any(step.asks for step in told.steps)
+    ],
+)
+async def test_a_whole_host_says_and_hears_what_the_vectors_say(conversation):
+    """Not a session alone: its own services answer what a plugin asks, and its own grants refuse it."""
+    vectors = VECTORS["ainb"]
+    with staged("ainb", conversation.spec or vectors.spec) as plugin:
+        folder = Path(plugin.options["folder"])
+        values = dict.fromkeys(vectors.minted, str(folder / "manifest.toml"))
+        out = [framing(plugin).feed(wire(step.out, values)) for step in conversation.steps]
+        says = [wire(step.in_) for step in conversation.steps]
+        steps = [*zip(map(len, out), says, strict=True)]
+        Path(plugin.command[0]).write_text(PLAYER.format(python=sys.executable, steps=steps))
+        async with plughost.Host() as host:
+            host.service("actions").register("repeat", repeat)
+            host.service("actions").register("never", never)
+            await converse(await host.add(plugin), conversation)
+        heard = [json.loads(line) for line in (folder / "heard").read_bytes().splitlines()]
+    expected = [json.loads(body) for bodies in out for body in bodies]
+    assert same([*map(known, heard[: len(expected)])], [*map(known, expected)])
+    assert [message["method"] for message in heard[len(expected) :]] in ([], ["plugin/shutdown"])
+
+
+async def repeat(caller, payload):
+    return payload
+
+
+async def never(caller, payload):
+    await asyncio.Event().wait()
+
+
+async def converse(plugin, conversation):
+    """What the host's user does in a conversation, and what comes of it."""
+    answers = asyncio.Queue()
+    calls = []
+
+    async def make(call):
+        answers.put_nowait(await outcome(plugin, call))
+
+    for step in conversation.steps:
+        if step.call:
+            calls.append(asyncio.create_task(make(step.call)))
+            await asyncio.sleep(0)
+        if step.tell:
+            assert plugin.notify(step.tell.method, step.tell.params)
+        if step.event:
+            assert Ainb(plugin).event(step.event.topic, wire(step.event.payload))
+        if step.stop:
+            await plugin.stop()
+        elif step.outcome().keys() & ANSWERS:
+            assert same(await answers.get(), answered(step)), step
+    await asyncio.gather(*calls)
+    assert answers.empty()
+
+
+def known(message):
+    """A message without the words for params that are wrong: those are the decoder's."""
+    error = message.get("error", {})
+    return {**message, "error": error["code"]} if error.get("code") == -32602 else message
 
 
 NUMBERS = "[12345678901234567890,1e400,1.0,-0,1E+2,0.10]"
@@ -143,7 +261,7 @@ def test_numbers_come_back_as_they_stand(language):
     """Python and Node make values of them, and lose what a value cannot hold."""
     with PluginSide(Reference("mcptest", language).spec) as plugin:
         answer = plugin.ask(b'{"method":"echo","id":1,"params":%s}\n' % NUMBERS.encode())
-        assert answer == b'{"id":1,"result":%s}\n' % NUMBERS.encode()
+        assert answer == b'{"id":1,"result":%s}' % NUMBERS.encode()
         assert plugin.end() == 0
 
 
@@ -160,7 +278,7 @@ def frame(body):
 
 
 def test_other_framings_and_requests_of_the_plugin_fit_in():
-    """What the two contracts here do not have, with one from outside that has it."""
+    """A contract from outside, with headers as they stand on the wire."""
     steps = [
         {
             "call": {"method": "sum"},
@@ -183,6 +301,28 @@ def test_other_framings_and_requests_of_the_plugin_fit_in():
     vectors.conversations[0].steps[1].answer = 4
     with pytest.raises(AssertionError, match="wrote"):
         HostSide(vectors, vectors.spec).replay(vectors.conversations[0].steps)
+
+
+def test_the_reference_plugin_of_ainb_has_the_manifest_of_the_vectors():
+    folder = ROOT / "plugins/echo-ainb"
+    files = {name: (folder / name).read_text() for name in VECTORS["ainb"].spec.folder}
+    assert files == VECTORS["ainb"].spec.folder
+
+
+@pytest.mark.clause("AINB-25")
+@pytest.mark.parametrize(
+    ("words", "status", "out"),
+    [
+        (["x", "plugins/echo-ainb", "echo", "hello", "-v"], 0, b"hello -v\n"),
+        (["x", "plugins/echo-ainb", "echo", "--fail", "9"], 9, b""),
+        (["call", "plugins/echo-ainb", "echo", '{"text":"hi"}'], 0, b'{"text": "hi"}\n'),
+    ],
+)
+def test_the_reference_plugin_of_ainb_runs_from_the_command_line(words, status, out):
+    ran = subprocess.run(
+        [sys.executable, "-m", "plughost.cli", *words], cwd=ROOT, capture_output=True, timeout=60
+    )
+    assert (ran.returncode, ran.stdout) == (status, out), ran.stderr
 
 
 @pytest.mark.parametrize("contract", VECTORS)
@@ -209,14 +349,21 @@ def test_every_failure_that_the_vectors_name_is_met(contract):
 
 @pytest.mark.parametrize(
     ("contract", "name", "status"),
-    [("mcptest", "any", 0), ("rune", "example.echo", 0), ("rune", "somebody.else", 1)],
+    [
+        ("ainb", "echo-ainb", 0),
+        ("ainb", "somebody.else", 1),
+        ("mcptest", "any", 0),
+        ("rune", "example.echo", 0),
+        ("rune", "somebody.else", 1),
+    ],
 )
 def test_the_example_in_the_documentation_runs_as_it_stands(tmp_path, contract, name, status):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/vectors.md").read_text(), re.S)
     script = tmp_path / "replay.py"
     script.write_text(example)
     vectors = ROOT / "src/plughost/contracts" / contract / "vectors.json"
-    plugin = [sys.executable, ROOT / f"plugins/echo-{contract}/echo.py"]
+    program = "echo-ainb" if contract == "ainb" else "echo.py"
+    plugin = [sys.executable, ROOT / f"plugins/echo-{contract}/{program}"]
     ran = subprocess.run([sys.executable, script, vectors, name, *plugin], capture_output=True, timeout=60)
     assert ran.returncode == status, ran.stderr
     assert (b"somebody.else" in ran.stderr) == bool(status)

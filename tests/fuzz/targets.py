@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from plughost.base.capability import Capability
-from plughost.base.errors import Malformed, PluginError
+from plughost.base.errors import CallFailed, Denied, InvalidSpec, Malformed, PluginError
+from plughost.contracts.ainb import CONTRACT as AINB
+from plughost.contracts.ainb.manifest import About, Manifest
+from plughost.contracts.ainb.messages import CliDispatchResult, ErrorObject, Refusal, RenderResult
+from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession
-from plughost.runtime.session import Session
-from plughost.wire.envelope import NOTHING, Answer
+from plughost.runtime.session import Incoming, Session
+from plughost.wire.envelope import NOTHING, Answer, Noise, Notification, Request, decode
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
 
 LIMIT = 64
@@ -32,8 +40,8 @@ def _frames(decoder: Framing, pieces: list[bytes]) -> list[bytes | FrameError]:
     return [frame for piece in pieces if piece for frame in decoder.feed(piece)] + decoder.end()
 
 
-def conversation(session: Session, data: bytes) -> None:
-    """Whatever a plugin says: an answer with one payload, a typed error, or silence."""
+def conversation(session: Session, data: bytes, look: Callable[[Incoming], None] | None = None) -> None:
+    """Whatever a plugin says: an answer with one payload, a request, a typed error, or silence."""
     decoder = session.framing()
     for frame in decoder.feed(data) + decoder.end():
         try:
@@ -46,6 +54,10 @@ def conversation(session: Session, data: bytes) -> None:
                 assert session.failure("m", incoming).error is not None
         elif isinstance(incoming, Malformed):
             assert len(incoming.head) <= 4096
+        elif isinstance(incoming, Noise):
+            assert len(incoming.head) <= HEAD
+        if look is not None:
+            look(incoming)
 
 
 def _mcptest(data: bytes) -> None:
@@ -62,9 +74,58 @@ def _rune(data: bytes) -> None:
     conversation(session, data.replace(b"$ID", request_id))
 
 
+_HEADER = re.compile(rb"Content-Length: [0-9]+\r\n\r\n")
+
+
+def _ainb(data: bytes, *, ready: bool) -> None:
+    """As it stands; and with lengths that are right, so that a change reaches the message and not its frame."""
+    bodies = [body for body in _HEADER.split(data) if body]
+    for stream in (data, b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)):
+        session = AinbSession(Manifest(About("puppet", "1.2.3", 2)), "/p/manifest.toml", ("event_bus",))
+        session.begin("m")
+        session.call(2, "m", {}, None)
+        session.ready = ready
+        conversation(session, stream, lambda incoming, session=session: _look(session, incoming))
+
+
+def _look(session: AinbSession, incoming: Incoming) -> None:
+    """What the host does with it next goes well, or fails in the ways it is prepared for."""
+    if isinstance(incoming, Answer):
+        assert session.ready or incoming.id != 1
+        if incoming.error is not NOTHING:
+            passed_on = session.refuse("x", session.failure("m", incoming))
+            came = msgspec.json.decode(incoming.error, type=ErrorObject)
+            assert msgspec.json.decode(passed_on, type=Refusal) == Refusal("x", came)
+            return
+        for kind in (Any, RenderResult, CliDispatchResult):
+            try:
+                decode(incoming.result, kind=kind)
+            except Malformed:
+                pass
+    elif isinstance(incoming, Request):
+        refusals = (Denied("no"), InvalidSpec("no"), CallFailed("no", error={"code": 1.5}))
+        replies = [
+            session.answer(incoming.id, None),
+            *(session.refuse(incoming.id, error) for error in refusals),
+        ]
+        for reply in map(msgspec.json.decode, replies):
+            assert reply["jsonrpc"] == "2.0"
+            assert reply["id"] == incoming.id
+            assert type(reply["id"]) is type(incoming.id)
+            assert ("result" in reply) != ("error" in reply)
+    if isinstance(incoming, Request | Notification):
+        reverse = AINB.reverse.get(incoming.method)
+        try:
+            msgspec.json.decode(incoming.params or b"{}", type=reverse.params if reverse else dict)
+        except (ValueError, RecursionError):  # wrong params
+            pass
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "lines": lambda data: framing(lambda: Lines(LIMIT), data),
     "content_length": lambda data: framing(lambda: ContentLength(LIMIT, header_limit=128), data),
     "mcptest": _mcptest,
     "rune": _rune,
+    "ainb": lambda data: _ainb(data, ready=False),
+    "ainb_ready": lambda data: _ainb(data, ready=True),
 }

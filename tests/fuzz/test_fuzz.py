@@ -16,6 +16,7 @@ CORPUS = Path(__file__).parent / "corpus"
 SPICE = [
     b"\n", b"\r\n", b"\r", b"\x00", b"\xff", b"\xef\xbb\xbf", b"{", b"}", b"[", b'"', b"\\", b"\\ud800", b"NaN", b"1e999",
     b"null", b"true", b"-0", b"9" * 40, b"Content-Length: ", b"+", b"id", b'"id":1', b'"error":', b'"result":', b"$ID", b"[" * 2000,
+    b'"jsonrpc":"2.0",', b'"method":"host/log",', b'"params":', b"1.5", b"-1", b"aGk=",
 ]  # fmt: skip
 
 

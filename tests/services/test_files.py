@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from plughost.base.errors import Denied, InvalidSpec
 from plughost.guard import beneath
 from plughost.services import files
-from plughost.services.files import Entry, Files
+from plughost.services.files import LARGEST, Entry, Files
 from tests.guard.test_beneath import INSIDE, RACE, SECRET, battlefield, failing, renaming
 
 GRANTED = {"read_sessions"}
@@ -335,15 +335,15 @@ def test_a_file_is_read_up_to_the_limit_and_not_a_byte_further(service, root, wa
         service.read_file(GRANTED, f"{root}/f", limit=5)
     (root / "f").write_bytes(b"")
     assert service.read_file(GRANTED, f"{root}/f", limit=0) == b""
-    (root / "f").write_bytes(b"x" * 12 * 2**20)
-    assert len(service.read_file(GRANTED, f"{root}/f")) == 12 * 2**20
+    (root / "f").write_bytes(b"x" * LARGEST)
+    assert len(service.read_file(GRANTED, f"{root}/f")) == LARGEST
 
 
 def test_a_terabyte_of_nothing_is_refused_by_its_size(service, root, monkeypatch):
     with open(root / "sparse", "wb") as file:
         file.truncate(2**40)
     monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
-    with refused(InvalidSpec, f"read {root}/sparse: larger than {12 * 2**20} bytes"):
+    with refused(InvalidSpec, f"read {root}/sparse: larger than {LARGEST} bytes"):
         service.read_file(GRANTED, f"{root}/sparse")
 
 

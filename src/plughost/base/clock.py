@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import struct
 import sys
@@ -102,6 +103,9 @@ def best_clock(loop: asyncio.AbstractEventLoop) -> Clock:
 
 async def done_within(clock: Clock, seconds: float, work: asyncio.Future[Any]) -> bool:
     """Whether `work` is done before so much time has passed. It goes on either way."""
+    if seconds == math.inf:
+        await asyncio.wait({work})
+        return True
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     timer = clock.call_at(clock.time() + seconds, over.cancel)
     try:

@@ -20,6 +20,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
     at: float
     """Seconds on the host's monotonic clock."""
 
+    @property
+    def size(self) -> int:
+        """In bytes, of what the plugin itself has said."""
+        return 0
+
 
 class Spawned(Event, frozen=True):
     pid: int
@@ -55,6 +60,10 @@ class Notified(Event, frozen=True):
     method: str
     params: Any
 
+    @property
+    def size(self) -> int:
+        return len(bytes(self.params)) if isinstance(self.params, msgspec.Raw) else 0
+
 
 class Logged(Event, frozen=True):
     """A line of the plugin's log: told to the host, or written to stderr."""
@@ -65,13 +74,19 @@ class Logged(Event, frozen=True):
     source: str = "log"
 
 
+MOST_BYTES = 64 << 20
+"""Of what plugins have said, in one observer's queue."""
+
+
 class Subscription:
     """A bounded queue of events. A slow observer loses the oldest and is told how many in `missed`."""
 
     def __init__(self, limit: int) -> None:
         self.missed = 0
-        self._queue: deque[Event] = deque(maxlen=limit)
-        self._waiter: asyncio.Future[None] | None = None
+        self._limit = limit
+        self._queue: deque[Event] = deque()
+        self._size = 0
+        self._waiters: list[asyncio.Future[None]] = []
         self.closed = False
 
     def __len__(self) -> int:
@@ -79,10 +94,17 @@ class Subscription:
         return len(self._queue)
 
     def push(self, event: Event) -> None:
-        if len(self._queue) == self._queue.maxlen:
-            self.missed += 1
         self._queue.append(event)
+        self._size += event.size
+        while len(self._queue) > self._limit or (self._size > MOST_BYTES and len(self._queue) > 1):
+            self._pop()
+            self.missed += 1
         self._wake()
+
+    def _pop(self) -> Event:
+        event = self._queue.popleft()
+        self._size -= event.size
+        return event
 
     def close(self) -> None:
         """No more events: iteration ends once the queue is empty."""
@@ -90,24 +112,23 @@ class Subscription:
         self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def get(self) -> Event | None:
         """The next event; None once the subscription is closed and empty."""
         while not self._queue:
             if self.closed:
                 return None
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            self._waiters.append(asyncio.get_running_loop().create_future())
+            await self._waiters[-1]
         return self.take()
 
     def take(self) -> Event | None:
         """An event that waits already; None when there is none."""
-        return self._queue.popleft() if self._queue else None
+        return self._pop() if self._queue else None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:

@@ -6,7 +6,10 @@ own, so that one mistake does not hide the next, and the place of every key is f
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -17,6 +20,7 @@ from plughost.base.errors import InvalidConfig
 
 T = TypeVar("T")
 Field = tuple[str | int, ...]
+LARGEST = 1 << 20
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -112,7 +116,7 @@ def load_toml(path: Path) -> Document:
     import tomllib
 
     try:
-        text = path.read_bytes().decode()
+        text = _read(path).decode()
         data = tomllib.loads(text)
     except OSError as error:
         raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
@@ -125,6 +129,18 @@ def load_toml(path: Path) -> Document:
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
         raise InvalidConfig([Problem(str(path), 0, "", str(error))]) from error
     return Document(str(path), data, _toml_lines(text))
+
+
+def _read(path: Path) -> bytes:
+    """A regular file of reasonable size: a FIFO would be waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        text = file.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise OSError(errno.EFBIG, f"larger than {LARGEST} bytes")
+    return text
 
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""

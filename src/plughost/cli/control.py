@@ -14,8 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from plughost import control
-from plughost.base.errors import InvalidSpec
+from plughost.base.errors import InvalidSpec, Timeout
+from plughost.base.text import visible
 from plughost.cli import output
+
+PATIENCE = 30.0
+"""For a host to answer: a reload takes as long as the plugin's start."""
 
 _folder = click.option(
     "--socket-dir",
@@ -81,7 +85,8 @@ def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> 
             else:
                 fields = f" {msgspec.json.encode(line['fields']).decode()}" if line.get("fields") else ""
                 where = "" if line.get("source", "log") == "log" else " (stderr)"
-                output.print_line(f"{line['plugin']} {line['level']}{where}: {line['message']}{fields}")
+                said = visible(f"{line['message']}{fields}")
+                output.print_line(f"{line['plugin']} {line['level']}{where}: {said}")
 
 
 @click.command()
@@ -141,8 +146,13 @@ def _ask_one(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 
 def _ask(path: Path, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect(str(path))
-        connection.sendall(msgspec.json.encode(request) + b"\n")
-        with connection.makefile("rb") as answers:
-            for line in answers:
-                yield msgspec.json.decode(line)
+        if not request.get("follow"):
+            connection.settimeout(PATIENCE)
+        try:
+            connection.connect(str(path))
+            connection.sendall(msgspec.json.encode(request) + b"\n")
+            with connection.makefile("rb") as answers:
+                for line in answers:
+                    yield msgspec.json.decode(line)
+        except OSError as error:
+            raise Timeout(f"the host at {path} does not answer: {error}") from error

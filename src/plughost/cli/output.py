@@ -14,7 +14,8 @@ from plughost.base.errors import PluginError
 def answer(document: Any) -> None:
     """One JSON document on stdout; a Raw one as the plugin wrote it."""
     try:
-        sys.stdout.buffer.write(msgspec.json.encode(document) + b"\n")
+        # A plugin's own JSON is passed on as it is, but on one line: outside of strings LF is white space.
+        sys.stdout.buffer.write(msgspec.json.encode(document).replace(b"\n", b" ") + b"\n")
         sys.stdout.buffer.flush()
     except OSError as error:
         # What is still buffered must not fail once more when the interpreter ends.

@@ -20,8 +20,11 @@ option: Callable[[Any], Any] = click.option(
 
 
 def take(root: Path | None, words: Sequence[str]) -> tuple[list[PluginSpec], Sequence[str]]:
-    """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word."""
-    if root is None and len(words) > 1 and _is_plugin(Path(words[0])):
+    """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word.
+
+    A folder is told by a slash in it, so that a namespace is never taken for one.
+    """
+    if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
         return [config.of_folder(Path(words[0]))], words[1:]
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")

@@ -6,13 +6,27 @@ import asyncio
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
+import msgspec
 
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Dropped, Event, Exited, Linted, Logged, Notified, Spawned, StateChanged
+from plughost.base.events import (
+    Dropped,
+    Event,
+    Exited,
+    Linted,
+    Logged,
+    Notified,
+    Spawned,
+    StateChanged,
+    Subscription,
+)
+from plughost.base.text import visible
 from plughost.cli import output, roots, targets
+from plughost.cli.teller import Teller
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 
@@ -49,19 +63,26 @@ async def _run(specs: Sequence[PluginSpec], folder: Path, as_json: bool, *, star
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_end.set)
+    out = Teller(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
     async with Host() as host:
         with host.events() as events:
-            telling = asyncio.create_task(_tell(events, as_json))
+            telling = asyncio.create_task(_tell(events, out, as_json))
             async with control.Control(host, folder, asked_to_end.set):
-                for spec in specs:
-                    await _add(host, spec, as_json, start=start_all)
-                if not as_json:
-                    output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
                 ending = asyncio.create_task(asked_to_end.wait())
-                await asyncio.wait({ending, telling}, return_when=asyncio.FIRST_COMPLETED)
-                ending.cancel()
+                adding = asyncio.gather(*(_add(host, spec, as_json, start=start_all) for spec in specs))
+                either: set[asyncio.Future[Any]] = {ending, adding}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if adding.done():
+                    adding.result()
+                if adding.done() and not as_json:
+                    _doubled(host)
+                    output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
+                await ending
+                adding.cancel()
             await host.close()
         await telling
+    if not await asyncio.to_thread(out.finish):
+        raise OSError(out.problem or "nobody reads what is told")
 
 
 async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
@@ -80,29 +101,38 @@ async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> N
         output.failure(error, as_json=as_json)
 
 
-async def _tell(events: object, as_json: bool) -> None:
-    async for event in events:  # type: ignore[attr-defined]
+def _doubled(host: Host) -> None:
+    """Of two plugins with one namespace the first by name has it."""
+    owner: dict[str, str] = {}
+    for name, plugin in sorted(host.plugins.items()):
+        for word in plugin.offers.get("cli_namespaces", ()):
+            if owner.setdefault(word, name) != name:
+                output.say(f"{word!r} is offered by {owner[word]}, which has it, and by {name}")
+
+
+async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
+    async for event in events:
         if as_json:
-            output.answer(event)
+            out.tell(msgspec.json.encode(event).replace(b"\n", b" "))
         else:
-            output.say(f"{event.plugin}#{event.generation} {_words(event)}")
+            out.tell(f"{event.plugin}#{event.generation} {_words(event)}".encode(errors="backslashreplace"))
 
 
 def _words(event: Event) -> str:
     if isinstance(event, Spawned):
         return f"started below process {event.pid}"
     if isinstance(event, StateChanged):
-        return f"{event.old} → {event.new} ({event.why})"
+        return f"{event.old} → {event.new} ({visible(event.why)})"
     if isinstance(event, Exited):
         how = "ended" if event.expected else "died"
         tail = "".join(f"\n    {line}" for line in event.stderr_tail.splitlines())
         return f"{how}, exit status {event.exit_status}{tail}"
     if isinstance(event, Dropped):
-        return f"dropped: {event.what} {event.head}".rstrip()
+        return f"dropped: {visible(event.what)} {visible(event.head)}".rstrip()
     if isinstance(event, Linted):
-        return f"lint: {event.what}"
+        return f"lint: {visible(event.what)}"
     if isinstance(event, Logged):
-        return f"{event.level}: {event.message}"
+        return f"{event.level}: {visible(event.message)}"
     if isinstance(event, Notified):
-        return f"says {event.method}"
+        return f"says {visible(event.method)}"
     return type(event).__name__

@@ -37,7 +37,12 @@ def x(root: Path | None, words: tuple[str, ...]) -> None:
     result = asyncio.run(_dispatch(specs, spec, namespace, argv))
     output.write(sys.stderr.buffer, result.stderr)
     output.write(sys.stdout.buffer, result.stdout)
-    sys.exit(result.exit_code)
+    sys.exit(_exit_code(result.exit_code))
+
+
+def _exit_code(code: int) -> int:
+    """As the system keeps it: its last eight bits, but no failure becomes a success by that."""
+    return code & 0xFF or (1 if code else 0)
 
 
 async def _dispatch(
@@ -45,10 +50,17 @@ async def _dispatch(
 ) -> CliResult:
     async with Host() as host:
         plugin = await host.add(chosen)
-        for spec in specs:  # whom it may need: publishers, and those whose actions it invokes
-            if spec is not chosen:
-                try:
-                    await host.add(spec)
-                except PluginError as error:
-                    output.say(f"left out: {error}")
-        return await Ainb(plugin).cli(namespace, argv)
+        # Whom it may need, publishers and those whose actions it invokes; nobody waits for them.
+        others = [asyncio.create_task(_add(host, spec)) for spec in specs if spec is not chosen]
+        try:
+            return await Ainb(plugin).cli(namespace, argv)
+        finally:
+            for task in others:
+                task.cancel()
+
+
+async def _add(host: Host, spec: PluginSpec) -> None:
+    try:
+        await host.add(spec)
+    except PluginError as error:
+        output.say(f"left out: {error}")

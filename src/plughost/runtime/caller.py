@@ -53,6 +53,10 @@ class Caller:
         """The plugin itself; None when its host is no more."""
         return self._plugin()
 
+    @property
+    def ended(self) -> bool:
+        return self._ends is None
+
     def belongs_to(self, plugin: Any) -> None:
         self._plugin = weakref.ref(plugin)
 

@@ -251,7 +251,7 @@ class Instance:
             on_data=self._peer.feed,
             on_end=self._on_stdout_end,
             on_broken=self._on_stdin_broken,
-            on_room=self._peer.pump,
+            on_room=self._peer.on_room,
         )
         self._witness.last_words = self._process.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)

@@ -205,6 +205,13 @@ class Peer:
                     self._release(self._held.before(pending.number))
                 self._send(pending, now)
 
+    def on_room(self) -> None:
+        """What was written has left."""
+        if self._serving is not None:
+            self._serving.on_room()
+        if self._waiting:
+            self.pump()
+
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
         """Send a notification; False when nobody is there to hear it."""
         if not self._open and self._held is None:
@@ -226,6 +233,7 @@ class Peer:
         if unheard + len(frame) > self._max_buffered:
             self._owner.on_fatal(Overloaded(f"it left {unheard} bytes unread, more than max_buffered allows"))
             return False
+        self.last_frame = self._time()
         if held is not None:
             held.add(self._ledger.following, frame, urgent)
         elif channel is not None:

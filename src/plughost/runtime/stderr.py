@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from plughost.base.text import visible
+
 LONGEST_LINE = 8192
 """In the log; the rest of a longer one is left out there."""
+MOST_LINES = 200
+"""Of one read: of a flood, the log gets a part."""
 
 
 class StderrTail:
@@ -28,7 +32,8 @@ class StderrTail:
         if len(self._begun) > LONGEST_LINE:
             lines.append(self._begun)
             self._begun = b""
-        return [_readable(line[:LONGEST_LINE]) for line in lines]
+        kept = [_readable(line[:LONGEST_LINE]) for line in lines[-MOST_LINES:]]
+        return kept if len(kept) == len(lines) else [f"({len(lines) - len(kept)} lines left out)", *kept]
 
     def rest(self) -> str:
         """The last line, if its end never came."""
@@ -40,18 +45,8 @@ class StderrTail:
     def text(self, lines: int = 20) -> str:
         """The last lines, readable; what is no text shows as escapes."""
         text = self._joined().decode(errors="backslashreplace")
-        return "\n".join("".join(map(_visible, line)) for line in text.splitlines()[-lines:])
+        return "\n".join(map(visible, text.splitlines()[-lines:]))
 
 
 def _readable(line: bytes) -> str:
-    text = line.decode(errors="backslashreplace").rstrip("\r")
-    return text if text.isprintable() else "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    """A terminal must not obey a plugin's control characters when an error is shown."""
-    return (
-        character
-        if character.isprintable() or character == "\t"
-        else character.encode("unicode_escape").decode()
-    )
+    return visible(line.decode(errors="backslashreplace").rstrip("\r"))

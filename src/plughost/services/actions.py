@@ -17,6 +17,8 @@ from plughost.services.directory import Directory, offering
 from plughost.wire.ledger import FOREVER
 from plughost.wire.octets import Octets, plain
 
+LONGEST_MS = 10**12
+
 Handler = Callable[[Caller, bytes], Awaitable[bytes]]
 
 
@@ -49,10 +51,10 @@ class Actions:
     async def invoke(self, caller: Caller, params: Invoke) -> bytes:
         """Its answer. A result that comes after the caller's own time is nobody's."""
         work = asyncio.ensure_future(self._work(caller, params))
-        limit = params.timeout_ms / 1000 if params.timeout_ms else FOREVER
+        limit = min(params.timeout_ms, LONGEST_MS) / 1000 if params.timeout_ms else FOREVER
         try:
             if not await done_within(caller.plugin.clock, limit, work):
-                raise Timeout(f"action timed out: {params.action}")
+                raise Timeout(f"action timed out: {params.action[:200]}")
             return work.result()
         finally:
             work.cancel()
@@ -69,7 +71,7 @@ class Actions:
         directory = self._directory()
         found = offering(directory, "cli_namespaces", params.action) if directory is not None else None
         if found is None:
-            raise InvalidSpec(f"unknown action: {params.action}")
+            raise InvalidSpec(f"unknown action: {params.action[:200]}")
         name, plugin = found
         if name == caller.name:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")

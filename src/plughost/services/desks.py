@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
 
 from plughost.runtime.caller import Caller
 from plughost.services.files import Entry, Files
 from plughost.services.network import Fetch, Fetched, Network
 from plughost.wire.octets import Octets, plain
 
+T = TypeVar("T")
+
+READERS = 4
 ROOTS = {
     "read_sessions": "~/.agents-in-a-box/sessions",
     "read_claude_logs": "~/.claude/projects",
@@ -35,12 +39,20 @@ class FileDesk:
 
     def __init__(self, roots: Mapping[str, str | os.PathLike[str]] = ROOTS) -> None:
         self._files = Files(roots)
+        # Threads of its own: a slow disk must not use up those of the program.
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="plughost-files")
 
     async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
-        return await asyncio.to_thread(self._files.read_dir, _names(caller), params.path)
+        return await self._run(self._files.read_dir, _names(caller), params.path)
 
     async def read_file(self, caller: Caller, params: OnPath) -> bytes:
-        return await asyncio.to_thread(self._files.read_file, _names(caller), params.path)
+        return await self._run(self._files.read_file, _names(caller), params.path)
+
+    async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 class NetworkDesk:

@@ -17,6 +17,8 @@ from plughost.base.errors import Denied, InvalidSpec
 from plughost.guard.beneath import O_PATH, Escapes, identity, open_beneath
 
 MOST_ENTRIES = 100_000
+LARGEST = (12 << 20) - (16 << 10)
+"""In base64, with its envelope, it fits into a frame of 16 MiB."""
 LONGEST = 4096
 """What the system takes for a path; a request may be as long as a frame."""
 
@@ -54,7 +56,7 @@ class Files:
         ):
             return list(_entries(folder))
 
-    def read_file(self, granted: Collection[str], path: str, limit: int = 12 * 2**20) -> bytes:
+    def read_file(self, granted: Collection[str], path: str, limit: int = LARGEST) -> bytes:
         """All of a regular file; one that is larger than `limit` is refused."""
         place = self._place("read", granted, path)
         with (

@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import msgspec
+
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec
 from plughost.base.events import EventHub, Logged
@@ -14,12 +16,14 @@ from plughost.runtime.caller import Caller
 LEVELS = ("trace", "debug", "info", "warn", "error")
 KEPT = 1000
 """Lines of each plugin."""
+LONGEST = 16 << 10
+"""Characters of a message, and bytes of its fields; what is longer is cut, or left out."""
 
 
 class Line(Protocol):
     level: str
     message: str
-    fields: Any
+    fields: msgspec.Raw
 
 
 class Logs:
@@ -47,7 +51,7 @@ class Logs:
             raise InvalidSpec(f"unknown log level {line.level!r}")
         threshold = self._thresholds.get(caller.name, "info")
         if LEVELS.index(line.level) >= LEVELS.index(threshold):
-            self._keep(caller, line.level, line.message, line.fields, "log")
+            self._keep(caller, line.level, line.message[:LONGEST], _fields(line.fields), "log")
 
     def overheard(self, caller: Caller, lines: list[str]) -> None:
         """Lines of stderr: no level of their own, and never filtered."""
@@ -67,3 +71,13 @@ class Logs:
         self._kept.setdefault(caller.name, deque(maxlen=KEPT)).append(line)
         if self._events:
             self._events.publish(line)
+
+
+def _fields(raw: msgspec.Raw) -> Any:
+    size = len(bytes(raw))
+    if size > LONGEST:
+        return {"left_out": f"{size} bytes"}
+    try:
+        return msgspec.json.decode(raw) if size else None
+    except (ValueError, RecursionError) as error:
+        raise InvalidSpec(f"wrong fields: {error}") from error

@@ -83,7 +83,7 @@ class Snapshots:
     async def subscribe(self, caller: Caller, params: OnTopic) -> None:
         _check_topic(params.topic)
         self._add(params.topic, caller)
-        if caller.plugin is not None:
+        if caller.plugin is not None and not caller.ended:
             caller.plugin.pin(caller)
 
     def publish(self, caller: Caller, params: Publish) -> None:
@@ -134,6 +134,8 @@ class Snapshots:
         self._latest[topic] = Snapshot(payload, self._version, publisher)
 
     def _add(self, topic: str, caller: Caller) -> None:
+        if caller.ended:
+            return  # nobody would hear it
         if caller not in self._subscribed:
             self._subscribed[caller] = set()
             caller.on_end(lambda: self._leave(caller))

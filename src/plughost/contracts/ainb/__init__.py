@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -52,8 +53,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     failure_window: float = 60.0
     max_unread: int = 64 << 20
     """Bytes of events it may leave unread before it is ended as failed."""
-    data_root: str = "~/.agents-in-a-box/plugins"
-    """Its own folder below this one is made when it may write there."""
+    data_root: str | None = None
+    """Its own folder below this one is made when it may write there; `plugins` in AINB_HOME, or else in
+    `~/.agents-in-a-box`."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -64,6 +66,8 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 TERM_GRACE = 2.0
+MAX_REVERSE = 32
+"""Requests served at a time: each may hold a file of 12 MiB."""
 
 
 class AinbContract:
@@ -123,7 +127,9 @@ class AinbContract:
         held = guard.effective(told.capabilities.granted(), _granted(spec, told))
         names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
         topics = tuple(told.subscribes.snapshots) if "event_bus" in names else ()
-        data = os.path.join(os.path.expanduser(options.data_root), told.plugin.name)
+        home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
+        data_root = options.data_root or os.path.join(home, "plugins")
+        data = os.path.join(os.path.expanduser(data_root), told.plugin.name)
         settings = Settings(
             told,
             str(folder.resolve() / manifest.FILE),
@@ -163,6 +169,7 @@ def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy
         failure_limit=options.failure_limit,
         failure_window=options.failure_window,
         max_buffered=options.max_unread,
+        max_reverse=MAX_REVERSE,
     )
 
 
@@ -193,11 +200,19 @@ def _unenforced(names: Iterable[str]) -> tuple[str, ...]:
 def _make(folder: str, plugin: str) -> None:
     try:
         os.makedirs(os.path.dirname(folder), exist_ok=True)
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            pass
+        about = os.lstat(folder)
     except OSError as error:
         raise LaunchFailed(f"cannot make its data folder {folder!r}: {error}", plugin=plugin) from error
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise LaunchFailed(
+            f"its data folder {folder!r} is not a folder for this user alone",
+            plugin=plugin,
+            hint="move it away, or make it one: chmod 700",
+        )
 
 
 CONTRACT = AinbContract()

@@ -13,6 +13,7 @@ from plughost.base.located import Document, Problem, load_toml
 
 FILE = "manifest.toml"
 ABI_VERSION = 2
+MOST_TOPICS = 1000
 RESERVED = "host"
 """The publisher that is no plugin."""
 
@@ -98,6 +99,8 @@ def read(folder: Path) -> Read:
             lints += _lint(
                 document, ("subscribes", "snapshots"), "not armed: it needs the capability event_bus"
             )
+        if len(manifest.subscribes.snapshots) > MOST_TOPICS:
+            document.problem(("subscribes", "snapshots"), f"expected at most {MOST_TOPICS} topics")
         here = folder.resolve().name
         if manifest.plugin.name == here and not (folder / here).is_file():
             document.problem(("plugin", "name"), f"there is no program {manifest.plugin.name!r} in {folder}")

@@ -245,7 +245,7 @@ class ActionInvokeParams(msgspec.Struct):
 class LogParams(msgspec.Struct):
     level: str
     message: str
-    fields: Any = None
+    fields: msgspec.Raw = NOTHING
 
 
 class PathParams(msgspec.Struct):

@@ -141,9 +141,8 @@ class AinbSession(Conversation):
                         f"its {what} is {value!r} by its own word and {wanted!r} by its manifest",
                         hint="build it anew, or mend manifest.toml",
                     )
-        name = said.name or (inner and inner.name)
-        if not name:
-            raise HandshakeFailed("its answer to plugin/init says neither its name nor its manifest")
+        if not (said.name or (inner and inner.name)) or not (said.version or (inner and inner.version)):
+            raise HandshakeFailed("its answer to plugin/init does not say its name and its version")
         if said.manifest is None or said.abi_version is None:
             self.lints = ("its answer to plugin/init lacks manifest or abi_version",)
 

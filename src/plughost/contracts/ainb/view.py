@@ -117,11 +117,12 @@ class Ainb:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """While its screen is shown it is not ended for being idle."""
-        self._plugin.pin(self)
+        reason = object()
+        self._plugin.pin(reason)
         try:
             yield
         finally:
-            self._plugin.unpin(self)
+            self._plugin.unpin(reason)
 
     def key(self, screen_id: str, key: KeyEvent) -> bool:
         """Forward a key, ahead of everything that waits; False when the plugin is not running."""

@@ -1,0 +1,51 @@
+"""Lines for somebody who may not read them: a thread writes, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+MOST = 10_000
+"""Lines that wait; further ones are left out."""
+PATIENCE = 1.0
+"""For what is still to be written at the end."""
+
+
+class Teller:
+    """Writes lines to a descriptor. `on_broken` is told once when that is no longer possible."""
+
+    def __init__(self, descriptor: int, on_broken: Callable[[], object]) -> None:
+        self._descriptor = descriptor
+        self._on_broken = on_broken
+        self._lines: queue.Queue[bytes | None] = queue.Queue(MOST)
+        self.problem: str | None = None
+        # At the end of the program a blocked write is not waited for: no lock of Python's is held in it.
+        self._thread = threading.Thread(target=self._write, name="plughost-teller", daemon=True)
+        self._thread.start()
+
+    def tell(self, line: bytes) -> None:
+        try:
+            self._lines.put_nowait(line + b"\n")
+        except queue.Full:
+            pass  # whoever does not read misses something
+
+    def finish(self) -> bool:
+        """Whether everything was written in the time there is."""
+        try:
+            self._lines.put(None, timeout=PATIENCE)
+        except queue.Full:
+            return False
+        self._thread.join(PATIENCE)
+        return self.problem is None and not self._thread.is_alive()
+
+    def _write(self) -> None:
+        while (line := self._lines.get()) is not None:
+            try:
+                while line:
+                    line = line[os.write(self._descriptor, line) :]
+            except OSError as error:
+                self.problem = error.strerror
+                self._on_broken()
+                return

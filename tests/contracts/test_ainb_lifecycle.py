@@ -12,7 +12,7 @@ import pytest
 import plughost
 from plughost.base.events import Exited, StateChanged
 from plughost.contracts.ainb import Ainb
-from plughost.contracts.ainb.messages import Char, KeyEvent
+from plughost.contracts.ainb.messages import Char, F, KeyEvent
 from tests.contracts.ainb_support import ask, b64, events, folder, spec
 from tests.support import all_gone, plugin_process, processes, seen, until
 
@@ -403,3 +403,17 @@ async def test_a_crash_in_the_middle_of_a_chunk_breaks_nothing_else(host, tmp_pa
     await asyncio.gather(raw, end, return_exceptions=True)
     assert plugin.state == "Quarantined"
     assert await events(other) == []
+
+
+@pytest.mark.parametrize("key", [Char("ab"), F(300), Char("")])
+async def test_what_no_plugin_could_read_is_not_sent(slow_host, place, key):
+    plugin = await slow_host.add(spec(place))
+    await plugin.call("echo", {})
+    view = Ainb(plugin)
+    with pytest.raises(plughost.InvalidSpec):
+        view.key("s", KeyEvent(key))
+    with pytest.raises(plughost.InvalidSpec):
+        await view.render(70_000, -3)
+    with pytest.raises(plughost.InvalidSpec, match="cannot be told"):
+        view.event("t", b"x" * (16 << 20))
+    assert await plugin.call("echo", {"still": 1}) == {"still": 1}

@@ -184,7 +184,7 @@ async def test_grants_narrow_what_is_declared_and_never_widen_it(host, tmp_path)
     plugin = await host.add(spec(place, grants=("network=b.example", "network=c.example", "read_sessions")))
     assert {str(capability) for capability in _capabilities(plugin)} == {"network[b.example]"}
     await host.remove("puppet")
-    for wrong in ("teleport", "network=", "declared=x"):
+    for wrong in ("teleport", "network=", "declared=x", "event_bus=topic", "read_sessions=x"):
         with pytest.raises(plughost.InvalidSpec, match="unknown grant"):
             await host.add(spec(place, grants=(wrong,)))
 

@@ -89,7 +89,8 @@ def init(number):
         "other name": {"name": "somebody"},
         "other version": {"version": "9.9.9"},
         "other abi": {"abi_version": 3},
-        "other manifest": {"manifest": {"plugin": {"name": "somebody"}}},
+        "other manifest": {"manifest": {**manifest(), "provides": {"screens": ["another"]}}},
+        "no manifest": {"manifest": {"plugin": {"name": "puppet"}}},
     }.get(INIT, {})
     if INIT == "short":
         full = {"name": about["name"], "version": about["version"]}

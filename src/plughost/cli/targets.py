@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from plughost import config
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.contract import PluginSpec, contract
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
@@ -97,5 +97,7 @@ class Target(msgspec.Struct):
             if not equals or not name:
                 raise click.UsageError(f"--env takes K=V, not {pair!r}")
             env[name] = value
-        grants = [*spec.grants, *(word for word in self.grants if word not in spec.grants)]
+        said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
+        given = [] if self.grants and said_nothing else list(spec.grants)
+        grants = [*given, *(word for word in self.grants if word not in given)]
         return msgspec.structs.replace(spec, env=env, grants=grants, cwd=self.cwd or spec.cwd)

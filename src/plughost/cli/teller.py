@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
+import select
 import threading
 from collections.abc import Callable
 
@@ -24,6 +26,7 @@ class Teller:
         # At the end of the program a blocked write is not waited for: no lock of Python's is held in it.
         self._thread = threading.Thread(target=self._write, name="plughost-teller", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch, name="plughost-watcher", daemon=True).start()
 
     def tell(self, line: bytes) -> None:
         try:
@@ -46,6 +49,20 @@ class Teller:
                 while line:
                     line = line[os.write(self._descriptor, line) :]
             except OSError as error:
-                self.problem = error.strerror
-                self._on_broken()
+                self._break(error.strerror or str(error))
                 return
+
+    def _watch(self) -> None:
+        """Until the reader has gone, also when there is nothing to tell it."""
+        poll = select.poll()
+        poll.register(self._descriptor, 0)
+        poll.poll()
+        self._break(os.strerror(errno.EPIPE))
+
+    def _break(self, problem: str) -> None:
+        if self.problem is None:
+            self.problem = problem
+            try:
+                self._on_broken()
+            except RuntimeError:
+                pass  # the program has ended meanwhile

@@ -216,7 +216,11 @@ class Peer:
         """Send a notification; False when nobody is there to hear it."""
         if not self._open and self._held is None:
             return False
-        return self._tell(self._framing.encode(self._session.notify(method, params)), urgent)
+        try:
+            frame = self._framing.encode(self._session.notify(method, params))
+        except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
+            raise InvalidSpec(f"{method!r} cannot be told: {error}") from error
+        return self._tell(frame, urgent)
 
     def deliver(self, publication: Publication) -> bool:
         """Tell what was published; False when nobody is there to hear it."""

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost import guard
 from plughost.base.clock import done_within
-from plughost.base.errors import Denied, InvalidSpec, Timeout
+from plughost.base.errors import Denied, InvalidSpec, PluginError, Timeout
 from plughost.runtime.caller import Caller
 from plughost.services.directory import Directory, offering
 from plughost.wire.ledger import FOREVER
@@ -76,5 +76,8 @@ class Actions:
         if name == caller.name:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")
         request = {"action": params.action, "payload": plain(params.payload), "timeout_ms": params.timeout_ms}
-        answer: Answer = await plugin.call("host/action/invoke", request, timeout=FOREVER, type=Answer)
+        try:
+            answer: Answer = await plugin.call("host/action/invoke", request, timeout=FOREVER, type=Answer)
+        except Timeout as error:  # of its start: not the caller's own
+            raise PluginError(f"action failed: {error.message}") from error
         return plain(answer.payload)

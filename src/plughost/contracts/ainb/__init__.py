@@ -34,6 +34,8 @@ __all__ = [
 
 DECLARED = "declared"
 """The grant of all that the manifest declares."""
+LIMITED = ("network", "spawn_subprocess")
+"""Those that a list limits; of the others, any list grants the whole."""
 FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
 
 
@@ -181,8 +183,10 @@ def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
         name, limited, item = word.partition("=")
         if word == DECLARED:
             granted += told.capabilities.granted()
-        elif name not in Capabilities.__struct_fields__ or (limited and not item):
-            known = ", ".join((DECLARED, *Capabilities.__struct_fields__))
+        elif name not in Capabilities.__struct_fields__ or (limited and not (item and name in LIMITED)):
+            known = ", ".join(
+                (DECLARED, *Capabilities.__struct_fields__, *(f"{one}=ITEM" for one in LIMITED))
+            )
             raise InvalidSpec(f"unknown grant {word!r}; known: {known}", plugin=spec.name)
         elif limited:
             scopes.setdefault(name, []).append(item)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from plughost.contracts.ainb.manifest import Manifest
 from plughost.wire.envelope import NOTHING
 from plughost.wire.octets import Octets
 
@@ -67,23 +68,13 @@ class InitParams(msgspec.Struct):
     abi_version: int
 
 
-class InitAbout(msgspec.Struct):
-    name: str | None = None
-    version: str | None = None
-    abi_version: int | None = None
-
-
-class InitManifest(msgspec.Struct):
-    plugin: InitAbout | None = None
-
-
 class InitResult(msgspec.Struct):
     """Real plugins send name and version alone; the contract wants the manifest and the ABI too."""
 
     name: str | None = None
     version: str | None = None
     abi_version: int | None = None
-    manifest: InitManifest | None = None
+    manifest: Manifest | None = None
 
 
 class Viewport(msgspec.Struct, frozen=True):

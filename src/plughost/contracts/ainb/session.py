@@ -129,19 +129,21 @@ class AinbSession(Conversation):
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its answer to plugin/init is wrong: {error}") from error
         about = self._manifest.plugin
-        inner = said.manifest.plugin if said.manifest is not None else None
-        for what, wanted, *told in (
-            ("name", about.name, said.name, inner and inner.name),
-            ("version", about.version, said.version, inner and inner.version),
-            ("abi_version", about.abi_version, said.abi_version, inner and inner.abi_version),
+        for what, wanted, told in (
+            ("name", about.name, said.name),
+            ("version", about.version, said.version),
+            ("abi_version", about.abi_version, said.abi_version),
+            *(
+                (section, getattr(self._manifest, section), getattr(said.manifest, section, None))
+                for section in Manifest.__struct_fields__
+            ),
         ):
-            for value in told:
-                if value is not None and value != wanted:
-                    raise HandshakeFailed(
-                        f"its {what} is {value!r} by its own word and {wanted!r} by its manifest",
-                        hint="build it anew, or mend manifest.toml",
-                    )
-        if not (said.name or (inner and inner.name)) or not (said.version or (inner and inner.version)):
+            if told is not None and told != wanted:
+                raise HandshakeFailed(
+                    f"its {what} is {told!r:.300} by its own word and {wanted!r:.300} by its manifest",
+                    hint="build it anew, or mend manifest.toml",
+                )
+        if said.manifest is None and not (said.name and said.version):
             raise HandshakeFailed("its answer to plugin/init does not say its name and its version")
         if said.manifest is None or said.abi_version is None:
             self.lints = ("its answer to plugin/init lacks manifest or abi_version",)

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from plughost.base.clock import Clock, done_within
-from plughost.base.errors import Timeout
+from plughost.base.errors import InvalidSpec, Timeout
 from plughost.contracts.ainb.messages import (
     CliDispatchParams,
     CliDispatchResult,
@@ -96,6 +98,14 @@ class Screen:
             self._draw_next()
 
 
+def _check(value: KeyEvent | Viewport) -> None:
+    """Numbers are checked where they are read; what we send should never fail there."""
+    try:
+        msgspec.convert(msgspec.to_builtins(value), type(value))
+    except msgspec.ValidationError as error:
+        raise InvalidSpec(f"not to be sent: {error}") from error
+
+
 _screens: weakref.WeakKeyDictionary[Plugin, Screen] = weakref.WeakKeyDictionary()
 
 
@@ -108,7 +118,9 @@ class Ainb:
 
     async def render(self, width: int, height: int, *, deadline: float = RENDER_DEADLINE) -> RenderResult:
         """A frame; Timeout when none comes in time: the plugin counts as unresponsive until one does."""
-        return await self._screen.render(Viewport(width, height), deadline)
+        viewport = Viewport(width, height)
+        _check(viewport)
+        return await self._screen.render(viewport, deadline)
 
     @property
     def unresponsive(self) -> bool:
@@ -126,6 +138,7 @@ class Ainb:
 
     def key(self, screen_id: str, key: KeyEvent) -> bool:
         """Forward a key, ahead of everything that waits; False when the plugin is not running."""
+        _check(key)
         params = HandleKeyParams(screen_id, key, next(_keys))
         return self._plugin.notify("plugin/handle_key", params, urgent=True)
 

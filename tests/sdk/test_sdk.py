@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import plughost
+from plughost import config
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
 from plughost.contracts.mcptest import Mcptest
@@ -18,7 +19,7 @@ from plughost.contracts.rune import Rune
 from plughost_sdk import ainb
 from plughost_sdk import mcptest as mcptest_sdk
 from tests.sdk.support import ainb_folder, program
-from tests.support import all_gone, until
+from tests.support import ROOT, all_gone, until
 from tests.vectors import load, replay_plugin
 
 MCPTEST = """
@@ -219,6 +220,72 @@ def act(payload):
 
 plugin.run()
 """
+
+
+ECHO = """
+from binascii import b2a_base64
+from plughost_sdk import ainb
+plugin = ainb.Plugin()
+events = {}
+last = ["no key yet"]
+
+@plugin.on_init
+def start():
+    plugin.host.log.info("ready")
+
+@plugin.screen
+def draw(width, height):
+    buffer = ainb.Buffer(width, height)
+    buffer.put(0, 0, f"{width}x{height}")
+    buffer.put(0, 1, last[0])
+    return buffer
+
+@plugin.on_key
+def key(key):
+    last[0] = " ".join(filter(None, (key.code, key.ch, str(key.n or ""))))
+
+@plugin.on_event
+def event(topic, payload):
+    events[topic] = payload
+
+@plugin.cli("echo")
+def command(argv):
+    if argv[:1] == ["--fail"]:
+        return int(argv[1]) % 256
+    print(*argv)
+
+@plugin.method("echo")
+def echo(params):
+    return params
+
+@plugin.method("last_event")
+def last_event(params):
+    if not isinstance(params, dict) or "topic" not in params:
+        raise ainb.Error(-32602, "which topic?")
+    payload = events.get(params["topic"])
+    return {"payload": None if payload is None else b2a_base64(payload, newline=False).decode()}
+
+@plugin.method("subscribe")
+def subscribe(params):
+    plugin.host.snapshot.subscribe(params["topic"])
+    return {}
+
+plugin.run()
+"""
+
+
+def test_it_replays_the_golden_vectors_of_ainb(tmp_path):
+    import shutil
+
+    place = tmp_path / "echo-ainb"
+    place.mkdir()
+    shutil.copy(ROOT / "plugins/echo-ainb/manifest.toml", place)
+    program(place / "echo-ainb", ECHO)
+    vectors = load("ainb")
+    told = list(vectors.for_a_plugin("echo"))
+    assert len(told) > 50
+    for conversation in told:
+        replay_plugin(conversation, vectors.spec.name, config.of_folder(place))
 
 
 @pytest.fixture

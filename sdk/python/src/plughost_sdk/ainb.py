@@ -87,6 +87,7 @@ class Plugin:
         self._screen: Callable[..., Any] | None = None
         self._keys: list[Callable[..., Any]] = []
         self._events: dict[str, list[Callable[[bytes], Any]]] = {}
+        self._all_events: list[Callable[[str, bytes], Any]] = []
         self._namespaces: dict[str, Callable[[list[str]], Any]] = {}
         self._actions: dict[str, Callable[[bytes], Any]] = {}
         self._methods: dict[str, Callable[[Any], Any]] = {}
@@ -130,6 +131,11 @@ class Plugin:
             return function
 
         return add
+
+    def on_event(self, function: Handler) -> Handler:
+        """Takes topic and payload of every event, whatever its topic."""
+        self._all_events.append(function)
+        return function
 
     def cli(self, namespace: str) -> Callable[[Handler], Handler]:
         """Runs command lines of a namespace: what it prints is the output, what it returns the exit code."""
@@ -227,6 +233,8 @@ class Plugin:
     def _render(self, params: dict[str, Any]) -> dict[str, Any]:
         viewport = _take(params, "viewport", dict)
         width, height = _take(viewport, "width", int), _take(viewport, "height", int)
+        if not (0 <= width <= 65535 and 0 <= height <= 65535):
+            raise _WrongParams(f"a viewport of {width} by {height}")
         buffer = Buffer(0, 0) if self._screen is None else self._runner.run(self._screen, width, height)
         if not isinstance(buffer, Buffer):
             raise TypeError(f"the screen's function returned {type(buffer).__name__}, not a Buffer")
@@ -242,12 +250,16 @@ class Plugin:
             self._runner.run(function, *arguments)
 
     def _event(self, params: dict[str, Any]) -> None:
-        payload = _bytes(params, "payload")
-        for function in self._events.get(_take(params, "topic", str), ()):
-            self._runner.run(function, payload)
+        topic, payload = _take(params, "topic", str), _bytes(params, "payload")
+        for function in self._all_events:
+            self._runner.run(function, topic, payload)
+        for handler in self._events.get(topic, ()):
+            self._runner.run(handler, payload)
 
     def _cli(self, params: dict[str, Any]) -> dict[str, Any]:
         namespace, argv = _take(params, "namespace", str), _take(params, "argv", list)
+        if not all(isinstance(word, str) for word in argv):
+            raise _WrongParams("`argv` must be a list of words")
         function = self._namespaces.get(namespace)
         if function is None:
             said = f"plugin does not handle namespace `{namespace}`\n"

@@ -414,6 +414,8 @@ class Host:
         binding = its_contract.bind(spec)
         check_runnable(spec, binding)
         plugin = Plugin(self, spec, its_contract, binding)
+        if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
+            self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
         if plugin._binding.policy.eager:
             await plugin.start()

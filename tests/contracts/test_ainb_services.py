@@ -332,6 +332,16 @@ async def test_log_lines_are_kept_with_level_and_fields_from_the_threshold_up(ho
 
 
 @pytest.mark.clause("AINB-34")
+async def test_the_threshold_is_the_operators(host, tmp_path, mark):
+    plugin = await host.add(spec(folder(tmp_path / mark), log_level="error"))
+    for level in ("warn", "error"):
+        await plugin.call("tell", {"method": "host/log", "params": {"level": level, "message": level}})
+    assert [line.message for line in host.service("logs").recent("puppet")] == ["error"]
+    with pytest.raises(plughost.InvalidSpec):
+        await host.add(spec(folder(tmp_path / mark, "other"), log_level="loud"))
+
+
+@pytest.mark.clause("AINB-34")
 async def test_stderr_lines_become_log_lines(host, tmp_path, mark):
     plugin = await host.add(spec(folder(tmp_path / mark)))
     await plugin.call("stderr", {"text": "one\ntwo\r\nhalf"})

@@ -26,7 +26,7 @@ from plughost.contracts.ainb.messages import (
     RenderResult,
     WireBuffer,
 )
-from plughost.contracts.ainb.session import AinbSession
+from plughost.contracts.ainb.session import AinbSession, PluginSide
 from plughost.runtime.caller import Publication
 from plughost.wire.envelope import Answer, Noise, Notification, Request
 from plughost.wire.framing import FrameError, FrameTooLarge
@@ -234,6 +234,35 @@ def test_a_session_takes_any_message_apart():
     assert isinstance(take(id=True, result=1), Noise)
     for version in ('"jsonrpc":"1.0",', '"jsonrpc":2.0,', ""):
         assert isinstance(one.receive(b'{%b"id":3,"result":1}' % version.encode()), Noise)
+
+
+@pytest.mark.clause("AINB-15", "AINB-20")
+def test_the_two_sides_talk_to_each_other_without_any_io():
+    manifest = Manifest(About("puppet", "1.2.3", 2))
+    host, plugin = session(), PluginSide()
+    to_plugin, to_host = plugin.framing(), host.framing()
+
+    def sent(message):
+        (frame,) = to_plugin.feed(host.framing().encode(message))
+        return plugin.receive(frame)
+
+    def said(message):
+        (frame,) = to_host.feed(plugin.framing().encode(message))
+        return host.receive(frame)
+
+    init = sent(host.begin(None)[0])
+    assert (init.id, init.method, msgspec.json.decode(init.params)["abi_version"]) == (1, "plugin/init", 2)
+    # The plugin asks before it answers, with an id that is ours, too.
+    asked = said(plugin.call(1, "host/snapshot/get", {"topic": "t"}, None))
+    assert asked == Request(1, "host/snapshot/get", msgspec.Raw(b'{"topic":"t"}'))
+    refused = sent(host.refuse(1, plughost.Denied("capability denied: event_bus")))
+    assert plugin.failure("host/snapshot/get", refused).error["code"] == -32001
+    assert not host.ready
+    assert said(plugin.answer(init.id, plugin.init_result(manifest))) is None
+    assert (host.ready, host.lints) == (True, ())
+    assert sent(host.event("t", b"hi")).method == "plugin/handle_event"
+    assert said(plugin.notify("host/log", {"level": "info"})).method == "host/log"
+    assert sent(host.call(2, *host.farewell(), None)).method == "plugin/shutdown"
 
 
 # plugin/init

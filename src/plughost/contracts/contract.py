@@ -73,6 +73,8 @@ class Binding(msgspec.Struct, frozen=True):
     """What it is subscribed to whenever it runs."""
     offers: Mapping[str, tuple[str, ...]] = {}
     """What it has for others, by kind: screens, commands, cli_namespaces …"""
+    log_level: str | None = None
+    """From which level up its log is kept; None is the usual."""
     lints: tuple[str, ...] = ()
     """What was accepted, but should be better."""
 

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -55,6 +56,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     failure_window: float = 60.0
     max_unread: int = 64 << 20
     """Bytes of events it may leave unread before it is ended as failed."""
+    log_level: Literal["trace", "debug", "info", "warn", "error"] = "info"
+    """What it logs below this is not kept."""
     data_root: str | None = None
     """Its own folder below this one is made when it may write there; `plugins` in AINB_HOME, or else in
     `~/.agents-in-a-box`."""
@@ -144,6 +147,7 @@ class AinbContract:
             capabilities=held,
             settings=settings,
             topics=topics,
+            log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=tuple(str(lint) for lint in read.lints) + _unenforced(names),
         )

@@ -56,21 +56,11 @@ _messages = msgspec.json.Decoder(Envelope)
 _errors = msgspec.json.Decoder(ErrorObject)
 
 
-class AinbSession(Conversation):
-    first_id = INIT + 1
-
-    def __init__(self, manifest: Manifest, manifest_path: str, granted: Sequence[str]) -> None:
-        self._manifest = manifest
-        self._init = InitParams(manifest_path, list(granted), ABI_VERSION)
-        self.ready = False
+class JsonRpc(Conversation):
+    """What both sides have in common: either asks, tells and answers."""
 
     def framing(self) -> ContentLength:
         return ContentLength(MAX_BODY, header_limit=MAX_HEADER)
-
-    def begin(self, first: str | None) -> Sequence[bytes]:
-        self.ready = False
-        self.lints = ()
-        return (encode(Request(INIT, "plugin/init", self._init)),)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode(Request(number, method, _object(params)))
@@ -78,17 +68,11 @@ class AinbSession(Conversation):
     def notify(self, method: str, params: Any) -> bytes:
         return encode(Notification(method, _object(params)))
 
-    def event(self, topic: str, payload: bytes) -> bytes:
-        return encode(Notification("plugin/handle_event", HandleEventParams(topic, payload)))
-
     def answer(self, number: int | str, result: Any) -> bytes:
         return encode(Reply(number, {} if result is None else result))
 
     def refuse(self, number: int | str, error: PluginError) -> bytes:
         return encode(Refusal(number, _error_object(error)))
-
-    def farewell(self) -> tuple[str, Any] | None:
-        return ("plugin/shutdown", {})
 
     def receive(self, frame: Frame) -> Incoming:
         try:
@@ -104,23 +88,57 @@ class AinbSession(Conversation):
         if not isinstance(message.id, int):
             return Noise("an answer without a number", bytes(frame[:HEAD]))
         if message.error is not NOTHING and bytes(message.error) != _NULL:
-            return self._refused(message, frame)
-        result = msgspec.Raw(_NULL) if message.result is NOTHING else message.result
-        if message.id == INIT and not self.ready:
-            self._check(result)
-            self.ready = True
-            return None
-        return Answer(message.id, result)
+            try:
+                _errors.decode(message.error)
+            except (ValueError, RecursionError) as problem:
+                return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]))
+            return Answer(message.id, error=message.error)
+        return Answer(message.id, msgspec.Raw(_NULL) if message.result is NOTHING else message.result)
 
-    def _refused(self, message: Envelope, frame: Frame) -> Incoming:
-        try:
-            error = _errors.decode(message.error)
-        except (ValueError, RecursionError) as problem:
-            return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]))
-        if message.id == INIT and not self.ready:
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = _errors.decode(answer.error)
+        told = f"it answered {method!r} with error {error.code}: {error.message}"
+        return CallFailed(told, error=msgspec.to_builtins(error))
+
+
+class PluginSide(JsonRpc):
+    """The other role: for canaries, fake plugins, and whoever plays one without a process."""
+
+    def init_result(self, manifest: Manifest) -> InitResult:
+        """The whole answer to plugin/init."""
+        about = manifest.plugin
+        return InitResult(about.name, about.version, about.abi_version, manifest)
+
+
+class AinbSession(JsonRpc):
+    first_id = INIT + 1
+
+    def __init__(self, manifest: Manifest, manifest_path: str, granted: Sequence[str]) -> None:
+        self._manifest = manifest
+        self._init = InitParams(manifest_path, list(granted), ABI_VERSION)
+        self.ready = False
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        self.ready = False
+        self.lints = ()
+        return (encode(Request(INIT, "plugin/init", self._init)),)
+
+    def event(self, topic: str, payload: bytes) -> bytes:
+        return encode(Notification("plugin/handle_event", HandleEventParams(topic, payload)))
+
+    def farewell(self) -> tuple[str, Any] | None:
+        return ("plugin/shutdown", {})
+
+    def receive(self, frame: Frame) -> Incoming:
+        incoming = super().receive(frame)
+        if self.ready or not isinstance(incoming, Answer) or incoming.id != INIT:
+            return incoming
+        if incoming.error is not NOTHING:
+            error = _errors.decode(incoming.error)
             raise HandshakeFailed(f"it refused plugin/init: {error.code} {error.message}")
-        assert isinstance(message.id, int)
-        return Answer(message.id, error=message.error)
+        self._check(incoming.result)
+        self.ready = True
+        return None
 
     def _check(self, result: msgspec.Raw) -> None:
         """The plugin is who the manifest on disk says it is."""
@@ -147,11 +165,6 @@ class AinbSession(Conversation):
             raise HandshakeFailed("its answer to plugin/init does not say its name and its version")
         if said.manifest is None or said.abi_version is None:
             self.lints = ("its answer to plugin/init lacks manifest or abi_version",)
-
-    def failure(self, method: str, answer: Answer) -> CallFailed:
-        error = _errors.decode(answer.error)
-        told = f"it answered {method!r} with error {error.code}: {error.message}"
-        return CallFailed(told, error=msgspec.to_builtins(error))
 
 
 def _object(params: Any) -> Any:

@@ -190,4 +190,4 @@ while (message := read()) is not None:
     else:
         do(number, method, params)
 while os.environ.get("rude"):
-    time.sleep(60)
+    time.sleep(0.02)  # a signal that comes just before a sleep is only noticed after it

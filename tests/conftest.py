@@ -11,7 +11,6 @@ import plughost
 from plughost.testkit import VirtualClock
 from tests.support import LAUNCHERS, all_gone, token
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell: programs that tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)

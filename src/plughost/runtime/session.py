@@ -95,10 +95,10 @@ class Conversation:
         raise InvalidSpec("plugins of this contract are told no events")
 
     def answer(self, number: int | str, result: Any) -> bytes:
-        raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")
+        raise InvalidSpec("plugins of this contract ask the host nothing")
 
     def refuse(self, number: int | str, error: PluginError) -> bytes:
-        raise NotImplementedError(f"{type(self).__name__} has no requests of the plugin")
+        raise InvalidSpec("plugins of this contract ask the host nothing")
 
     def farewell(self) -> tuple[str, Any] | None:
         return None

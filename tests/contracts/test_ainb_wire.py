@@ -28,7 +28,7 @@ from plughost.contracts.ainb.messages import (
 )
 from plughost.contracts.ainb.session import AinbSession, PluginSide
 from plughost.runtime.caller import Publication
-from plughost.wire.envelope import Answer, Noise, Notification, Request
+from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request
 from plughost.wire.framing import FrameError, FrameTooLarge
 from plughost.wire.octets import plain
 from tests.contracts.ainb_support import ask, b64, folder, spec
@@ -168,7 +168,7 @@ async def test_ids_rise_from_one_and_each_side_has_its_own(host, place):
 @pytest.mark.clause("AINB-15")
 async def test_empty_is_an_object_and_never_null(host, place):
     one = session()
-    for message in (one.call(2, "m", None, None), one.notify("m", plughost.host.ABSENT)):
+    for message in (one.call(2, "m", None, None), one.notify("m", ABSENT)):
         assert json.loads(message)["params"] == {}
     assert json.loads(one.answer(1, None)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
     plugin = await host.add(spec(place))

@@ -1,0 +1,91 @@
+"""What a plugin's process itself may do to the machine, as values: files, programs, hosts, and how much.
+
+What a plugin asks of the host over the wire is a `Capability`; what its own code could do without asking is a
+power, and the kernel holds it to that. No power is held that was not allowed.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+
+_HOST = re.compile(r"(?:\*\.)?(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
+_ALL_NUMBERS = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
+
+
+class Endpoint(msgspec.Struct, frozen=True, order=True):
+    """A host and a port that may be connected to."""
+
+    host: str
+    """A name, `*.` and a name for all below it, or an IP address; in the one spelling it can have."""
+    port: int
+    private: bool = False
+    """It may have an address that is not public: of this machine, or of a network of one's own."""
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}" + (" (private)" if self.private else "")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of the machine one plugin may use, with all its processes. None is no limit of ours."""
+
+    memory: int | None = 1 << 30
+    """Bytes of private memory."""
+    processes: int | None = 128
+    """Processes and threads."""
+    open_files: int | None = 1024
+    file_size: int | None = 1 << 30
+    """Bytes of one file."""
+    cpu_seconds: int | None = None
+    """Of one process; a plugin that lives long uses much of it in time."""
+    scratch: int | None = 64 << 20
+    """Bytes of files in its own /tmp."""
+
+
+class Powers(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything, beyond its own code and scratch folder, that a process may reach."""
+
+    read: tuple[str, ...] = ()
+    """Absolute paths that may be read: files, and folders with all below them."""
+    write: tuple[str, ...] = ()
+    """Absolute paths that may be read and changed."""
+    execute: tuple[str, ...] = ()
+    """Absolute paths of programs that may be run beside its own command."""
+    connect: tuple[Endpoint, ...] = ()
+
+
+NONE = Powers()
+
+
+def endpoint(text: str) -> Endpoint:
+    """`host:port`, and ` private` after it where private addresses are meant; InvalidSpec when it is not."""
+    import ipaddress
+
+    words = text.split(" ")
+    private = words[1:] == ["private"]
+    if len(words) > 1 and not private:
+        raise InvalidSpec(f"{text!r} is no endpoint: after host:port only `private` may follow")
+    host, colon, port = words[0].rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+        raise InvalidSpec(f"{text!r} is no endpoint: write host:port, such as api.example.com:443")
+    if host.startswith("[") and host.endswith("]"):
+        try:
+            address = ipaddress.IPv6Address(host[1:-1])
+        except ValueError as error:
+            raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
+        if address.ipv4_mapped is not None or address.scope_id is not None:
+            raise InvalidSpec(f"{text!r} is no endpoint: write that address as IPv4, or without its zone")
+        return Endpoint(str(address), int(port), private)
+    host = host.lower()
+    if _ALL_NUMBERS.fullmatch(host.rpartition(".")[2]):
+        try:
+            return Endpoint(str(ipaddress.IPv4Address(host)), int(port), private)
+        except ValueError as error:
+            raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
+    if not _HOST.fullmatch(host) or len(host) > 253:
+        raise InvalidSpec(f"{text!r} is no endpoint: {host!r} is no host name; write it in ASCII")
+    return Endpoint(host, int(port), private)

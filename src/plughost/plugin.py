@@ -1,0 +1,259 @@
+"""A Plugin: a name that calls go to, and the router that says which process answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.clock import Clock
+from plughost.base.errors import Malformed, PluginError, Stopped, UnknownMethod
+from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable
+from plughost.reception import Reception
+from plughost.runtime.instance import Instance
+from plughost.runtime.launch import Launch
+from plughost.runtime.supervisor import State
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
+
+if TYPE_CHECKING:
+    from plughost.host import Host
+
+
+class Plugin:
+    """A name that calls go to. Which process answers is the router's business."""
+
+    def __init__(self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.contract = contract.name
+        self._host = host
+        self._contract = contract
+        self._binding = binding
+        self._methods = binding.methods
+        self._launch = Launch(tuple(spec.command), binding.env, spec.cwd, host._launcher, host._launch_mode)
+        self._per_call = binding.policy.one_shot
+        self._generation = 1
+        self._current: Instance | None = None
+        self._instances: set[Instance] = set()
+        """Everything that is not gone yet: the current one, those draining, those of running calls."""
+        self._stopped = False
+        self._pins: set[object] = set()
+        self._reloading = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<Plugin {self.name} ({self.contract}) {self.state}>"
+
+    @property
+    def state(self) -> str:
+        """The current instance's state, in the words of the lifecycle diagram."""
+        if self._stopped:
+            return State.STOPPED.value
+        return self._current.state.value if self._current is not None else State.IDLE.value
+
+    @property
+    def generation(self) -> int:
+        """Rises by one with every reload."""
+        return self._generation
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it may, all in all."""
+        return self._binding.capabilities
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it is subscribed to whenever it runs."""
+        return self._binding.topics
+
+    @property
+    def offers(self) -> Mapping[str, tuple[str, ...]]:
+        """What it has for others, by kind."""
+        return self._binding.offers
+
+    @property
+    def clock(self) -> Clock:
+        return self._host._clock
+
+    def pin(self, reason: object) -> None:
+        """While there is a reason, it is not ended for being idle."""
+        self._pins.add(reason)
+
+    def unpin(self, reason: object) -> None:
+        self._pins.discard(reason)
+
+    async def call(
+        self,
+        method: str,
+        params: Any = ABSENT,
+        *,
+        timeout: float | None = None,
+        context: Mapping[str, str] | None = None,
+        type: Any = Any,
+    ) -> Any:
+        """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
+
+        CallFailed when the plugin answers with an error of its own; another PluginError when there
+        is no answer. `timeout` counts from now; without it the contract's own applies.
+        """
+        if self._methods is not None and method not in self._methods:
+            raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
+        instance = self._current
+        if instance is None:
+            instance = self._route()
+        try:
+            pending = instance.submit(method, params, timeout, context)
+        except PluginError as error:
+            error.plugin = self.name
+            if self._per_call:
+                instance.stop()
+            raise
+        try:
+            answer = await pending
+        except (asyncio.CancelledError, GeneratorExit):
+            pending.owner.withdraw(pending)  # it may have moved to another instance meanwhile
+            raise
+        if answer.error is not NOTHING:
+            raise pending.owner.failure(pending, answer)
+        if type is msgspec.Raw:
+            return answer.result
+        if type is Answer:
+            return answer
+        try:
+            return decode(answer.result, kind=type)
+        except Malformed as error:
+            raise pending.owner.garbled(error) from error.__cause__
+
+    def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
+        """Tell the plugin something, ahead of all else with `urgent`; False when it is not running."""
+        return self._current is not None and self._current.notify(method, params, urgent=urgent)
+
+    async def start(self) -> None:
+        """Start it before the first call, and wait until it is ready. One process per call needs none."""
+        if self._per_call:
+            return
+        instance = self._current or self._route()
+        instance.start()
+        await instance.settled()
+
+    async def reload(self) -> None:
+        """Start a new generation, move calls over once it is ready, let the old one finish its own.
+
+        If the new one does not start, the old one stays and the failure is raised. A plugin that is
+        not running, or is quarantined, is only given a fresh start for its next call.
+        """
+        async with self._reloading:  # a second reload replaces what the first one made
+            await self._reload()
+
+    async def _reload(self) -> None:
+        if self._stopped:
+            raise Stopped("the host has stopped it", plugin=self.name)
+        old = self._current
+        self._rebind()
+        self._generation += 1
+        if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
+            self._current = None
+            if old is not None:
+                old.drain(None)
+            return
+        new = self._instance()
+        try:
+            new.start()
+            await new.settled()
+        except BaseException:
+            new.stop()
+            raise
+        meanwhile, self._current = self._current, new
+        for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
+            replaced.drain(new)
+
+    def _rebind(self) -> None:
+        """What is on disk now counts: a new manifest comes with a new program."""
+        binding = self._contract.bind(self.spec)
+        check_runnable(self.spec, binding)
+        self._binding = binding
+        self._methods = binding.methods
+        self._launch = msgspec.structs.replace(self._launch, env=binding.env)
+
+    async def stop(self) -> None:
+        """End it, gracefully first. Open calls fail at once; so does every later one."""
+        self._stopped = True
+        for instance in [*self._instances]:
+            instance.stop()
+        await asyncio.gather(*(instance.gone() for instance in [*self._instances]))
+
+    def kill(self) -> None:
+        """End it by force, now."""
+        self._stopped = True
+        for instance in [*self._instances]:
+            instance.kill()
+
+    def inspect(self) -> dict[str, Any]:
+        """What it is and how it is doing, for people and scripts."""
+        policy = self._binding.policy
+        return {
+            "name": self.name,
+            "contract": self.contract,
+            "command": list(self.spec.command),
+            "cwd": self.spec.cwd,
+            "env": sorted(self._binding.env),
+            "grants": list(self.spec.grants),
+            "capabilities": sorted(map(str, self.capabilities)),
+            "lints": list(self._binding.lints),
+            "state": self.state,
+            "generation": self._generation,
+            "lifecycle": {
+                "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
+                "call_timeout": policy.call_timeout,
+                "max_in_flight": policy.max_in_flight,
+                "grace": policy.grace,
+                "respawn": policy.respawn,
+            },
+            "instances": [
+                {
+                    "generation": instance.generation,
+                    "state": instance.state.value,
+                    "pid": instance.pid,
+                    "held_by": instance.held_by,
+                    "in_flight": instance.in_flight,
+                    "waiting": instance.waiting,
+                    "dropped": instance.dropped,
+                    "failures": instance.failures,
+                }
+                for instance in sorted(self._instances, key=lambda instance: instance.generation)
+            ],
+        }
+
+    # The router
+
+    def _route(self) -> Instance:
+        """The instance for the next call: its own, or the one that serves all."""
+        if self._stopped:
+            raise Stopped("the host has stopped it", plugin=self.name)
+        instance = self._instance()
+        if not self._per_call:
+            self._current = instance
+        return instance
+
+    def _instance(self) -> Instance:
+        host = self._host
+        instance = Instance(
+            self.name,
+            self._generation,
+            self._launch,
+            self._binding.policy,
+            self._contract.session(self.spec, self._binding),
+            clock=host._clock,
+            events=host._events,
+            home=Reception(self),
+            processes=host._processes,
+        )
+        self._instances.add(instance)
+        return instance
+
+    def _retired(self, instance: Instance) -> None:
+        """It takes no more calls; the next one starts another."""
+        if self._current is instance:
+            self._current = None

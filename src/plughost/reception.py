@@ -1,0 +1,104 @@
+"""Where a plugin's processes turn to: what they ask of the host, what they tell it, what becomes of them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from plughost import guard
+from plughost.base.errors import Denied, InvalidSpec, PluginError, Stopped, UnknownMethod
+from plughost.contracts.contract import Reverse
+from plughost.runtime.caller import Caller
+from plughost.wire.envelope import Notification
+
+if TYPE_CHECKING:
+    from plughost.plugin import Plugin
+    from plughost.runtime.instance import Instance
+
+
+class Reception:
+    """A plugin as its instances hold it, weakly: the event loop holds what runs, and were that to hold its
+    host, a host that nobody else holds would never end."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = weakref.ref(plugin)
+        self._instances = plugin._instances
+
+    def retired(self, instance: Instance) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin._retired(instance)
+
+    def gone(self, instance: Instance) -> None:
+        self._instances.discard(instance)
+
+    def pinned(self) -> bool:
+        plugin = self._plugin()
+        return plugin is not None and bool(plugin._pins)
+
+    def joined(self, caller: Caller) -> None:
+        plugin = self._plugin()
+        if plugin is None:
+            return
+        caller.belongs_to(plugin)
+        for name in {reverse.service.partition(".")[0] for reverse in plugin._contract.reverse.values()}:
+            welcome = getattr(plugin._host.service(name), "joined", None)
+            if welcome is not None:
+                try:
+                    welcome(caller)
+                except Exception as error:
+                    caller.warn(f"the {name} service failed to take it in: {type(error).__name__}: {error}")
+
+    async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
+        plugin = self._plugin()
+        if plugin is None:
+            raise Stopped("the host has ended")
+        reverse = plugin._contract.reverse.get(method)
+        if reverse is None or reverse.notification:
+            raise UnknownMethod(f"method not found: {method[:200]}")
+        answer, value = _asked(plugin, reverse, params)
+        result = await answer(caller, value)
+        return result if reverse.result is None else reverse.result(result)
+
+    def hear(self, caller: Caller, notification: Notification) -> bool:
+        plugin = self._plugin()
+        reverse = None if plugin is None else plugin._contract.reverse.get(notification.method)
+        if plugin is None or reverse is None or not reverse.notification:
+            return False
+        try:
+            take, value = _asked(plugin, reverse, notification.params)
+            take(caller, value)
+        except PluginError as error:  # nobody waits for an answer, so the operator is told
+            caller.warn(f"{notification.method}: {error.message}")
+        except Exception as error:  # a service's own fault must not end the conversation
+            caller.warn(f"the host failed to take {notification.method!r}: {type(error).__name__}: {error}")
+        return True
+
+    def overhear(self, caller: Caller, lines: list[str]) -> None:
+        plugin = self._plugin()
+        overheard = None if plugin is None else getattr(plugin._host.service("logs"), "overheard", None)
+        if overheard is None:
+            return  # a log of the embedding program's own, without stderr
+        try:
+            overheard(caller, lines)
+        except Exception as error:
+            caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
+
+
+def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
+    """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
+    if reverse.capability is not None and not guard.allows(plugin.capabilities, reverse.capability):
+        raise Denied(f"capability denied: {reverse.capability}")
+    name, _, part = reverse.service.partition(".")
+    service = plugin._host.service(name)
+    if service is None:
+        raise UnknownMethod(f"this host offers no {name!r} service")
+    try:
+        value = msgspec.json.decode(params or b"{}", type=reverse.params)
+    except (ValueError, RecursionError) as error:
+        if reverse.checks and not any(guard.allows(plugin.capabilities, word) for word in reverse.checks):
+            raise Denied(f"capability denied: {name}") from None
+        raise InvalidSpec(f"wrong params: {error}") from error
+    return getattr(service, part) if part else service, value

@@ -397,7 +397,7 @@ def test_it_satisfies_the_original_hosts_rules(tmp_path, shutdown):
     assert said[0]["error"] == {"code": -32601, "message": "method not found: cts/definitely_not_a_method"}
     assert {"name": "made", "version": "1.0.0", "abi_version": 2}.items() <= said[1]["result"].items()
     assert said[1]["result"]["manifest"]["plugin"]["name"] == "made"
-    assert said[2]["result"] == {"buffer": {"width": 0, "height": 0, "cells": []}}
+    assert said[2]["result"] == {"buffer": {"width": 4, "height": 2, "cells": []}}
     assert said[3:] == ([{"jsonrpc": "2.0", "id": 9, "result": {}}] if shutdown else [])
 
 
@@ -433,7 +433,7 @@ def test_the_host_cannot_be_called_before_the_plugin_runs(tmp_path):
         _ = ainb.Plugin().host
     plugin = mcptest_sdk.Plugin()
     plugin.method("a")(lambda: 1)
-    with pytest.raises(ValueError, match="two methods"):
+    with pytest.raises(ValueError, match="two functions for @plugin.method"):
         plugin.method("a")(lambda: 2)
 
 

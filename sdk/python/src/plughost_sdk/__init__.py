@@ -14,6 +14,6 @@ One module per contract: `mcptest`, `rune`, `ainb`. Nothing but the standard lib
 of it is imported before it is used: a plugin starts about as fast as a bare script.
 """
 
-from plughost_sdk.wire import Wire
+from plughost_sdk.wire import Wire, claim
 
-__all__ = ["Wire"]
+__all__ = ["Wire", "claim"]

@@ -39,6 +39,7 @@ import os
 import sys
 
 from plughost_sdk import command_line
+from plughost_sdk.chunks import Assembler, Batch, Mismatch, Unreadable, msgpack
 from plughost_sdk.handlers import log, log_failure
 from plughost_sdk.hooks import Bare, Either, Hooked, Named
 from plughost_sdk.host import Host, to_text
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from plughost_sdk.chunks import Assembler, Batch, Mismatch
     from plughost_sdk.handlers import Handler
 
 __all__ = [
@@ -64,14 +64,6 @@ __all__ = [
 
 ABI_VERSION = 2
 MANIFEST_VALIDATION = -32003
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("Batch", "Mismatch"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from plughost_sdk import chunks
-
-    return getattr(chunks, name)
 
 
 class Plugin(Hooked):
@@ -124,7 +116,7 @@ class Plugin(Hooked):
 
     def run(self, wire: ContentLength | None = None) -> None:
         """Until the host says shutdown, or has gone."""
-        self._check_names()
+        self._check()
         peer = Peer(wire or ContentLength.claim())
         self._host = Host(peer)
         try:
@@ -140,7 +132,10 @@ class Plugin(Hooked):
         finally:
             self._runner.close()
 
-    def _check_names(self) -> None:
+    def _check(self) -> None:
+        """What would go wrong later, where nobody would see why."""
+        if self._names("on_batch"):
+            msgpack()
         for name in self._names("method"):
             if name in _KNOWN:
                 told = f"@plugin.method({name!r}) would never be called"
@@ -234,8 +229,6 @@ class Plugin(Hooked):
             log_failure()
 
     def _batch(self, topic: str, payload: bytes) -> Batch | Mismatch | None:
-        from plughost_sdk.chunks import Assembler, Unreadable
-
         try:
             return self._assemblers.setdefault(topic, Assembler()).feed(payload)
         except Unreadable as error:

@@ -61,7 +61,7 @@ def split(
     """The chunks of one publish: the first has the aggregates and the first calls, the others only calls."""
     if not isinstance(data, dict) or not isinstance(data.get("calls", []), list):
         raise TypeError("a batch is a dict, its `calls` a list: {'grand_total': {…}, 'calls': [{…}, …]}")
-    encode = _msgpack().encode
+    encode = msgpack().encode
     slices = [*_slices({**nothing(), **data}, target, encode)]
     for index, part in enumerate(slices):
         yield encode(
@@ -128,7 +128,7 @@ class Assembler:
 
 def _decoded(payload: bytes) -> dict[str, Any]:
     try:
-        chunk = _msgpack().decode(payload)
+        chunk = msgpack().decode(payload)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise Unreadable(f"no msgpack: {error}") from None
     if not isinstance(chunk, dict) or type(chunk.get("version")) is not int:
@@ -154,7 +154,8 @@ def _checked(chunk: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     return chunk["chunk_index"], data
 
 
-def _msgpack() -> Any:
+def msgpack() -> Any:
+    """The codec, imported when it is needed."""
     try:
         import msgspec.msgpack
     except ImportError:

@@ -130,7 +130,10 @@ def third():
     plugin.host.log.info("the third is told all the same")
 @plugin.screen
 def draw(width):
-    return "text" if width == 1 else ainb.Buffer(100, 100)
+    buffer = ainb.Buffer(100, 100)
+    buffer.put(38, 11, "abc")
+    buffer.put(38, 12, "def")
+    return "text" if width == 1 else buffer
 @plugin.cli("x")
 def command(argv):
     if argv == ["--help"]:
@@ -199,6 +202,7 @@ def test_wrong_answers_of_an_ainb_plugin_are_told(said):
         assert told in answers[number]["error"]["message"]
     frame = answers[3]["result"]["buffer"]
     assert (frame["width"], frame["height"]) == (40, 12)  # as the original host wants it
+    assert [cell["symbol"] for _, cell in frame["cells"]] == ["a", "b"]
 
 
 def test_what_one_handler_of_an_event_raises_does_not_concern_the_others(said):

@@ -22,7 +22,6 @@ def noise():
     ctypes.CDLL(None).fflush(None)
     sys.__stdout__.buffer.write(b"beneath the text\\n")
     sys.__stdout__.flush()
-    assert sys.stdin.read() == "" and subprocess.run(["cat"], capture_output=True).stdout == b""
 """
 NOISES = {"a stray print", "descriptor 1", "a child", "from C", "beneath the text"}
 
@@ -106,13 +105,14 @@ def test_what_was_flushed_before_the_claim_is_on_the_wire_for_good(tmp_path):
     assert ran.stdout == b'flushed\n{"id":7,"result":[1]}\n'
 
 
-def test_a_child_that_lives_on_does_not_hold_the_wire(tmp_path):
+def test_children_neither_read_nor_hold_the_wire(tmp_path):
     source = """
     import subprocess
     from plughost_sdk import mcptest
     plugin = mcptest.Plugin()
     @plugin.method
     def start():
+        subprocess.run(["cat"], timeout=10)  # its stdin has ended, though the host's has not
         return subprocess.Popen(["sleep", "60"]).pid
     plugin.run()
     """

@@ -24,7 +24,10 @@ STAGES = {
         "the kernel has no seccomp filters, or there is none for this processor (x86-64 and arm64 have one)",
     ),
     "descriptors": ("cannot close the descriptors of the sandbox", "confinement needs Linux 5.9 or newer"),
-    "words": ("plughost-inner was given words it does not know", "is it as old as plughost? install it anew"),
+    "words": (
+        "plughost-inner does not understand {what!r}",
+        "it is of another version: install plughost anew",
+    ),
 }
 
 

@@ -26,7 +26,7 @@ STAGES = {
     "descriptors": ("cannot close the descriptors of the sandbox", "confinement needs Linux 5.9 or newer"),
     "words": (
         "plughost-inner does not understand {what!r}",
-        "it is of another version: install plughost anew",
+        "it is another version: install plughost anew",
     ),
 }
 

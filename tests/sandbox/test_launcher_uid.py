@@ -28,7 +28,16 @@ def fields(text):
     return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
-async def test_the_plugin_is_another_user_in_every_respect(inner, launcher, mode):
+@pytest.fixture
+def groups():
+    """Root in many groups, as on a real machine."""
+    before = os.getgroups()
+    os.setgroups([0, 4, 27])
+    yield
+    os.setgroups(before)
+
+
+async def test_the_plugin_is_another_user_in_every_respect(inner, launcher, mode, groups):
     ran = await inner([], STATUS, launcher=launcher, mode=mode)
     status = fields(ran.out)
     assert status["Uid"] == status["Gid"] == [str(NOBODY)] * 4

@@ -82,3 +82,8 @@ async def run(
         process.release()
     out = b"".join(chunks).decode()
     return Ran(process.exit_status, out, process.stderr.text(), executed.result(), process.confined_by)
+
+
+def fields(text: str) -> dict[str, list[str]]:
+    """`/proc/PID/status`, read."""
+    return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 
 import pytest
 
 from plughost.runtime.launch import Launch
 from plughost.runtime.process import Process
-from tests.sandbox import ground as grounds
-from tests.sandbox.ground import NOBODY, PYTHON
+from tests.sandbox.ground import NOBODY, PYTHON, fields
 from tests.support import all_gone, plugin_process, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes the user of its plugins")
@@ -22,10 +20,6 @@ STATUS = ["/bin/cat", "/proc/self/status"]
 @pytest.fixture(params=["pidns", "subreaper"])
 def mode(request):
     return request.param
-
-
-def fields(text):
-    return {name: value.split() for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 @pytest.fixture
@@ -105,45 +99,3 @@ async def test_a_folder_of_root_alone_cannot_be_reached_as_the_working_folder(in
     ran = await inner(["cwd", str(ground / "private")], STATUS, launcher=launcher)
     assert str(ground / "private") in ran.failure.message
     assert "EACCES" in ran.failure.message
-
-
-def bubblewrap(inner, *options):
-    if shutil.which("bwrap") is None:
-        if os.environ.get("CI"):
-            pytest.fail("bubblewrap is missing")
-        pytest.skip("bubblewrap is not installed")
-    links = [word for name in ("bin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
-    view = [
-        "--ro-bind",
-        "/usr",
-        "/usr",
-        *links,
-        "--ro-bind",
-        str(inner),
-        "/inner",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-    ]
-    return ["bwrap", "--unshare-all", "--new-session", *view, *options, "--remount-ro", "/", "--", "/inner"]
-
-
-async def test_the_report_goes_through_bubblewrap_and_its_pipe_does_not_reach_the_plugin(ground, launcher):
-    words = ["limit", "nproc", "20", "execute", "/usr", "read", "/proc", "landlock", "seccomp"]
-    script = (
-        "import os; print(sorted(os.listdir('/proc/self/fd')), os.getuid(), open('/proc/self/status').read())"
-    )
-    command = [*bubblewrap(ground / "plughost-inner"), *words, "--", PYTHON[0], *PYTHON, script]
-    ran = await grounds.run(command, launcher=launcher)
-    assert ran.failure is None
-    assert ran.out.startswith(f"['0', '1', '2', '3'] {NOBODY} "), ran.err  # the fourth is the listing's own
-    assert [word.split()[0] for word in ran.confined_by] == ["uid", "landlock", "seccomp"]
-    assert fields(ran.out)["CapBnd"] == ["0" * 16]
-
-
-async def test_a_bubblewrap_that_fails_is_a_failed_launch_not_a_crash(ground, launcher):
-    command = [*bubblewrap(ground / "plughost-inner", "--bind", "/no/such", "/x"), "--", "/bin/true", "true"]
-    ran = await grounds.run(command, launcher=launcher)
-    assert "bwrap ended before the plugin was confined" in ran.failure.message
-    assert "/no/such" in ran.err

@@ -18,7 +18,7 @@ PROGRAMS = {
 FILTERS = "launcher/seccomp/filters.h"
 GENERATOR = "launcher/seccomp/generate.py"
 OTHER_SOURCES = [
-    "launcher/report.h", "launcher/landlock.h", "launcher/forwarder.h",
+    "launcher/landlock.h", "launcher/forwarder.h",
     "launcher/seccomp/policy.toml", "launcher/seccomp/numbers.toml", GENERATOR,
 ]  # fmt: skip
 OPTIONS = ["-O2", "-Wall", "-Wextra", "-s"]

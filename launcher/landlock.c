@@ -15,7 +15,6 @@
 
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { VERSION_FLAG = 1, RULE_PATH = 1, RULE_PORT = 2 };
-enum { MOST_GRANTS = 1024 };
 
 enum {
     EXECUTE = 1 << 0,
@@ -47,7 +46,7 @@ struct ruleset {
 };
 struct path_rule {
     uint64_t allowed;
-    int32_t folder;
+    int32_t place;
 } __attribute__((packed));
 struct port_rule {
     uint64_t allowed, port;
@@ -55,24 +54,8 @@ struct port_rule {
 
 static const uint64_t rights[] = {[GRANT_READ] = READ, [GRANT_WRITE] = WRITE, [GRANT_EXECUTE] = READ | EXECUTE};
 
-static struct {
-    uint64_t allowed;
-    const char *path;
-} paths[MOST_GRANTS];
-static const char *ports[MOST_GRANTS];
-static int path_count, port_count;
-
-void landlock_grant(enum grant grant, const char *path) {
-    if (path_count < MOST_GRANTS) { /* past it nothing more is granted: that fails closed */
-        paths[path_count].allowed = rights[grant];
-        paths[path_count++].path = path;
-    }
-}
-
-void landlock_grant_connect(const char *port) {
-    if (port_count < MOST_GRANTS)
-        ports[port_count++] = port;
-}
+static int abi, ruleset = -1;
+static struct ruleset handled;
 
 static struct ruleset handled_by(int abi) {
     struct ruleset all = {.files = FILES_OF_ABI_1};
@@ -89,52 +72,51 @@ static struct ruleset handled_by(int abi) {
     return all;
 }
 
+/* The ruleset comes with the first word that needs it. */
+static int begin(void) {
+    if (ruleset >= 0)
+        return 0;
+    abi = (int)syscall(SYS_CREATE_RULESET, NULL, 0, VERSION_FLAG);
+    if (abi < 0)
+        return -1;
+    handled = handled_by(abi);
+    ruleset = (int)syscall(SYS_CREATE_RULESET, &handled, sizeof handled, 0);
+    return ruleset < 0 ? -1 : 0;
+}
+
 static int is_out_of_reach(int number) {
     return number == ENOENT || number == ENOTDIR || number == EACCES;
 }
 
-static int allow_path(int ruleset, const char *path, uint64_t allowed) {
+int landlock_grant(enum grant grant, const char *path) {
+    struct path_rule rule = {0, -1};
     struct stat about;
-    int fd = open(path, O_PATH | O_CLOEXEC);
-    if (fd < 0)
+    if (begin() != 0)
+        return -1;
+    rule.place = open(path, O_PATH | O_CLOEXEC);
+    if (rule.place < 0)
         return is_out_of_reach(errno) ? 0 : -1;
-    if (fstat(fd, &about) != 0)
+    if (fstat(rule.place, &about) != 0)
         return -1;
-    if (!S_ISDIR(about.st_mode))
-        allowed &= OF_A_FILE;
-    struct path_rule rule = {.allowed = allowed, .folder = fd};
-    if (allowed != 0 && syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0) != 0)
+    rule.allowed = rights[grant] & handled.files & (S_ISDIR(about.st_mode) ? ~0ULL : OF_A_FILE);
+    if (syscall(SYS_ADD_RULE, ruleset, RULE_PATH, &rule, 0) != 0)
         return -1;
-    return close(fd);
+    return close(rule.place);
 }
 
-static int allow_port(int ruleset, const char *text) {
+int landlock_grant_connect(const char *text) {
     char *end;
-    unsigned long port = strtoul(text, &end, 10);
-    if (*text == '\0' || *end != '\0') {
-        errno = EINVAL;
+    struct port_rule rule = {.allowed = CONNECT_TCP, .port = strtoul(text, &end, 10)};
+    if (begin() != 0)
         return -1;
-    }
-    struct port_rule rule = {.allowed = CONNECT_TCP, .port = port};
-    return (int)syscall(SYS_ADD_RULE, ruleset, RULE_PORT, &rule, 0);
+    if (handled.network == 0)
+        return 0;
+    errno = EINVAL;
+    return *text == '\0' || *end != '\0' ? -1 : (int)syscall(SYS_ADD_RULE, ruleset, RULE_PORT, &rule, 0);
 }
 
 int landlock_enforce(void) {
-    int abi = (int)syscall(SYS_CREATE_RULESET, NULL, 0, VERSION_FLAG);
-    if (abi < 0)
+    if (begin() != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return -1;
-    struct ruleset handled = handled_by(abi);
-    int ruleset = (int)syscall(SYS_CREATE_RULESET, &handled, sizeof handled, 0);
-    if (ruleset < 0)
-        return -1;
-    for (int i = 0; i < path_count; i++)
-        if (allow_path(ruleset, paths[i].path, paths[i].allowed & handled.files) != 0)
-            return -1;
-    for (int i = 0; i < port_count && handled.network; i++)
-        if (allow_port(ruleset, ports[i]) != 0)
-            return -1;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(SYS_RESTRICT_SELF, ruleset, 0) != 0)
-        return -1;
-    close(ruleset);
-    return abi;
+    return syscall(SYS_RESTRICT_SELF, ruleset, 0) != 0 ? -1 : abi;
 }

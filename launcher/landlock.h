@@ -4,9 +4,9 @@
 
 enum grant { GRANT_READ, GRANT_WRITE, GRANT_EXECUTE };
 
-/* Collected until landlock_enforce. A path that is not there, or out of reach, grants nothing. */
-void landlock_grant(enum grant grant, const char *path);
-void landlock_grant_connect(const char *port);
+/* Both answer 0, or -1 with errno. A path that is not there, or out of reach, grants nothing. */
+int landlock_grant(enum grant grant, const char *path);
+int landlock_grant_connect(const char *port);
 
 /* Everything that was not granted is refused from here on. The kernel's ABI, or -1 with errno. */
 int landlock_enforce(void);

@@ -4,8 +4,8 @@
  * Words are applied in their order, so limits come before what could refuse them:
  *   cwd PATH                   the folder to start in
  *   limit NAME VALUE           nofile | nproc | fsize | data | cpu | core, soft and hard
- *   read|write|execute PATH    collected for landlock; write and execute include read, and not each other
- *   connect PORT               collected for landlock: a TCP port that may be connected to
+ *   read|write|execute PATH    granted when landlock comes; write and execute include read, and not each other
+ *   connect PORT               granted when landlock comes: a TCP port that may be connected to
  *   landlock                   refuse every other file and TCP port; signals and abstract sockets go no
  *                              further than the sandbox where the kernel can hold them
  *   forward SOCKET LISTING     start the forwarder (forwarder.h), which none of the words after it binds
@@ -15,7 +15,8 @@
  * Privileges, capabilities and descriptors past 2 are given up in any case.
  *
  * fd 3 goes on with the launcher's report:
- *   landlock ABI, seccomp      what is in place
+ *   landlock ABI               in place
+ *   seccomp [offline]          in place
  *   confined                   all of it is: the plugin is executed next
  *   fail STAGE ERRNO [WHAT]    it was not
  * The end of the pipe after `confined` means that the plugin runs. */
@@ -35,17 +36,18 @@
 
 #include "forwarder.h"
 #include "landlock.h"
-#include "report.h"
 #include "seccomp/filters.h"
+
+enum { REPORT_FD = 3 };
 
 extern char **environ;
 
-void report(const char *line) {
+static void report(const char *line) {
     ssize_t written = write(REPORT_FD, line, strlen(line));
     (void)written; /* the host is gone, and the launcher about to end us */
 }
 
-void fail(const char *stage, const char *what) {
+static void fail(const char *stage, const char *what) {
     char line[512];
     snprintf(line, sizeof line - 1, "fail %s %d %s", stage, errno, what);
     strcat(line, "\n");
@@ -80,6 +82,11 @@ static void set_limit(const char *name, const char *text) {
     fail_with(EINVAL, "limit", name);
 }
 
+static void grant(int refused, const char *what) {
+    if (refused)
+        fail("landlock", what);
+}
+
 static void enforce_landlock(void) {
     char line[32];
     int abi = landlock_enforce();
@@ -110,7 +117,7 @@ static void install(const struct filter *filter) {
         fail_with(ENOSYS, "seccomp", "");
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
         fail("seccomp", "");
-    report("seccomp\n");
+    report(filter == &filter_offline ? "seccomp offline\n" : "seccomp\n");
 }
 
 static int is_word(char **argv, const char *name, int items) {
@@ -132,13 +139,13 @@ static int apply(char **argv, const struct filter **filter) {
     if (is_word(argv, "limit", 2))
         return set_limit(argv[1], argv[2]), 3;
     if (is_word(argv, "read", 1))
-        return landlock_grant(GRANT_READ, argv[1]), 2;
+        return grant(landlock_grant(GRANT_READ, argv[1]), argv[1]), 2;
     if (is_word(argv, "write", 1))
-        return landlock_grant(GRANT_WRITE, argv[1]), 2;
+        return grant(landlock_grant(GRANT_WRITE, argv[1]), argv[1]), 2;
     if (is_word(argv, "execute", 1))
-        return landlock_grant(GRANT_EXECUTE, argv[1]), 2;
+        return grant(landlock_grant(GRANT_EXECUTE, argv[1]), argv[1]), 2;
     if (is_word(argv, "connect", 1))
-        return landlock_grant_connect(argv[1]), 2;
+        return grant(landlock_grant_connect(argv[1]), argv[1]), 2;
     if (is_word(argv, "landlock", 0))
         return enforce_landlock(), 1;
     if (is_word(argv, "forward", 2)) {

@@ -201,6 +201,12 @@ async def test_the_folder_to_start_in(inner, ground):
     assert "cannot start in folder '/no/such/folder'" in ran.failure.message
 
 
+async def test_a_port_that_is_none_is_refused_as_a_rule(inner):
+    ran = await inner(["connect", "https", "landlock"], ["/bin/true"])
+    assert "Landlock" in ran.failure.message
+    assert "EINVAL" in ran.failure.message
+
+
 @pytest.mark.parametrize("words", [["dance"], ["read"], ["limit", "nofile"], ["--"], [""]])
 async def test_words_that_make_no_sense_start_nothing(ground, words):
     ran = await run([str(ground / "plughost-inner"), *words])

@@ -154,7 +154,7 @@ static int apply(char **argv, const struct filter **filter) {
         return 3;
     }
     if (is_word(argv, "seccomp", 0))
-        return *filter = &filter_usual, 1;
+        return *filter = *filter ? *filter : &filter_usual, 1; /* the stricter of both stays */
     if (is_word(argv, "offline", 0))
         return *filter = &filter_offline, 1;
     fail_with(EINVAL, "words", argv[0]);

@@ -87,6 +87,8 @@ async def test_allowed_calls_work(inner):
 async def test_offline_there_are_no_sockets_but_pairs(inner):
     sockets = [row for row in WORKING if row[1] == "socket"]
     assert set((await answers(inner, ["offline"], sockets)).values()) == {"EAFNOSUPPORT"}
+    ran = await inner(["offline", "seccomp"], ["/bin/true"])
+    assert ran.confined_by[-1] == "seccomp offline"
     script = "import socket; a, b = socket.socketpair(); a.send(b'x'); print(b.recv(1))"
     ran = await inner(["offline"], ["/usr/bin/python3", "-c", script])
     assert ran.out == "b'x'\n"

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := .setup-stamp
+LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
@@ -39,7 +40,7 @@ bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into doc
 
 setup: $(STAMP) $(COMPILED)
 
-$(STAMP): requirements/dev.txt pyproject.toml setup.py launcher/plughost-launcher.c
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "plughost needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
@@ -92,4 +93,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info src/plughost/runtime/plughost-launcher
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info \
+	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

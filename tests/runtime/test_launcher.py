@@ -191,7 +191,7 @@ async def test_a_host_killed_at_the_moment_of_the_spawn_leaves_nothing(launcher,
     """The narrow window: the launcher starts while its host is dying."""
     program = f"""
     import os, signal, sys
-    args = [*{launcher!r}, str(os.getpid()), "pidns", "-", "-", "-", {PYTHON[0]!r}, *{PYTHON!r}, {str(PLUGINS / "puppet.py")!r}, {mark!r}]
+    args = [*{launcher!r}, str(os.getpid()), "pidns", "-", "-", "-", "-", {PYTHON[0]!r}, *{PYTHON!r}, {str(PLUGINS / "puppet.py")!r}, {mark!r}]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 3)
     os.posix_spawn(args[0], args, {{}})

@@ -189,3 +189,17 @@ async def test_the_stream_is_closed_after_what_is_still_to_be_sent(pair):
     await asyncio.sleep(0)
     assert os.read(pair.theirs_in, 1) == b""
     assert taken == frame
+
+
+async def test_what_is_left_in_the_pipe_is_read_to_its_end():
+    """The plugin has gone, and nobody has read its last words yet."""
+    pair = Pair()
+    pair.channel.pause()
+    said = b"last words" * 1000
+    os.write(pair.theirs_out, said)
+    os.close(pair.theirs_out)
+    pair.channel.drain()
+    assert b"".join(pair.data) == said
+    assert pair.ended == 1
+    os.close(pair.theirs_in)
+    pair.channel.close()

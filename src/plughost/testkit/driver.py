@@ -21,6 +21,7 @@ from plughost import config
 from plughost.base.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
 from plughost.contracts.contract import PluginSpec, contract
 from plughost.runtime.session import Incoming, Session
+from plughost.runtime.tap import Origin
 from plughost.testkit.duplex import Fault, MemoryPipe
 from plughost.testkit.traffic import Traffic
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Request, decode
@@ -47,6 +48,7 @@ class Driver:
         self,
         plugin: Drivable,
         session: Session,
+        origin: Origin,
         *,
         answers: Mapping[str, Scripted],
         to_plugin: Fault | None,
@@ -66,7 +68,7 @@ class Driver:
         """What it has told the host."""
         self.dropped: list[Any] = []
         """What it sent that means nothing."""
-        self.traffic = Traffic()
+        self.traffic = Traffic(origin)
         self.failure: BaseException | None = None
         """What the plugin's own code has raised out of `run`."""
         self._thread = threading.Thread(target=self._run, args=(plugin,), name="plugin", daemon=True)
@@ -218,7 +220,10 @@ def drive(
     spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
     kind = contract(spec.contract)
     session = kind.session(spec, kind.bind(spec))
-    driver = Driver(plugin, session, answers=answers or {}, to_plugin=to_plugin, from_plugin=from_plugin)
+    origin = Origin(spec.name, spec.contract, type(session.framing()).__name__)
+    driver = Driver(
+        plugin, session, origin, answers=answers or {}, to_plugin=to_plugin, from_plugin=from_plugin
+    )
     driver.start(first)
     try:
         yield driver

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import threading
+import time
 
 import pytest
 
@@ -110,13 +111,36 @@ def test_any_split_is_the_same(place, size):
         assert host.call("echo", "x" * 500) == "x" * 500
 
 
-def test_what_is_lost_is_waited_for_in_vain():
-    with drive(echo_plugin(), to_plugin=drop(1)) as host:
+WAYS = ("to_plugin", "from_plugin")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_lost_is_waited_for_in_vain(way):
+    with drive(echo_plugin(), **{way: drop(1)}) as host:
         with pytest.raises(plughost.Timeout, match="answer to 'echo'"):
             host.call("echo", 1, timeout=0.05)
         assert host.call("echo", 2) == 2
-    with drive(echo_plugin(), to_plugin=delay(0.01)) as host:
-        assert host.call("echo", 1) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_late_takes_its_time_by_the_clock(way, plughost_clock):
+    start = time.monotonic()
+    with drive(echo_plugin(), **{way: delay(30)}, clock=plughost_clock) as host:
+        before = plughost_clock.time()
+        assert host.call("echo", 1, timeout=31) == 1
+        assert plughost_clock.time() == before + 30
+        with pytest.raises(plughost.Timeout, match="within 29 s"):
+            host.call("echo", 2, timeout=29)
+        assert host.call("echo", 3, timeout=61) == 3  # after the late answer, which nobody waits for any more
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_late_loses_nothing_and_keeps_its_order(way, place):
+    with drive(made(place)[0], place, **{way: delay(1)}) as host:
+        for width in range(3):
+            answer = host.call("plugin/render", {"viewport": {"width": width, "height": 1}})
+            assert answer["buffer"]["width"] == width
 
 
 def test_what_is_garbled_is_told_as_what_it_is():
@@ -128,13 +152,14 @@ def test_what_is_garbled_is_told_as_what_it_is():
         host.call("echo", 1)
 
 
-def test_a_stream_that_is_cut_ends_the_talk(place):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stream_that_is_cut_ends_the_talk(place, way):
     with (
         pytest.raises(plughost.Crashed, match="ended before"),
-        drive(echo_plugin(), from_plugin=cut(1)) as host,
+        drive(echo_plugin(), **{way: cut(1, 0)}) as host,
     ):
         host.call("echo", 1)
-    with pytest.raises(plughost.PluginError), drive(made(place)[0], place, to_plugin=cut(2, 5)) as host:
+    with pytest.raises(plughost.PluginError), drive(made(place)[0], place, **{way: cut(2, 5)}) as host:
         host.call("plugin/render", {"viewport": {"width": 1, "height": 1}}, timeout=0.05)
 
 

@@ -10,6 +10,7 @@ from plughost.base.errors import CallFailed, InvalidSpec, PluginError
 from plughost.cli import output
 from plughost.cli.call import call
 from plughost.cli.control import logs, ps, reload, stop
+from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
 from plughost.cli.replay import replay
@@ -33,7 +34,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, inspect, run, replay, x, ps, logs, reload, stop, doctor):
+for command in (call, inspect, run, dev, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

@@ -13,22 +13,12 @@ import msgspec
 
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import (
-    Dropped,
-    Event,
-    Exited,
-    Linted,
-    Logged,
-    Notified,
-    Spawned,
-    StateChanged,
-    Subscription,
-)
-from plughost.base.text import visible
+from plughost.base.events import Subscription
 from plughost.cli import output, roots, targets
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
+from plughost.cli.words import in_words
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.runtime.tap import Tap
@@ -123,24 +113,4 @@ async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
         if as_json:
             out.tell(msgspec.json.encode(event).replace(b"\n", b" "))
         else:
-            out.tell(f"{event.plugin}#{event.generation} {_words(event)}".encode(errors="backslashreplace"))
-
-
-def _words(event: Event) -> str:
-    if isinstance(event, Spawned):
-        return f"started below process {event.pid}"
-    if isinstance(event, StateChanged):
-        return f"{event.old} → {event.new} ({visible(event.why)})"
-    if isinstance(event, Exited):
-        how = "ended" if event.expected else "died"
-        tail = "".join(f"\n    {line}" for line in event.stderr_tail.splitlines())
-        return f"{how}, exit status {event.exit_status}{tail}"
-    if isinstance(event, Dropped):
-        return f"dropped: {visible(event.what)} {visible(event.head)}".rstrip()
-    if isinstance(event, Linted):
-        return f"lint: {visible(event.what)}"
-    if isinstance(event, Logged):
-        return f"{event.level}: {visible(event.message)}"
-    if isinstance(event, Notified):
-        return f"says {visible(event.method)}"
-    return type(event).__name__
+            out.tell(f"{event.plugin}#{event.generation} {in_words(event)}".encode(errors="backslashreplace"))

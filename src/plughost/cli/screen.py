@@ -1,0 +1,69 @@
+"""What `plughost dev` shows: lines for people, or one JSON document per line."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import PluginError
+from plughost.base.text import visible
+from plughost.cli.teller import Teller
+
+HIDDEN = "***"
+SHORTEST = 6
+"""Of a variable's value that is hidden: a shorter one would be found in the middle of words."""
+
+
+class Screen:
+    """Everything that is shown goes through here, so that no value of a plugin's variables and nothing that a
+    terminal would obey gets past it."""
+
+    def __init__(self, teller: Teller, *, as_json: bool) -> None:
+        self._teller = teller
+        self._as_json = as_json
+        self._secrets: list[str] = []
+
+    def hide(self, env: Mapping[str, str]) -> None:
+        """Show none of these values from now on, in whichever spelling a plugin repeats them."""
+        long = [value for value in env.values() if len(value) >= SHORTEST]
+        spelled = {
+            spelling
+            for value in long
+            for spelling in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
+        }
+        self._secrets = sorted(spelled.union(self._secrets), key=len, reverse=True)
+
+    def show(self, kind: str, words: str, **fields: Any) -> None:
+        """`words` for people, which may be of several lines; `fields` for programs."""
+        if self._as_json:
+            document = {"event": kind, "at": time.time(), **fields}
+            lines = [_escaped(self._hidden(msgspec.json.encode(document).decode()))]
+        else:
+            first, *more = (visible(line) for line in self._hidden(words).split("\n"))
+            lines = [f"{_clock()} {first}", *(f"             {line}" for line in more)]
+        for line in lines:
+            self._teller.tell(line.encode(errors="backslashreplace"))
+
+    def error(self, error: PluginError) -> None:
+        self.show("error", f"! {error.explain()}", error=error.report())
+
+    def _hidden(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def _clock() -> str:
+    now = time.time()
+    return f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03}"
+
+
+def _escaped(text: str) -> str:
+    """JSON with everything that is not printable as escapes: it is all inside of strings."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 
+from plughost import config
 from plughost.base.errors import LaunchFailed
 from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.runtime.channel import CHUNK, PipeChannel
@@ -34,8 +36,12 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
         return f"the host does not say what was recorded: {different}"
 
 
-async def play_host(traffic: Traffic, spec: PluginSpec, *, patience: float = PATIENCE) -> str | None:
-    """Start the plugin and tell it what it was told then. What it says else than then; None when nothing."""
+async def play_host(
+    traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = PATIENCE
+) -> str | None:
+    """Start a plugin, of a spec or a folder, and tell it what it was told then. What it says else; None when
+    it says the same."""
+    spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
     binding = contract(spec.contract).bind(spec)
     check_runnable(spec, binding)
     fake = _FakeHost(Player(traffic, "out"), Launch(tuple(spec.command), binding.env, spec.cwd))

@@ -195,6 +195,7 @@ async def test_a_build_is_run_before_every_start_and_its_own_files_are_no_change
         await at.until("build_output", line="no way")
         await at.until("built", exit_code=4)
         assert (await at.call("ping"))["result"] == "two"
+        assert len([event for event in at.seen if event["event"] == "ready"]) == 2
         (folder / "broken").unlink()
         await at.until("ready")
         changes = [event["files"] for event in at.seen if event["event"] == "changed"]
@@ -277,13 +278,24 @@ def test_a_frame_for_people_is_one_line_and_not_too_long():
     listen = Wires(Screen(told, as_json=False))(Origin("p", "mcptest", "Lines"))
     listen("out", b'{"method":"big","id":7}\n')
     listen("in", b'{"result":"' + b"x" * 100_000 + b'","id":')
-    listen("in", b"7}\nno \x1b[1mJSON \xff\n")
-    out, back, noise = (line.split(" ", 1)[1] for line in told.lines)
+    listen("in", b"7}\n" + b"[" * 300 + b"]" * 300 + b"\n" + b"[" * 100_000 + b"\nno \x1b[1mJSON \xff\n")
+    out, back, _, _, noise = (line.split(" ", 1)[1] for line in told.lines)
     assert out == 'p → big #7 23 B {"method":"big","id":7}'
     assert back.startswith("p ← big #7 100020 B ")
     assert " ms " in back[:40]
     assert len(back) < 600
     assert noise == "p ← 13 B no \\x1b[1mJSON \\xff"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_key_of_several_lines_is_hidden_line_by_line(as_json):
+    told = Lines()
+    screen = Screen(told, as_json=as_json)
+    screen.hide({"KEY": "-----BEGIN-----\nabcdefgh\n", "SHORT": "1"})
+    key = "-----BEGIN-----\nabcdefgh\n"
+    for said in ("line abcdefgh", json.dumps(key), repr(key), key):
+        screen.show("x", said, said=[{said: said}], n=1)
+    assert not any("abcd" in line or "BEGIN" in line for line in told.lines), told.lines
 
 
 def test_bytes_that_make_no_frame_are_shown_as_such():

@@ -28,20 +28,16 @@ class Screen:
         self._secrets: list[str] = []
 
     def hide(self, env: Mapping[str, str]) -> None:
-        """Show none of these values from now on, in whichever spelling a plugin repeats them."""
-        long = [value for value in env.values() if len(value) >= SHORTEST]
-        spelled = {
-            spelling
-            for value in long
-            for spelling in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1])
-        }
+        """Show none of these values from now on, nor a line of one, however a plugin spells it."""
+        parts = {part for value in env.values() for part in (value, *value.splitlines())}
+        spelled = {spelling for part in parts if len(part) >= SHORTEST for spelling in _spellings(part)}
         self._secrets = sorted(spelled.union(self._secrets), key=len, reverse=True)
 
     def show(self, kind: str, words: str, **fields: Any) -> None:
         """`words` for people, which may be of several lines; `fields` for programs."""
         if self._as_json:
             document = {"event": kind, "at": time.time(), **fields}
-            lines = [_escaped(self._hidden(msgspec.json.encode(document).decode()))]
+            lines = [_escaped(msgspec.json.encode(self._without(document)).decode())]
         else:
             first, *more = (visible(line) for line in self._hidden(words).split("\n"))
             lines = [f"{_clock()} {first}", *(f"             {line}" for line in more)]
@@ -51,10 +47,22 @@ class Screen:
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
 
+    def _without(self, said: Any) -> Any:
+        if isinstance(said, dict):
+            return {self._hidden(name): self._without(inner) for name, inner in said.items()}
+        if isinstance(said, list):
+            return [self._without(inner) for inner in said]
+        return self._hidden(said) if isinstance(said, str) else said
+
     def _hidden(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return text
+
+
+def _spellings(text: str) -> tuple[str, ...]:
+    """As it is, as a terminal may show it, and in JSON."""
+    return text, visible(text), *(json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False))
 
 
 def _clock() -> str:

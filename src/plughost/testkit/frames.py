@@ -52,16 +52,29 @@ class TakenApart:
         return [] if framing is None else framing.end()
 
 
+DEEPEST = 200
+"""Levels of a value that is looked into: whoever walks through it calls itself for every one."""
+
+
 class Unreadable:
-    """In the place of a value: the frame is no JSON."""
+    """In the place of a value: the frame is no JSON, or nested beyond all reason."""
 
 
 def value(frame: Frame) -> Any:
     """What a frame says; `Unreadable` when that cannot be told."""
     try:
-        return msgspec.json.decode(frame)
+        said = msgspec.json.decode(frame)
     except (ValueError, RecursionError):
         return Unreadable
+    return Unreadable if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(said) else said
+
+
+def _is_deep(said: Any) -> bool:
+    level = [said] if isinstance(said, dict | list) else []
+    for _ in range(DEEPEST):
+        inner = [each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [each for each in inner if isinstance(each, dict | list)]
+    return bool(level)
 
 
 IDS = ("id", "request_id")

@@ -287,6 +287,15 @@ def test_a_frame_for_people_is_one_line_and_not_too_long():
     assert noise == "p ← 13 B no \\x1b[1mJSON \\xff"
 
 
+def test_what_is_nested_beyond_reason_is_left_out():
+    told = Lines()
+    deep: list = []
+    for _ in range(2000):
+        deep = [deep]
+    Screen(told, as_json=True).show("logged", "words", fields=deep)
+    assert "nested too deeply" in json.loads(told.lines[0])["left_out"]
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_key_of_several_lines_is_hidden_line_by_line(as_json):
     told = Lines()

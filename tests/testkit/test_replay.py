@@ -125,14 +125,20 @@ async def test_a_plugin_that_is_not_there_is_no_difference(tmp_path):
 
 async def test_redacted_values_may_be_any(mark):
     async def talk(plugin):
-        await plugin.call("echo", {"token": "hunter2", "n": 1})
+        await plugin.call("echo", {"token": "hunter2", "n": 1, "why": "no hunter2!"})
 
     traffic = (await recorded(puppet(mark), talk)).redacted(["token"])
     player = Player(traffic, "in")
-    said = player.hear(b'{"method":"echo","id":1,"params":{"token":["other"],"n":1}}\n')
-    assert json.loads(said) == {"id": 1, "result": {"token": "***", "n": 1}}
+    said = player.hear(b'{"method":"echo","id":1,"params":{"token":["other"],"n":1,"why":"no other!"}}\n')
+    assert json.loads(said) == {"id": 1, "result": {"token": "***", "n": 1, "why": "no ***!"}}
+    with pytest.raises(Different, match="params.why was"):
+        Player(traffic, "in").hear(
+            b'{"method":"echo","id":1,"params":{"token":1,"n":1,"why":"yes other!"}}\n'
+        )
     with pytest.raises(Different, match="params.n was 1 and is now true"):
-        Player(traffic, "in").hear(b'{"method":"echo","id":1,"params":{"token":"x","n":true}}\n')
+        Player(traffic, "in").hear(
+            b'{"method":"echo","id":1,"params":{"token":"x","n":true,"why":"no x!"}}\n'
+        )
 
 
 # The player itself
@@ -156,7 +162,7 @@ def test_it_does_not_matter_how_the_other_side_cuts_and_spaces(cuts):
     for start, stop in itertools.pairwise(bounds):
         said += player.hear(stream[start:stop])
     assert said == conversation().bytes("in")
-    assert player.expected == ""
+    assert player.expected is None
 
 
 def test_the_plugin_may_name_its_requests_as_it_likes():
@@ -173,6 +179,23 @@ def test_bytes_that_made_no_frames_are_said_again_as_they_were():
     assert Player(traffic, "in").hear(b"") == traffic.bytes("in")
     with pytest.raises(Different, match="make no frame"):
         Player(traffic, "out").hear(b"Content-Length: 2\r\n\r\n{}")
+
+
+def test_a_blank_line_is_waited_for_like_any_other():
+    traffic = Traffic(LINES)
+    traffic.add("in", b"\n")
+    player = Player(traffic, "out")
+    assert player.expected == ""
+    player.hear(b"\n")
+    assert player.expected is None
+
+
+def test_a_frame_that_was_hidden_whole_may_be_any():
+    traffic = Traffic(LINES)
+    traffic.add("in", b"secret noise\n")
+    player = Player(traffic.redacted(["token"]), "out")
+    player.hear(b"other noise\n")
+    assert player.expected is None
 
 
 def test_a_framing_that_is_not_known_cannot_be_played():

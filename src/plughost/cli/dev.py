@@ -21,7 +21,7 @@ from plughost.cli.building import Build
 from plughost.cli.screen import Screen
 from plughost.cli.teller import Teller
 from plughost.cli.typed import Typed
-from plughost.cli.wires import Wires, shortened
+from plughost.cli.wires import Wires, readable, shortened
 from plughost.cli.words import in_words
 from plughost.host import Host
 from plughost.wire.envelope import ABSENT
@@ -83,13 +83,12 @@ async def _dev(
 
 async def _tell(events: Subscription, screen: Screen) -> None:
     async for event in events:
-        fields = msgspec.json.decode(msgspec.json.encode(event))
-        kind = fields.pop("event")
-        del fields["at"]
+        fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
+        fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = in_words(event)
         if isinstance(event, Exited):  # its last words were shown when it said them
             words = words.partition("\n")[0]
-        screen.show(kind, f"{event.plugin}#{event.generation} {words}", **fields)
+        screen.show(type(event).__name__.lower(), f"{event.plugin}#{event.generation} {words}", **fields)
 
 
 class Workshop:
@@ -172,16 +171,15 @@ class Workshop:
         await self._ready.wait()
         start = time.monotonic()
         try:
-            result = await self._call(method, text)
+            answer = bytes(await self._call(method, text))
         except PluginError as error:
             self._screen.error(error)
         else:
             took = (time.monotonic() - start) * 1000
-            shown = shortened(msgspec.json.encode(result))
-            words = f"{method} answered in {took:.1f} ms: {shown}"
-            self._screen.show("answer", words, method=method, ms=took, result=result)
+            words = f"{method} answered in {took:.1f} ms: {shortened(answer)}"
+            self._screen.show("answer", words, method=method, ms=took, result=readable(answer))
 
-    async def _call(self, method: str, text: str) -> Any:
+    async def _call(self, method: str, text: str) -> msgspec.Raw:
         try:
             params = msgspec.json.decode(text) if text.strip() else ABSENT
         except (ValueError, RecursionError) as error:
@@ -189,5 +187,6 @@ class Workshop:
                 f"the params are no JSON: {error}", hint='type METHOD {"name": "value"}'
             ) from error
         for plugin in self._host.plugins.values():
-            return await plugin.call(method, params)
+            answer: msgspec.Raw = await plugin.call(method, params, type=msgspec.Raw)
+            return answer
         raise InvalidSpec("there is no plugin to call", hint="mend it: it is started at the next change")

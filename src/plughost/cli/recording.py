@@ -21,11 +21,13 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
     def command(record: Path | None, redact: tuple[str, ...], **given: Any) -> None:
         if redact and record is None:
             raise click.UsageError("--redact goes with --record FILE")
+        if record is not None and not record.parent.is_dir():
+            raise click.UsageError(f"there is no folder {record.parent} to record in")
         function(recording=Recording(record, redact), **given)
 
     record = click.option(
         "--record",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
         help="Save what goes over the wire, for `plughost replay`.",
     )
     redact = click.option(

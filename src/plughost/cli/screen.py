@@ -36,8 +36,7 @@ class Screen:
     def show(self, kind: str, words: str, **fields: Any) -> None:
         """`words` for people, which may be of several lines; `fields` for programs."""
         if self._as_json:
-            document = {"event": kind, "at": time.time(), **fields}
-            lines = [_escaped(msgspec.json.encode(self._without(document)).decode())]
+            lines = [self._document({"event": kind, "at": time.time()}, fields)]
         else:
             first, *more = (visible(line) for line in self._hidden(words).split("\n"))
             lines = [f"{_clock()} {first}", *(f"             {line}" for line in more)]
@@ -46,6 +45,13 @@ class Screen:
 
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
+
+    def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> str:
+        try:
+            document = msgspec.json.encode(self._without({**head, **fields}))
+        except RecursionError:
+            document = msgspec.json.encode({**head, "left_out": "nested too deeply to be shown"})
+        return _escaped(document.decode())
 
     def _without(self, said: Any) -> Any:
         if isinstance(said, dict):

@@ -38,6 +38,7 @@ class Typed:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._room = asyncio.Semaphore(0)  # what is still read is not taken any more
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)

@@ -91,6 +91,12 @@ def shortened(text: Frame) -> str:
     return start + ("…" if len(text) > SHOWN else "")
 
 
+def readable(json: bytes | msgspec.Raw) -> Any:
+    """The value; when it cannot be read, how its text begins."""
+    said = value(bytes(json))
+    return shortened(bytes(json)) if said is Unreadable else said
+
+
 def _outline(frame: Frame) -> Any:
     """Of a large frame only what tells which it is."""
     try:

@@ -32,6 +32,8 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
             data = os.read(receive, CHUNK)
             if not data:
                 return None
+    except BrokenPipeError:
+        return None
     except Different as different:
         return f"the host does not say what was recorded: {different}"
 
@@ -93,7 +95,7 @@ class _FakeHost:
 
     def _exited(self) -> None:
         self._channel.drain()
-        if self._player.expected:
+        if self._player.expected is not None:
             words = f", its last words: {self._process.stderr.text(1)}" if self._process.stderr.text() else ""
             how = story(self._process.exit_status).removeprefix("it ")
             self._settle(f"the plugin {how} before it said: {self._player.expected}{words}")
@@ -108,7 +110,7 @@ class _FakeHost:
             return
         if said:
             self._channel.write(said)
-        if not self._player.expected:
+        if self._player.expected is None:
             self._over.set()
 
     def _settle(self, problem: str) -> None:

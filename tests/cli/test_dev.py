@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -132,6 +134,17 @@ async def test_one_process_per_call_and_the_end_of_stdin(mark):
     assert sorted(answers, key=str) == [{"n": 1}, {"n": 2}]
     assert len([event for event in events if event["event"] == "spawned"]) == 2
     assert (process.returncode, problem) == (0, b"")
+
+
+async def test_with_nothing_to_call_it_is_started_all_the_same(tmp_path, mark):
+    folder = plugin(tmp_path / "p", mark)
+    line = f"{shlex.join(DEV)} {folder} --until-eof"
+    for stdin in ("</dev/null", "<&-"):
+        ran = await asyncio.to_thread(
+            subprocess.run, ["/bin/sh", "-c", f"{line} {stdin}"], capture_output=True, text=True, timeout=30
+        )
+        assert ("ready: p (mcptest)" in ran.stdout, ran.stderr, ran.returncode) == (True, "", 0)
+    await all_gone(mark)
 
 
 async def test_the_end_of_a_pipe_is_not_the_end(tmp_path, mark):

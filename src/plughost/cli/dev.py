@@ -68,7 +68,7 @@ async def _dev(
             async with Typed(workshop.call) as typed:
                 ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked_to_end.wait())]
                 if until_eof or os.isatty(0):
-                    ends.append(asyncio.create_task(typed.answered()))
+                    ends.append(asyncio.create_task(workshop.until_answered(typed)))
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in (keeping, *ends):
                 task.cancel()
@@ -162,6 +162,11 @@ class Workshop:
     async def _later(self) -> watch.Look:
         await asyncio.sleep(SETTLE)
         return await self._look()
+
+    async def until_answered(self, typed: Typed) -> None:
+        """Until all that was typed is done; at the least it is started once."""
+        await self._ready.wait()
+        await typed.answered()
 
     async def call(self, line: str) -> None:
         """A call as somebody typed it."""

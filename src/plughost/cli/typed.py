@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
+import sys
 import threading
 from collections.abc import Coroutine
 from types import TracebackType
@@ -53,7 +54,7 @@ class Typed:
         lines = Lines(LONGEST)
         try:
             try:
-                while data := os.read(0, 65536):
+                while sys.stdin is not None and (data := os.read(0, 65536)):  # else 0 is something of ours
                     self._pass_on(lines.feed(data))
             except OSError:
                 pass  # there is no stdin, or no longer

@@ -55,7 +55,7 @@ class Dev:
         """The next event of this kind that has these fields."""
         while True:
             try:
-                line = await asyncio.wait_for(self.process.stdout.readline(), 30)
+                line = await asyncio.wait_for(self.process.stdout.readline(), 60)
             except TimeoutError:
                 pytest.fail(f"no {kind} {fields} after {self.seen[-5:]}")
             assert line, (await self.process.stderr.read()).decode()
@@ -124,11 +124,15 @@ async def test_frames_are_shown_both_ways_with_their_size_and_their_time(tmp_pat
         assert (await at.call("echo {x", "error"))["error"]["code"] == "invalid_spec"
 
 
-async def test_one_process_per_call_and_the_end_of_stdin(mark):
+async def test_one_process_per_call_and_the_end_of_stdin(tmp_path):
+    folder = tmp_path / "p"
+    shutil.copytree(ROOT / "plugins/echo-rune", folder)
+    with open(folder / "plughost.toml", "a") as settings:
+        settings.write("launch_timeout = 60\nhandshake_timeout = 60\nteardown_timeout = 60\ntimeout = 60\n")
     process = await asyncio.create_subprocess_exec(
-        *DEV, ROOT / "plugins/echo-rune", "--until-eof", "--json", stdin=-1, stdout=-1, stderr=-1
+        *DEV, folder, "--until-eof", "--json", stdin=-1, stdout=-1, stderr=-1
     )
-    said, problem = await asyncio.wait_for(process.communicate(b'echo {"n": 1}\necho {"n": 2}'), 30)
+    said, problem = await asyncio.wait_for(process.communicate(b'echo {"n": 1}\necho {"n": 2}'), 60)
     events = [json.loads(line) for line in said.splitlines()]
     answers = [event["result"] for event in events if event["event"] == "answer"]
     assert sorted(answers, key=str) == [{"n": 1}, {"n": 2}]
@@ -141,7 +145,7 @@ async def test_with_nothing_to_call_it_is_started_all_the_same(tmp_path, mark):
     line = f"{shlex.join(DEV)} {folder} --until-eof"
     for stdin in ("</dev/null", "<&-"):
         ran = await asyncio.to_thread(
-            subprocess.run, ["/bin/sh", "-c", f"{line} {stdin}"], capture_output=True, text=True, timeout=30
+            subprocess.run, ["/bin/sh", "-c", f"{line} {stdin}"], capture_output=True, text=True, timeout=60
         )
         assert ("ready: p (mcptest)" in ran.stdout, ran.stderr, ran.returncode) == (True, "", 0)
     await all_gone(mark)
@@ -165,7 +169,7 @@ async def test_no_value_of_a_variable_and_nothing_that_a_terminal_obeys_is_shown
         process = await asyncio.create_subprocess_exec(
             *DEV, folder, "--until-eof", *flag, stdin=-1, stdout=-1, stderr=-1
         )
-        said, problem = await asyncio.wait_for(process.communicate(b"ping\n"), 30)
+        said, problem = await asyncio.wait_for(process.communicate(b"ping\n"), 60)
         assert (process.returncode, problem) == (0, b"")
         text = said.decode()
         assert "nter" not in text, text

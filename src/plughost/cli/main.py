@@ -11,8 +11,10 @@ from plughost.cli import output
 from plughost.cli.call import call
 from plughost.cli.conform import conform
 from plughost.cli.control import logs, ps, reload, stop
+from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
+from plughost.cli.replay import replay
 from plughost.cli.run import run
 from plughost.cli.x import x
 
@@ -33,7 +35,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, conform, inspect, run, x, ps, logs, reload, stop, doctor):
+for command in (call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

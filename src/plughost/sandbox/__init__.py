@@ -1,0 +1,1 @@
+"""What holds a confined plugin, and the one way out that it has."""

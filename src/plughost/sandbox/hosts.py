@@ -1,6 +1,6 @@
 """How programs inside find the way out: as a proxy if they know of proxies, or else by names that lead to it.
 
-Every granted host has a loopback address of its own in the plugin's /etc/hosts, where the forwarder listens on
+Each granted host has a loopback address of its own in the plugin's /etc/hosts, where the forwarder listens on
 the granted ports and asks the proxy for that host. So any TCP client finds it. A wildcard cannot stand in
 /etc/hosts, and an address outside the loopback network cannot be listened on: those are for clients that know
 proxies.

@@ -1,6 +1,6 @@
 """The first bytes a plugin sends through a tunnel: where they open TLS, it has to be to the granted name.
 
-One address often serves many names, and the name in the ClientHello chooses among them. What is encrypted stays
+One address may serve many names, and the name in the ClientHello chooses among them. What is encrypted stays
 so: behind one address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be
 told apart without interception, and neither can those of a server that is spoken to without TLS.
 
@@ -21,6 +21,9 @@ ACCESS_DENIED = bytes((21, 3, 3, 0, 2, 2, 49))
 """What a TLS client understands as refused: a fatal alert."""
 
 _CONTENT_TYPES = range(20, 25)
+"""Of TLS records; there are servers that overlook an alert before the hello."""
+_LAST_VERSION = 15
+"""Its higher byte; there are servers that overlook an odd version."""
 _HANDSHAKE = 22
 _CLIENT_HELLO = 1
 _SERVER_NAME = 0
@@ -37,13 +40,13 @@ class Opening:
     def __init__(self, name: str) -> None:
         self._name = name
         self._held = bytearray()
-        self._needed = 2
+        self._needed = 1
 
     def feed(self, data: bytes) -> bytes | None:
         """All bytes so far once they may pass; None while more are needed; Mismatch when they never may."""
         self._held += data
         while len(self._held) >= self._needed:
-            if not _looks_like_tls(self._held):
+            if self._held[0] not in _CONTENT_TYPES or (len(self._held) > 1 and self._held[1] > _LAST_VERSION):
                 return bytes(self._held)
             hello = self._hello()
             if hello is not None:
@@ -53,7 +56,7 @@ class Opening:
 
     def end(self) -> bytes:
         """The plugin sends no more: what was held back."""
-        if len(self._held) >= 2 or (self._held and self._held[0] in _CONTENT_TYPES):
+        if self._held:
             raise Mismatch("its ClientHello ends before it is whole")
         return bytes(self._held)
 
@@ -62,7 +65,7 @@ class Opening:
         held, hello, at = self._held, bytearray(), 0
         for _ in range(MAX_RECORDS):
             if len(held) < at + 5:
-                self._needed = at + 5
+                self._needed = at + (5 if len(held) > 1 else 2)
                 return None
             size = int.from_bytes(held[at + 3 : at + 5], "big")
             if held[at] != _HANDSHAKE or not size:
@@ -127,11 +130,6 @@ def _only_name(content: bytes) -> str:
     name = names.vector(2).decode("ascii")
     names.finish()
     return name
-
-
-def _looks_like_tls(data: bytearray) -> bool:
-    """Some servers overlook alerts before the hello, and some an odd version."""
-    return data[0] in _CONTENT_TYPES and data[1] < 16
 
 
 class _Cursor:

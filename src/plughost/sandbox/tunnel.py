@@ -1,4 +1,4 @@
-"""Bytes both ways between a plugin and a server, with one small buffer each way: a slow reader slows its sender.
+"""Bytes both ways between a plugin and a server, one small buffer each way: a slow reader slows its sender.
 
 The end of one direction is passed on and the other goes on. A connection that breaks on one side is broken on
 the other, too: nobody may take half an answer for a whole one.
@@ -149,7 +149,7 @@ async def linger(plugin: socket.socket) -> None:
     with contextlib.suppress(OSError):
         plugin.shutdown(socket.SHUT_WR)
         async with asyncio.timeout(LINGER_SECONDS):
-            while await loop.sock_recv(plugin, BUFFER):
+            while await loop.sock_recv(plugin, BUFFER):  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
 

@@ -86,7 +86,7 @@ class Server:
         assert task is not None
         self._live.add(task)
         try:
-            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._handler(reader, writer)
         finally:
             self._live.discard(task)

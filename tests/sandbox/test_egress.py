@@ -21,6 +21,9 @@ from tests.sandbox.outside import Guest, Outside, web
 from tests.sandbox.test_egress_rules import hello
 from tests.support import until
 
+uvloop = pytest.importorskip("uvloop")
+uvloop.run(asyncio.sleep(0))  # it keeps a pipe for signals for as long as the process lives
+
 PUBLIC = "93.184.216.34"
 """Never dialled: a test that uses it takes the dialling over."""
 
@@ -486,8 +489,6 @@ async def test_a_listener_that_raises_is_the_loops_to_report(outside, tmp_path):
 
 
 def test_the_same_on_uvloop(tmp_path, tls_files):
-    uvloop = pytest.importorskip("uvloop")
-
     async def scenario():
         outside = Outside(tmp_path)
         outside.names = {"good.test": ["127.0.0.1"]}

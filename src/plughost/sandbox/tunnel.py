@@ -1,7 +1,6 @@
-"""Bytes both ways between a plugin and a server, one small buffer each way: a slow reader slows its sender.
+"""A plugin and a server connected: the end of one direction is passed on, and the other goes on.
 
-The end of one direction is passed on and the other goes on. A connection that breaks on one side is broken on
-the other, too: nobody may take half an answer for a whole one.
+A connection that breaks on one side breaks on the other, too: nobody may take half an answer for a whole one.
 """
 
 from __future__ import annotations
@@ -11,15 +10,12 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
 
 from plughost.sandbox.connection import Bounds
+from plughost.sandbox.flow import BUFFER, Flow, SourceBroken, TargetBroken
 from plughost.sandbox.opening import ACCESS_DENIED, Mismatch, Opening
 
-T = TypeVar("T")
-
-BUFFER = 64 << 10
 LINGER_SECONDS = 2.0
 """For a plugin to take its last bytes before its socket is closed."""
 
@@ -36,21 +32,27 @@ class Tunnel:
     def __init__(
         self, plugin: socket.socket, server: socket.socket, bounds: Bounds, spend: Callable[[int], None]
     ) -> None:
-        self.up = 0
-        self.down = 0
         self._plugin = plugin
         self._server = server
         self._bounds = bounds
-        self._spend = spend
-        self._loop = asyncio.get_running_loop()
-        self._moved = self._loop.time()
+        self._spend_of_all = spend
+        self._up = Flow(plugin, server, self._spend)
+        self._down = Flow(server, plugin, self._spend)
         self._server_deaf = False
         self._server_done = False
 
+    @property
+    def up(self) -> int:
+        return self._up.bytes
+
+    @property
+    def down(self) -> int:
+        return self._down.bytes
+
     async def run(self, early: bytes, opening: Opening | None) -> None:
         """Until both sides are done. Ended when it was cut; Mismatch when TLS is opened to another name."""
-        up = self._loop.create_task(self._upwards(early, opening))
-        down = self._loop.create_task(self._downwards())
+        up = asyncio.create_task(self._upwards(early, opening))
+        down = asyncio.create_task(self._downwards())
         try:
             await self._watch(up, down)
         except BaseException as error:
@@ -67,10 +69,11 @@ class Tunnel:
             await linger(self._plugin)
 
     async def _watch(self, *tasks: asyncio.Task[None]) -> None:
+        loop = asyncio.get_running_loop()
         while waiting := [task for task in tasks if not task.done()]:
             bounds = self._bounds
             patience = bounds.idle_seconds if len(waiting) == len(tasks) else bounds.half_closed_seconds
-            left = self._moved + patience - self._loop.time()
+            left = max(self._up.moved, self._down.moved) + patience - loop.time()
             if left <= 0:
                 raise Ended(f"no byte for {patience:g} s")
             done, _ = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -78,69 +81,51 @@ class Tunnel:
                 task.result()
 
     async def _upwards(self, early: bytes, opening: Opening | None) -> None:
-        buffer = memoryview(bytearray(BUFFER))
+        if opening is not None:
+            early = await self._opened(early, opening)
         try:
-            if opening is not None:
-                early = await self._opened(early, opening)
-            if early:
-                await self._pass_up(early)
-            while count := await self._from_plugin(self._loop.sock_recv_into(self._plugin, buffer)):
-                await self._pass_up(buffer[:count])
-            if not self._server_done and _hung_up(self._plugin):
-                raise Ended("the plugin broke it off")
-            self._server.shutdown(socket.SHUT_WR)
-        except OSError:  # what the server has said before is still on its way down
+            await self._up.run(early)
+        except SourceBroken:
+            raise Ended("the plugin broke it off") from None
+        except TargetBroken:  # what the server has said before is still on its way down
             self._server_deaf = True
+            return
+        if not self._server_done and _hung_up(self._plugin):
+            raise Ended("the plugin broke it off")
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_WR)
 
     async def _opened(self, data: bytes, opening: Opening) -> bytes:
         """The plugin's first bytes, once they may pass; it may wait for the server to speak before it."""
-        data = data or await self._from_plugin(self._loop.sock_recv(self._plugin, BUFFER))
+        loop = asyncio.get_running_loop()
         try:
+            data = data or await loop.sock_recv(self._plugin, BUFFER)
             async with asyncio.timeout(self._bounds.head_seconds):
                 while data:
                     if (passed := opening.feed(data)) is not None:
                         return passed
-                    data = await self._from_plugin(self._loop.sock_recv(self._plugin, BUFFER))
+                    data = await loop.sock_recv(self._plugin, BUFFER)
         except TimeoutError:
             raise Mismatch(f"its ClientHello was not whole within {self._bounds.head_seconds:g} s") from None
+        except OSError:
+            raise Ended("the plugin broke it off") from None
         return opening.end()
 
-    async def _pass_up(self, data: bytes | memoryview) -> None:
-        self._count(up=len(data))
-        await self._loop.sock_sendall(self._server, data)
-        self._moved = self._loop.time()
-        await asyncio.sleep(0)  # where both sides are fast nothing above ever waits
-
     async def _downwards(self) -> None:
-        buffer = memoryview(bytearray(BUFFER))
-        while count := await self._from_server(buffer):
-            self._count(down=count)
-            await self._from_plugin(self._loop.sock_sendall(self._plugin, buffer[:count]))
-            self._moved = self._loop.time()
-            await asyncio.sleep(0)
+        try:
+            await self._down.run(b"")
+        except SourceBroken:
+            raise Ended("the server broke it off") from None
+        except TargetBroken:
+            raise Ended("the plugin broke it off") from None
         self._server_done = True
         with contextlib.suppress(OSError):
             self._plugin.shutdown(socket.SHUT_WR)
 
-    async def _from_server(self, buffer: memoryview) -> int:
-        try:
-            return await self._loop.sock_recv_into(self._server, buffer)
-        except OSError:
-            raise Ended("the server broke it off") from None
-
-    async def _from_plugin(self, work: Awaitable[T]) -> T:
-        try:
-            return await work
-        except OSError:
-            raise Ended("the plugin broke it off") from None
-
-    def _count(self, up: int = 0, down: int = 0) -> None:
-        self._moved = self._loop.time()
-        self.up += up
-        self.down += down
+    def _spend(self, count: int) -> None:
         if self.up + self.down > self._bounds.bytes_per_connection:
             raise Ended("more bytes than one connection may carry")
-        self._spend(up + down)
+        self._spend_of_all(count)
 
 
 async def linger(plugin: socket.socket) -> None:

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -78,13 +77,6 @@ static int bring_loopback_up(void) {
     return up ? 0 : -1;
 }
 
-static void free_low_ports(void) {
-    int fd = open("/proc/sys/net/ipv4/ip_unprivileged_port_start", O_WRONLY | O_CLOEXEC);
-    ssize_t written = fd >= 0 ? write(fd, "0", 1) : 0;
-    (void)written; /* binding will tell */
-    close(fd);
-}
-
 static int listen_at(const struct in_addr *address, int port) {
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = *address};
     int on = 1;
@@ -92,12 +84,7 @@ static int listen_at(const struct in_addr *address, int port) {
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    int bound = bind(fd, (struct sockaddr *)&place, sizeof place);
-    if (bound != 0 && errno == EACCES) {
-        free_low_ports();
-        bound = bind(fd, (struct sockaddr *)&place, sizeof place);
-    }
-    if (bound == 0 && listen(fd, RELAY_PAIRS) == 0)
+    if (bind(fd, (struct sockaddr *)&place, sizeof place) == 0 && listen(fd, RELAY_PAIRS) == 0)
         return fd;
     int failed = errno;
     close(fd);

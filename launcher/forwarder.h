@@ -12,10 +12,11 @@
  * returns 0; the plugin can connect at once. Returns -1 with errno, and nothing runs: EINVAL for a listing that
  * cannot be read, E2BIG for one that is too long, EACCES for a low port that may not be taken here.
  *
- * Call it in the network namespace of the plugin, with CAP_NET_ADMIN over that namespace if its loopback may be
- * down or ports below 1024 are listed; CAP_NET_BIND_SERVICE is enough for the latter. (What bubblewrap's
- * --cap-add gives counts only where it makes no second user namespace, which it does for --dev.) The process it
- * starts keeps no capability, no descriptor of the caller's, and is not a child of the caller's. */
+ * Call it in the network namespace of the plugin and with rights over that namespace: CAP_NET_ADMIN where its
+ * loopback may be down, CAP_NET_BIND_SERVICE for ports below 1024. The best place is where the namespace was made,
+ * before the rights are given up. Inside bubblewrap, what --cap-add gives counts only where it makes one user
+ * namespace; for --dev it makes a second, which has no rights over the network. The process that is started keeps
+ * no capability and no descriptor of the caller's, and is not a child of the caller's. */
 int forwarder_start(const char *socket_path, const char *listing);
 
 #endif

@@ -137,8 +137,8 @@ def test_whatever_is_sent_is_read_in_one_way_or_refused(head):
 
 # What was granted
 
-LABELS = st.sampled_from(["a", "b", "test", "evil", "xn--a", "a-b"])
-NAMES = st.lists(LABELS, min_size=1, max_size=4)
+LABELS = st.sampled_from(["a", "b", "xn--a"])
+NAMES = st.lists(LABELS, min_size=1, max_size=3)
 PORTS = st.sampled_from([80, 443])
 ENDPOINTS = st.lists(st.builds(lambda *parts: parts, st.booleans(), NAMES, PORTS, st.booleans()), max_size=6)
 
@@ -157,7 +157,7 @@ def model(endpoints, labels, port):
 @given(ENDPOINTS, NAMES, PORTS, st.booleans(), st.booleans())
 @example([(True, ["test"], 443, False)], ["test"], 443, False, False)
 @example([(True, ["b", "test"], 443, False)], ["evil", "a-b", "test"], 443, False, True)
-@example([(False, ["a"], 80, False), (True, ["a"], 80, True)], ["b", "a"], 80, True, True)
+@example([(False, ["b", "a"], 80, False), (True, ["a"], 80, True)], ["b", "a"], 80, True, True)
 def test_what_is_granted_is_what_a_slow_reading_says(endpoints, labels, port, upper, dot):
     allowed = [
         endpoint(f"{'*.' * wild}{'.'.join(name)}:{at}{' private' * private}")

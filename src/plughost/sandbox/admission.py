@@ -77,4 +77,4 @@ def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | N
 def _covers(pattern: str, host: str) -> bool:
     if not pattern.startswith("*."):
         return pattern == host
-    return host.endswith(pattern[1:]) and len(host) > len(pattern) - 1 and literal(host) is None
+    return host.endswith(pattern[1:]) and literal(host) is None

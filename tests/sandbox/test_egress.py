@@ -437,7 +437,7 @@ async def test_a_server_that_answers_and_hangs_up_early_is_heard(outside):
 # The socket and its end
 
 
-async def test_the_socket_is_for_the_plugin_alone(outside, tmp_path):
+async def test_the_socket_is_for_the_plugin_alone(outside):
     way = outside.way()
     assert stat.S_IMODE(os.stat(way.socket).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(Path(way.socket).parent).st_mode) == 0o700

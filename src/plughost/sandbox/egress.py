@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from plughost.guard.addresses import Address, is_public, literal
 from plughost.guard.lookup import Lookup, Resolve, addresses
@@ -94,7 +95,7 @@ class Egress:
             self._accepts_left -= 1
             task = self._loop.create_task(self._serve(plugin))
             self._live.add(task)
-            task.add_done_callback(self._over)
+            task.add_done_callback(partial(self._over, plugin))
         if self._next_second is None:
             self._next_second = self._loop.call_later(1.0, self._second_over)
         self._accept_or_rest()
@@ -104,7 +105,8 @@ class Egress:
         self._accepts_left = self._bounds.connections_per_second
         self._accept_or_rest()
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _over(self, plugin: socket.socket, task: asyncio.Task[None]) -> None:
+        plugin.close()
         self._live.discard(task)
         self._accept_or_rest()
 
@@ -112,8 +114,7 @@ class Egress:
         began = self._loop.time()
         visit = _Visit()
         try:
-            with plugin:
-                await self._visit(plugin, visit)
+            await self._visit(plugin, visit)
         except asyncio.CancelledError:
             visit.why = "the host closed it"
             raise

@@ -29,11 +29,22 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Plan:
     """What to run, from the command line."""
 
-    def __init__(self, nofile: str, cwd: str, confine: str, groups: str, path: str, *argv: str) -> None:
+    def __init__(
+        self,
+        nofile: str,
+        cwd: str,
+        confine: str,
+        groups: str,
+        proxy: str,
+        listing: str,
+        path: str,
+        *argv: str,
+    ) -> None:
         self.nofile = nofile
         self.cwd = cwd
         self.confine = confine
         self.groups = [] if groups == "-" else groups.split(":")
+        self.proxy = proxy
         self.path = path
         self.argv = argv
 
@@ -307,6 +318,8 @@ def main() -> None:
     if os.getppid() != host:
         os._exit(127)
     join(plan.groups)
+    if plan.proxy != "-":
+        fail("forward", errno.ENOSYS)  # the forwarder is the compiled launcher's
     woken = notice({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
     ending = Ending()
     alive = os.pipe2(os.O_CLOEXEC)

@@ -12,6 +12,7 @@ from plughost.cli.call import call
 from plughost.cli.control import logs, ps, reload, stop
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
+from plughost.cli.new import new
 from plughost.cli.run import run
 from plughost.cli.x import x
 
@@ -32,7 +33,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, inspect, run, x, ps, logs, reload, stop, doctor):
+for command in (new, call, inspect, run, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

@@ -33,5 +33,5 @@ def new(contract: str, name: str, language: str, parent: Path, as_json: bool) ->
         output.answer(made)
         return
     output.print_line(f"{made.folder}: a plugin for {made.contract} in {made.language}. Next:")
-    for command in made.next:
+    for command in made.next.values():
         output.print_line(f"  {command}")

@@ -32,7 +32,7 @@ class Scaffold(msgspec.Struct, frozen=True):
     contract: str
     language: str
     files: list[str]
-    next: list[str]
+    next: dict[str, str]
 
 
 def contracts() -> list[str]:
@@ -58,10 +58,10 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
             made.rename(folder)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise InvalidSpec(f"{folder} is there already, and not an empty folder; nothing written") from error
+            raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
-    steps = [words[step] for step in ("build", "test", "try", "dev", "conform") if words[step]]
-    return Scaffold(str(folder), contract, language, sorted(files), [f"cd {folder}", *steps])
+    steps = {step: words[step] for step in ("build", "test", "try", "dev", "conform") if words[step]}
+    return Scaffold(str(folder), contract, language, sorted(files), {"cd": f"cd {folder}", **steps})
 
 
 def _check(contract: str, name: str, language: str, parent: Path) -> None:
@@ -72,7 +72,8 @@ def _check(contract: str, name: str, language: str, parent: Path) -> None:
         raise InvalidSpec(f"no {contract} templates in {language!r}; there are: {known}")
     if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name, re.ASCII) or len(name) > MOST:
         raise InvalidSpec(
-            f"{name!r} cannot be a plugin's name: at most {MOST} small letters, digits and hyphens, a letter first"
+            f"{name!r} cannot be a plugin's name: "
+            f"that is up to {MOST} small letters, digits and hyphens, with a letter first"
         )
     if name in RESERVED:
         raise InvalidSpec(f"{name!r} is reserved; choose another name")

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
+from plugin import plugin
 
 from plughost import CallFailed
 from plughost.testkit import drive
-from plugin import plugin
 
 FOLDER = Path(__file__).parent
 

@@ -14,14 +14,25 @@ fn greeting(name: &str) -> String {
 
 /// {"name": "Ada"} -> {"greeting": "Hello, Ada!"}
 fn greet(params: Option<&Json>) -> Result<Json, Refusal> {
-    match params.and_then(|given| given.get("name")).and_then(Json::text) {
+    match params
+        .and_then(|given| given.get("name"))
+        .and_then(Json::text)
+    {
         Some(name) => Ok(Json::object([("greeting", greeting(name).into())])),
-        None => Err(Refusal(INVALID_PARAMS, "greet needs a name, as text".to_string())),
+        None => Err(Refusal(
+            INVALID_PARAMS,
+            "greet needs a name, as text".to_string(),
+        )),
     }
 }
 
 const METHODS: [(&str, Method); 1] = [("greet", greet)];
 
-fn main() -> std::io::Result<()> {
-    mcptest::serve(&METHODS, std::io::stdin().lock(), stdout::claim()?)
+fn main() {
+    let served =
+        stdout::claim().and_then(|out| mcptest::serve(&METHODS, std::io::stdin().lock(), out));
+    if let Err(error) = served {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

@@ -16,7 +16,11 @@ pub struct Refusal(pub i64, pub String);
 pub type Method = fn(Option<&Json>) -> Result<Json, Refusal>;
 
 /// Answers requests one at a time.
-pub fn serve(methods: &[(&str, Method)], mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+pub fn serve(
+    methods: &[(&str, Method)],
+    mut input: impl BufRead,
+    mut output: impl Write,
+) -> io::Result<()> {
     let mut line = Vec::new();
     while input.read_until(b'\n', &mut line)? > 0 {
         output.write_all(format!("{}\n", reply(methods, &line)).as_bytes())?;
@@ -28,7 +32,12 @@ pub fn serve(methods: &[(&str, Method)], mut input: impl BufRead, mut output: im
 fn reply(methods: &[(&str, Method)], line: &[u8]) -> Json {
     let request = match Json::parse(line) {
         Ok(request @ Json::Object(_)) => request,
-        Ok(_) => return refused(Json::Null, Refusal(INVALID_REQUEST, "a request is an object".to_string())),
+        Ok(_) => {
+            return refused(
+                Json::Null,
+                Refusal(INVALID_REQUEST, "a request is an object".to_string()),
+            )
+        }
         Err(why) => return refused(Json::Null, Refusal(PARSE_ERROR, format!("not JSON: {why}"))),
     };
     let id = request.get("id").cloned().unwrap_or(Json::Null);

@@ -8,11 +8,20 @@ const ADA: &str = r#"{"id":"b","method":"greet","params":{"name":"Ada"}}"#;
 fn ask(lines: &[&str]) -> Vec<Json> {
     let mut output = Vec::new();
     serve(&METHODS, lines.join("\n").as_bytes(), &mut output).unwrap();
-    output.split_inclusive(|byte| *byte == b'\n').map(|line| Json::parse(line).unwrap()).collect()
+    output
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| Json::parse(line).unwrap())
+        .collect()
 }
 
 fn code(answer: &Json) -> i64 {
-    answer.get("error").unwrap().get("code").unwrap().integer().unwrap()
+    answer
+        .get("error")
+        .unwrap()
+        .get("code")
+        .unwrap()
+        .integer()
+        .unwrap()
 }
 
 fn greeted(id: &str) -> Json {
@@ -27,7 +36,13 @@ fn it_greets() {
 
 #[test]
 fn wrong_params_are_refused_and_the_next_call_is_served() {
-    for params in ["", r#","params":null"#, r#","params":{}"#, r#","params":{"name":1}"#, r#","params":["Ada"]"#] {
+    for params in [
+        "",
+        r#","params":null"#,
+        r#","params":{}"#,
+        r#","params":{"name":1}"#,
+        r#","params":["Ada"]"#,
+    ] {
         let answers = ask(&[&format!(r#"{{"id":7,"method":"greet"{params}}}"#), ADA]);
         assert_eq!(code(&answers[0]), INVALID_PARAMS, "{params}");
         assert_eq!(answers[0].get("id"), Some(&7.into()));
@@ -37,5 +52,8 @@ fn wrong_params_are_refused_and_the_next_call_is_served() {
 
 #[test]
 fn a_method_that_it_does_not_have() {
-    assert_eq!(code(&ask(&[r#"{"id":1,"method":"sing"}"#])[0]), METHOD_NOT_FOUND);
+    assert_eq!(
+        code(&ask(&[r#"{"id":1,"method":"sing"}"#])[0]),
+        METHOD_NOT_FOUND
+    );
 }

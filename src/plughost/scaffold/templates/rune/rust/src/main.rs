@@ -16,7 +16,10 @@ fn greeting(name: &str) -> String {
 fn greet(input: &Json, _context: &Json) -> Result<Json, Refusal> {
     match input.get("name").and_then(Json::text) {
         Some(name) => Ok(Json::object([("greeting", greeting(name).into())])),
-        None => Err(Refusal("invalid_input", "greet needs a name, as text".to_string())),
+        None => Err(Refusal(
+            "invalid_input",
+            "greet needs a name, as text".to_string(),
+        )),
     }
 }
 
@@ -27,6 +30,10 @@ const PLUGIN: Plugin = Plugin {
     tools: &[("greet", greet)],
 };
 
-fn main() -> std::io::Result<()> {
-    PLUGIN.serve(std::io::stdin().lock(), stdout::claim()?)
+fn main() {
+    let served = stdout::claim().and_then(|out| PLUGIN.serve(std::io::stdin().lock(), out));
+    if let Err(error) = served {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
 }

@@ -38,7 +38,13 @@ impl Plugin {
         let manifest = Json::object([
             ("plugin_id", self.id.into()),
             ("plugin_version", self.version.into()),
-            ("protocol_version", opening.get("protocol_version").cloned().unwrap_or(Json::Null)),
+            (
+                "protocol_version",
+                opening
+                    .get("protocol_version")
+                    .cloned()
+                    .unwrap_or(Json::Null),
+            ),
             ("exposed_tools", words(tools)),
             ("capabilities", words(self.capabilities.to_vec())),
         ]);
@@ -55,7 +61,12 @@ impl Plugin {
             }
         };
         let kind = ("type", "response".into());
-        Json::object([kind, ("request_id", id), ("status", status.into()), (what, said)])
+        Json::object([
+            kind,
+            ("request_id", id),
+            ("status", status.into()),
+            (what, said),
+        ])
     }
 
     fn execute(&self, request: &Json) -> Result<Json, Refusal> {
@@ -80,6 +91,9 @@ fn read(input: &mut impl BufRead, kind: &str) -> io::Result<Option<Json>> {
     let due = message.filter(|message| message.get("type").and_then(Json::text) == Some(kind));
     due.map(Some).ok_or_else(|| {
         let said = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
-        io::Error::new(io::ErrorKind::InvalidData, format!("the host sent no {kind}: {said}"))
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("the host sent no {kind}: {said}"),
+        )
     })
 }

@@ -15,7 +15,13 @@ fn converse(tool: &str, input: &str) -> [Json; 2] {
 
 fn error_code(answer: &Json) -> &str {
     assert_eq!(answer.get("status"), Some(&"error".into()));
-    answer.get("error").unwrap().get("code").unwrap().text().unwrap()
+    answer
+        .get("error")
+        .unwrap()
+        .get("code")
+        .unwrap()
+        .text()
+        .unwrap()
 }
 
 #[test]
@@ -23,15 +29,25 @@ fn it_says_who_it_is_and_greets() {
     let [opening, answer] = converse("greet", r#"{"name":"Ada"}"#);
     let manifest = opening.get("manifest").unwrap();
     assert_eq!(manifest.get("plugin_id"), Some(&"{{name}}".into()));
-    assert_eq!(manifest.get("protocol_version"), Some(&"rterm.plugin.v1".into()));
+    assert_eq!(
+        manifest.get("protocol_version"),
+        Some(&"rterm.plugin.v1".into())
+    );
     assert_eq!(answer.get("request_id"), Some(&"r1".into()));
-    assert_eq!(answer.get("output").unwrap().get("greeting"), Some(&"Hello, Ada!".into()));
+    assert_eq!(
+        answer.get("output").unwrap().get("greeting"),
+        Some(&"Hello, Ada!".into())
+    );
 }
 
 #[test]
 fn wrong_input_is_refused() {
     for input in ["{}", r#"{"name":1}"#, r#"["Ada"]"#, "null"] {
-        assert_eq!(error_code(&converse("greet", input)[1]), "invalid_input", "{input}");
+        assert_eq!(
+            error_code(&converse("greet", input)[1]),
+            "invalid_input",
+            "{input}"
+        );
     }
 }
 

@@ -28,13 +28,21 @@ impl Json {
     }
 
     pub fn object<const N: usize>(members: [(&str, Json); N]) -> Json {
-        Json::Object(members.map(|(name, value)| (name.to_string(), value)).into())
+        Json::Object(
+            members
+                .map(|(name, value)| (name.to_string(), value))
+                .into(),
+        )
     }
 
     /// A member of an object; of several with one name the last counts.
     pub fn get(&self, name: &str) -> Option<&Json> {
         match self {
-            Json::Object(members) => members.iter().rev().find(|(each, _)| each == name).map(|(_, value)| value),
+            Json::Object(members) => members
+                .iter()
+                .rev()
+                .find(|(each, _)| each == name)
+                .map(|(_, value)| value),
             _ => None,
         }
     }
@@ -202,7 +210,11 @@ impl Reader<'_> {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at == from { Err(self.wrong("no digit")) } else { Ok(()) }
+        if self.at == from {
+            Err(self.wrong("no digit"))
+        } else {
+            Ok(())
+        }
     }
 
     fn number(&mut self) -> Result<Json, String> {
@@ -228,7 +240,9 @@ impl Reader<'_> {
         let mut text = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let plain = rest.find(|each| each == '"' || each == '\\' || each < ' ').ok_or("a text without its end")?;
+            let plain = rest
+                .find(|each| each == '"' || each == '\\' || each < ' ')
+                .ok_or("a text without its end")?;
             text.push_str(&rest[..plain]);
             self.at += plain;
             match self.peek() {
@@ -272,8 +286,13 @@ impl Reader<'_> {
     }
 
     fn hex(&mut self) -> Result<u32, String> {
-        let digits = self.text.get(self.at..self.at + 4).filter(|four| four.bytes().all(|each| each.is_ascii_hexdigit()));
+        let digits = self
+            .text
+            .get(self.at..self.at + 4)
+            .filter(|four| four.bytes().all(|each| each.is_ascii_hexdigit()));
         self.at += 4;
-        digits.and_then(|four| u32::from_str_radix(four, 16).ok()).ok_or("no four hex digits".to_string())
+        digits
+            .and_then(|four| u32::from_str_radix(four, 16).ok())
+            .ok_or("no four hex digits".to_string())
     }
 }

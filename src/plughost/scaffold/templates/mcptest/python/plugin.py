@@ -5,7 +5,7 @@ import sys
 try:
     from plughost_sdk import mcptest
 except ModuleNotFoundError as error:
-    sys.exit(f"{error}. The plugin {{name}} needs it: {sys.executable} -m pip install plughost-sdk")
+    raise ImportError(f"{error}: {sys.executable} -m pip install plughost-sdk") from None
 
 plugin = mcptest.Plugin()
 

@@ -14,6 +14,8 @@ import (
 
 // The contract rune: a handshake, a request and a response, a line each, and then the end.
 
+const protocol = "rterm.plugin.v1"
+
 // Refusal is the error to return for an answer with a code of one's own.
 type Refusal struct {
 	Code    string `json:"code"`
@@ -46,7 +48,7 @@ func serve(plugin Plugin, in io.Reader, out io.Writer) error {
 	if err != nil || opening == nil {
 		return err
 	}
-	if err := answers.Encode(plugin.handshake(opening)); err != nil {
+	if err := answers.Encode(plugin.handshake()); err != nil {
 		return err
 	}
 	request, err := read(lines, "request")
@@ -73,7 +75,7 @@ func read(lines *bufio.Reader, kind string) (members, error) {
 	return message, nil
 }
 
-func (plugin Plugin) handshake(opening members) object {
+func (plugin Plugin) handshake() object {
 	tools := make([]string, 0, len(plugin.Tools))
 	for name := range plugin.Tools {
 		tools = append(tools, name)
@@ -82,7 +84,7 @@ func (plugin Plugin) handshake(opening members) object {
 	return object{"type": "handshake", "manifest": object{
 		"plugin_id":        plugin.ID,
 		"plugin_version":   plugin.Version,
-		"protocol_version": opening["protocol_version"],
+		"protocol_version": protocol,
 		"exposed_tools":    tools,
 		"capabilities":     plugin.Capabilities,
 	}}

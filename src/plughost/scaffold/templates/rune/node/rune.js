@@ -3,6 +3,8 @@
 
 const { claim } = require("./stdout.js");
 
+const PROTOCOL = "rterm.plugin.v1";
+
 /** Throw it to answer with an error: a code in your own words, and a message. */
 class Refusal extends Error {
   constructor(code, message) {
@@ -21,9 +23,9 @@ async function serve({ id, version, capabilities, tools }) {
     if (answered) continue; // until the host is done, too
     const message = parse(line, greeted ? "request" : "handshake");
     if (!greeted) {
-      const { protocol_version } = message;
       const exposed_tools = Object.keys(tools);
-      const manifest = { plugin_id: id, plugin_version: version, protocol_version, exposed_tools, capabilities };
+      const about = { plugin_id: id, plugin_version: version, protocol_version: PROTOCOL };
+      const manifest = { ...about, exposed_tools, capabilities };
       send({ type: "handshake", manifest });
       greeted = true;
     } else {

@@ -5,7 +5,7 @@ import sys
 try:
     from plughost_sdk import rune
 except ModuleNotFoundError as error:
-    sys.exit(f"{error}. The plugin {{name}} needs it: {sys.executable} -m pip install plughost-sdk")
+    raise ImportError(f"{error}: {sys.executable} -m pip install plughost-sdk") from None
 
 plugin = rune.Plugin("{{name}}", "0.1.0", capabilities=["tool.execute"])
 

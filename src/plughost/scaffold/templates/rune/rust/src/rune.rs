@@ -3,6 +3,8 @@ use crate::json::Json;
 use std::io::{self, BufRead, Write};
 use std::panic::catch_unwind;
 
+const PROTOCOL: &str = "rterm.plugin.v1";
+
 /// An answer with an error: a code in your own words, and a message.
 pub struct Refusal(pub &'static str, pub String);
 
@@ -20,10 +22,10 @@ pub struct Plugin {
 impl Plugin {
     /// Answers one call.
     pub fn serve(&self, mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
-        let Some(opening) = read(&mut input, "handshake")? else {
+        if read(&mut input, "handshake")?.is_none() {
             return Ok(());
-        };
-        output.write_all(format!("{}\n", self.handshake(&opening)).as_bytes())?;
+        }
+        output.write_all(format!("{}\n", self.handshake()).as_bytes())?;
         let Some(request) = read(&mut input, "request")? else {
             return Ok(());
         };
@@ -32,19 +34,13 @@ impl Plugin {
         Ok(())
     }
 
-    fn handshake(&self, opening: &Json) -> Json {
+    fn handshake(&self) -> Json {
         let words = |words: Vec<&str>| Json::List(words.into_iter().map(Json::from).collect());
         let tools = self.tools.iter().map(|(name, _)| *name).collect();
         let manifest = Json::object([
             ("plugin_id", self.id.into()),
             ("plugin_version", self.version.into()),
-            (
-                "protocol_version",
-                opening
-                    .get("protocol_version")
-                    .cloned()
-                    .unwrap_or(Json::Null),
-            ),
+            ("protocol_version", PROTOCOL.into()),
             ("exposed_tools", words(tools)),
             ("capabilities", words(self.capabilities.to_vec())),
         ]);

@@ -40,7 +40,7 @@ def call(
     if not 1 <= len(rest) <= 2:
         raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
-    origin = dict(_pair(pair) for pair in context)
+    origin = dict(targets.pair("--context", "K=V", word) for word in context)
     output.answer(asyncio.run(_call(spec, rest[0], params, timeout, origin)))
 
 
@@ -60,10 +60,3 @@ def _params(text: str) -> Any:
         return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"PARAMS is no JSON: {error}") from error
-
-
-def _pair(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals:
-        raise click.UsageError(f"--context takes K=V, not {pair!r}")
-    return name, value

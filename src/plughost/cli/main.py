@@ -9,6 +9,7 @@ import click
 from plughost.base.errors import CallFailed, InvalidSpec, PluginError
 from plughost.cli import output
 from plughost.cli.call import call
+from plughost.cli.conform import conform
 from plughost.cli.control import logs, ps, reload, stop
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
@@ -33,7 +34,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (new, call, inspect, run, x, ps, logs, reload, stop, doctor):
+for command in (new, call, conform, inspect, run, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

@@ -1,0 +1,95 @@
+"""`plughost conform`: whether a plugin keeps its contract, axis by axis."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.cli import output, targets
+from plughost.conformance.axis import Verdict
+from plughost.conformance.junit import junit
+from plughost.conformance.subject import Sample
+from plughost.conformance.suite import Report, axes_of, examine
+
+MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
+
+
+@click.command()
+@targets.options
+@click.option("--axis", "only", multiple=True, metavar="NAME", help="Only this axis; may be repeated.")
+@click.option("--list", "listing", is_flag=True, help="The axes of the plugin's contract, and what they ask.")
+@click.option("--sample", metavar="'METHOD [JSON]'", help="A call that the plugin answers with a result.")
+@click.option("--json", "json_file", metavar="FILE", help="The report as JSON; - is stdout.")
+@click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
+@click.argument("words", nargs=-1, metavar="[TARGET]")
+def conform(
+    target: targets.Target,
+    only: tuple[str, ...],
+    listing: bool,
+    sample: str | None,
+    json_file: str | None,
+    junit_file: Path | None,
+    words: tuple[str, ...],
+) -> None:
+    """Find out whether a plugin keeps its contract. Exit 1 when it does not.
+
+    \b
+    plughost conform plugins/echo-mcptest --sample 'echo {"text": "hi"}'
+    plughost conform . --axis shutdown --junit report.xml
+    """
+    spec, rest = target.take(words)
+    if rest:
+        raise click.UsageError(f"unexpected: {' '.join(rest)}")
+    if listing:
+        for axis in axes_of(spec.contract):
+            output.print_line(f"{axis.name:12} {axis.promise}")
+        return
+    quiet = json_file == "-"
+    report = asyncio.run(
+        examine(spec, only=only, sample=_sample(sample), told=(lambda _: None) if quiet else _tell)
+    )
+    _save(report, json_file, junit_file)
+    if not quiet:
+        output.print_line(_summary(report))
+    if not report.conforms:
+        sys.exit(1)
+
+
+def _sample(text: str | None) -> Sample | None:
+    if text is None:
+        return None
+    method, _, params = text.strip().partition(" ")
+    try:
+        return Sample(method, msgspec.json.decode(params) if params.strip() else msgspec.UNSET)
+    except ValueError as error:
+        raise click.UsageError(f"--sample takes a method and JSON: {error}") from error
+
+
+def _tell(verdict: Verdict) -> None:
+    line = f"{MARKS[verdict.outcome]}  {verdict.axis:12}"
+    output.print_line(f"{line} {verdict.reason}".rstrip() if verdict.reason else line.rstrip())
+    for frame in verdict.frames:
+        output.print_line(f"        {frame}")
+
+
+def _summary(report: Report) -> str:
+    counted = [f"{n} {word}" for word in MARKS if (n := report.count(word)) or word == "passed"]
+    return f"{report.plugin} ({report.contract}): {', '.join(counted)}"
+
+
+def _save(report: Report, json_file: str | None, junit_file: Path | None) -> None:
+    document = {"conforms": report.conforms, **msgspec.to_builtins(report)}
+    try:
+        if json_file == "-":
+            output.answer(document)
+        elif json_file is not None:
+            Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+        if junit_file is not None:
+            junit_file.write_bytes(junit(report))
+    except OSError as error:
+        raise InvalidSpec(f"the report could not be written: {error}") from error

@@ -1,0 +1,44 @@
+"""An axis: one thing that plugins of a contract must do, and the test that finds out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from plughost.conformance.subject import Subject
+
+
+class Failed(Exception):
+    """The plugin does not do it. The text says what it did instead."""
+
+
+def _always(subject: Subject) -> str | None:
+    return None
+
+
+class Axis(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    promise: str
+    """What a plugin that passes does, in a sentence."""
+    test: Callable[[Subject], Awaitable[None]]
+    """Raises Failed, or any PluginError that a host would have met."""
+    spares: Callable[[Subject], str | None] = _always
+    """Why a plugin is not asked; None when it is."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    axis: str
+    outcome: str
+    """passed | failed | skipped"""
+    reason: str = ""
+    frames: tuple[str, ...] = ()
+    """The last frames before it failed: `>` to the plugin, `<` from it."""
+    seconds: float = 0.0
+
+
+def demand(condition: object, otherwise: str) -> None:
+    if not condition:
+        raise Failed(otherwise)

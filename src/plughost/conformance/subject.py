@@ -1,0 +1,53 @@
+"""The plugin on trial: what it says of itself, and fresh processes of it, bare or under a real host."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.wire import Wire
+from plughost.contracts.contract import Binding, PluginSpec, contract
+from plughost.host import Host, Plugin
+from plughost.runtime.launch import Launch
+from plughost.testkit import VirtualClock
+
+KEPT = 12
+"""Frames for the report."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A call that the plugin answers with a result, for contracts whose plugins cannot be asked for one."""
+
+    method: str
+    params: Any = msgspec.UNSET
+
+
+class Subject:
+    def __init__(self, spec: PluginSpec, sample: Sample | None = None) -> None:
+        self.spec = spec
+        self.sample = sample
+        self.contract = contract(spec.contract)
+        self.binding: Binding = self.contract.bind(spec)
+        self.frames: deque[str] = deque(maxlen=KEPT)
+        """The latest frames of the current axis."""
+
+    def wire(self, env: Mapping[str, str] | None = None) -> Wire:
+        """A new process, with nothing said yet."""
+        launch = Launch(tuple(self.spec.command), {**self.binding.env, **(env or {})}, self.spec.cwd)
+        return Wire(launch, self.contract.session(self.spec, self.binding).framing(), self.frames)
+
+    @asynccontextmanager
+    async def hosted(self, **options: Any) -> AsyncIterator[tuple[Host, Plugin, VirtualClock]]:
+        """The plugin in a real host, whose time moves only when told to. `options` are the spec's."""
+        clock = VirtualClock()
+        spec = msgspec.structs.replace(self.spec, options={**self.spec.options, **options})
+        async with Host(clock=clock) as host:
+            try:
+                yield host, await host.add(spec), clock
+            finally:
+                for plugin in host.plugins.values():
+                    plugin.kill()  # nobody moves the clock on for its grace

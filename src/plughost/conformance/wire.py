@@ -1,0 +1,148 @@
+"""A plugin's process with nothing between it and the test: frames in, frames out, right or wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from plughost.base.errors import LaunchFailed
+from plughost.base.text import visible
+from plughost.conformance.axis import Failed
+from plughost.runtime.channel import PipeChannel
+from plughost.runtime.launch import Launch
+from plughost.runtime.process import Process
+from plughost.wire.framing import Frame, FrameError, Framing
+
+PATIENCE = 10.0
+"""Seconds for whatever a plugin owes; a slow machine is no fault of the plugin's."""
+QUIET = 0.2
+"""Seconds without a word that count as silence."""
+
+
+class Wire:
+    """One process. Entered, it runs; left, it and all its descendants are gone."""
+
+    def __init__(self, launch: Launch, framing: Framing, frames: deque[str]) -> None:
+        self._launch = launch
+        self._framing = framing
+        self._frames = frames
+        self._heard: asyncio.Queue[Frame | FrameError | None] = asyncio.Queue()
+        """What came, in order; None is the end of its stdout."""
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
+        self._exited: asyncio.Future[None] = loop.create_future()
+        self._process = Process(
+            self._launch, loop, self._executed.set_result, lambda: self._exited.set_result(None)
+        )
+        self._channel = PipeChannel(
+            loop,
+            self._process.stdout,
+            self._process.stdin,
+            on_data=self._feed,
+            on_end=self._end,
+            on_broken=lambda error: None,  # it does not read on; what it said decides
+            on_room=lambda: None,
+        )
+        self._channel.resume()
+        if (failure := await self._executed) is not None:
+            await self._close()
+            raise failure
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        self._process.kill()
+        if not (await asyncio.wait([self._exited], timeout=PATIENCE))[0]:
+            self._process.kill_launcher()
+        self._channel.close()
+        self._process.release()
+
+    def _feed(self, data: bytes) -> None:
+        for frame in self._framing.feed(data):
+            self._note("<", frame.head if isinstance(frame, FrameError) else frame)
+            self._heard.put_nowait(frame)
+
+    def _end(self) -> None:
+        for frame in self._framing.end():
+            self._note("<", frame.head if isinstance(frame, FrameError) else frame)
+            self._heard.put_nowait(frame)
+        self._heard.put_nowait(None)
+
+    def _note(self, way: str, body: Frame) -> None:
+        self._frames.append(f"{way} {visible(bytes(body[:1000]).decode(errors='backslashreplace'))}")
+
+    # What the host says
+
+    def send(self, message: Any) -> None:
+        """A message as one frame."""
+        self.send_body(msgspec.json.encode(message))
+
+    def send_body(self, body: bytes) -> None:
+        """A frame of any bytes."""
+        self._note(">", body)
+        self._channel.write(self._framing.encode(body))
+
+    def send_raw(self, data: bytes) -> None:
+        """Bytes that need not be a frame."""
+        self._note(">", data)
+        self._channel.write(data)
+
+    def end_input(self) -> None:
+        self._channel.close_write()
+
+    # What the plugin says
+
+    async def message(self, what: str = "a message", patience: float = PATIENCE) -> dict[str, Any]:
+        """The next frame, which must be a JSON object."""
+        try:
+            async with asyncio.timeout(patience):
+                frame = await self._heard.get()
+        except TimeoutError:
+            raise Failed(f"{what} did not come within {patience:g} s") from None
+        if frame is None:
+            self._heard.put_nowait(None)
+            raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
+        if isinstance(frame, FrameError):
+            raise Failed(f"what came instead of {what} is no frame: {frame.message}")
+        try:
+            value = msgspec.json.decode(frame)
+        except (ValueError, RecursionError) as error:
+            raise Failed(f"what came instead of {what} is no JSON: {error}") from None
+        if not isinstance(value, dict):
+            raise Failed(f"what came instead of {what} is no JSON object")
+        return value
+
+    async def silent(self, what: str) -> None:
+        """Nothing comes for a while, or only the end."""
+        try:
+            async with asyncio.timeout(QUIET):
+                frame = await self._heard.get()
+        except TimeoutError:
+            return
+        if frame is not None:
+            raise Failed(f"it spoke {what}")
+        self._heard.put_nowait(None)
+
+    async def exit_status(self, patience: float = PATIENCE) -> int | None:
+        """How it ended, by itself."""
+        if not (await asyncio.wait([self._exited], timeout=patience))[0]:
+            raise Failed(f"it had not ended {patience:g} s after it should have")
+        return self._process.exit_status
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    async def _last_words(self) -> str:
+        await asyncio.wait([self._exited], timeout=1.0)
+        words = self._process.stderr.text(5).strip()
+        return f"; its last words: {words[-400:]}" if words else ""

@@ -28,8 +28,8 @@ class Ran:
         self.stderr = process.stderr.decode()
         self.messages = messages(process.stdout)
 
-    def said_nothing_but_failed_aloud(self):
-        assert self.messages == []
+    def failed_aloud(self, messages=0):
+        assert len(self.messages) == messages
         assert self.exit_status == 1
         assert self.stderr
 
@@ -149,7 +149,7 @@ def test_rune_ends_well_when_the_host_goes_early(folder):
 
 @in_every_language("rune")
 def test_rune_fails_aloud_at_what_is_no_message(folder):
-    Ran(folder, b"hello\n", lines).said_nothing_but_failed_aloud()
+    Ran(folder, HANDSHAKE + b"hello\n", lines).failed_aloud(messages=1)
 
 
 def init(number=1, abi=2, **more):
@@ -223,4 +223,4 @@ def test_ainb_ends_after_shutdown_though_its_stdin_is_open(folder):
     [b"hello\r\n\r\n", b"Content-Length: 99\r\n\r\n{}", b"Content-Length: 99999999\r\n\r\n", b"Content-Le"],
 )
 def test_ainb_fails_aloud_when_the_stream_is_broken(folder, data):
-    Ran(folder, data, frames).said_nothing_but_failed_aloud()
+    Ran(folder, data, frames).failed_aloud()

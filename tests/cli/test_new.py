@@ -39,7 +39,7 @@ def test_it_says_what_was_written_and_what_to_do_next(tmp_path):
             "  go build -o greeter .",
             "  go test",
             '  plughost call . greet \'{"name": "Ada"}\'',
-            "  plughost dev .",
+            "  plughost dev . --build 'go build -o greeter .'",
             "  plughost conform .",
         ],
         "",

@@ -21,8 +21,22 @@ from plughost.base.errors import InvalidSpec
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"
 MOST = 50
-RESERVED = {"build", "deps", "examples", "host", "incremental", "src", "target", "test", "tests"}
-"""Names that a host, a compiler or the folder itself has a use of its own for."""
+RESERVED = {
+    "aux",
+    "build",
+    "con",
+    "deps",
+    "examples",
+    "host",
+    "incremental",
+    "nul",
+    "prn",
+    "src",
+    "target",
+    "test",
+    "tests",
+}
+"""Names that a host, a compiler or the folder itself has a use of its own for, or that some system cannot take."""
 
 
 class Scaffold(msgspec.Struct, frozen=True):

@@ -116,7 +116,7 @@ func encode(message any) ([]byte, error) {
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
 	err := encoder.Encode(message)
-	return body.Bytes(), err
+	return bytes.TrimSuffix(body.Bytes(), []byte("\n")), err
 }
 
 func (plugin Plugin) call(method string, params json.RawMessage) (result any, err error) {

@@ -21,22 +21,24 @@ from plughost.base.errors import InvalidSpec
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"
 MOST = 50
-RESERVED = {
-    "aux",
-    "build",
-    "con",
-    "deps",
-    "examples",
-    "host",
-    "incremental",
-    "nul",
-    "prn",
-    "src",
-    "target",
-    "test",
-    "tests",
-}
-"""Names that a host, a compiler or the folder itself has a use of its own for, or that some system cannot take."""
+RESERVED = set(
+    [
+        "aux",
+        "build",
+        "con",
+        "deps",
+        "examples",
+        "host",
+        "incremental",
+        "nul",
+        "prn",
+        "src",
+        "target",
+        "test",
+        "tests",
+    ]
+)
+"""Names that a host, a compiler, some file system or the folder itself has a use of its own for."""
 
 
 class Scaffold(msgspec.Struct, frozen=True):

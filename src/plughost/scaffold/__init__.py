@@ -21,23 +21,10 @@ from plughost.base.errors import InvalidSpec
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"
 MOST = 50
-RESERVED = set(
-    [
-        "aux",
-        "build",
-        "con",
-        "deps",
-        "examples",
-        "host",
-        "incremental",
-        "nul",
-        "prn",
-        "src",
-        "target",
-        "test",
-        "tests",
-    ]
-)
+RESERVED = {
+    "aux", "build", "con", "deps", "examples", "host", "incremental", "nul", "prn", "src", "target", "test",
+    "tests",
+}  # fmt: skip
 """Names that a host, a compiler, some file system or the folder itself has a use of its own for."""
 
 

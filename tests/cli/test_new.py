@@ -49,12 +49,13 @@ def test_it_says_what_was_written_and_what_to_do_next(tmp_path):
 
 
 def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
-    (tmp_path / "inner/greeter").mkdir(parents=True)  # an empty folder is as good as none
-    ran = new("mcptest", "greeter", "--dir", "inner", "--json", cwd=tmp_path)
+    (tmp_path / "with space/greeter").mkdir(parents=True)  # an empty folder is as good as none
+    ran = new("mcptest", "greeter", "--dir", "with space", "--json", cwd=tmp_path)
     told = json.loads(ran.stdout)
-    assert (told["folder"], told["contract"], told["language"]) == ("inner/greeter", "mcptest", "python")
-    assert told["files"] == sorted(os.listdir(tmp_path / "inner/greeter"))
-    assert os.listdir(tmp_path / "inner") == ["greeter"]
+    assert (told["folder"], told["contract"], told["language"]) == ("with space/greeter", "mcptest", "python")
+    assert told["files"] == sorted(os.listdir(tmp_path / "with space/greeter"))
+    assert told["next"]["cd"] == "cd 'with space/greeter'"
+    assert os.listdir(tmp_path / "with space") == ["greeter"]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
         (["mcptest", "größe"], "cannot be a plugin's name"),
         (["ainb", "host"], "'host' is reserved"),
         (["ainb", "src", "--lang", "rust"], "'src' is reserved"),
-        (["nothing", "greeter"], "there are: ainb, mcptest, rune"),
-        (["shared", "greeter"], "there are: ainb, mcptest, rune"),
+        (["nothing", "greeter"], f"there are: {', '.join(scaffold.contracts())}"),
+        (["shared", "greeter"], "no templates for contract 'shared'"),
         (["mcptest", "greeter", "--lang", "any"], "there are: go, node, python, rust"),
         (["mcptest", "greeter", "--dir", "missing"], "no such folder: missing"),
     ],

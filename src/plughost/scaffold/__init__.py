@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import re
+import shlex
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -64,7 +65,9 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
             raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
     steps = {step: words[step] for step in ("build", "test", "try", "dev", "conform") if words[step]}
-    return Scaffold(str(folder), contract, language, sorted(files), {"cd": f"cd {folder}", **steps})
+    return Scaffold(
+        str(folder), contract, language, sorted(files), {"cd": f"cd {shlex.quote(str(folder))}", **steps}
+    )
 
 
 def _check(contract: str, name: str, language: str, parent: Path) -> None:

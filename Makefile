@@ -49,6 +49,9 @@ $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@command -v cc >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
 	  echo "note: no C compiler; the Python launcher serves, and the C examples are left out"
+	@[ "$$(uname)" != Linux ] || command -v bwrap >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq bubblewrap; } || \
+	  echo "note: bubblewrap is missing, so plugins cannot run in the sandbox class strict (Debian: apt-get install bubblewrap)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

@@ -11,7 +11,7 @@
  * Where no namespace can be made, A becomes the subreaper of everything below it and kills until
  * none is left. That is best effort (a SIGKILL of A itself is not survived) and is reported as such.
  *
- * Usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE PATH ARGV0 [ARG...]
+ * Usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PATH ARGV0 [ARG...]
  *   MODE    auto | pidns | subreaper     NOFILE  soft limit of open files for the plugin, or -
  *   CWD     folder to start in, or -     PATH    program to execute, already looked up
  *   CONFINE -        the program is the plugin
@@ -19,6 +19,7 @@
  *                    its report, and is plughost-inner's to close
  *           UID:GID  keep, and first drop from root to this user. B stays root: the plugin can neither
  *                    signal nor trace it
+ *   GROUPS  control groups to be in: their cgroup.procs, with colons between them, or -
  * The environment is the plugin's. fd 3 is a pipe to the host that carries lines:
  *   mode pidns|subreaper      what holds the plugin
  *   proc host                 /proc could not be mounted afresh
@@ -279,15 +280,22 @@ static void end_as(int status) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
 }
 
+/* Before anything is started: a child is where its parent was. */
+static void join(char *groups) {
+    for (char *file = strtok(groups, ":"); strcmp(groups, "-") != 0 && file; file = strtok(NULL, ":"))
+        if (!write_file(file, "0"))
+            fail("group");
+}
+
 int main(int argc, char **argv) {
-    if (argc < 8) {
-        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE PATH ARGV0 [ARG...]\n", stderr);
+    if (argc < 9) {
+        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PATH ARGV0 [ARG...]\n", stderr);
         return 2;
     }
     pid_t host = (pid_t)atoi(argv[1]);
     const char *mode = argv[2];
     struct plan plan = {
-        .nofile = argv[3], .cwd = argv[4], .confine = argv[5], .path = argv[6], .argv = argv + 7};
+        .nofile = argv[3], .cwd = argv[4], .confine = argv[5], .path = argv[7], .argv = argv + 8};
     int alive[2];
     sigset_t watched;
 
@@ -299,6 +307,7 @@ int main(int argc, char **argv) {
         fail("pidfd_open");
     if (getppid() != host)
         _exit(127);
+    join(argv[6]);
 
     sigemptyset(&watched);
     sigaddset(&watched, SIGTERM);

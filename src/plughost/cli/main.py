@@ -11,9 +11,11 @@ from plughost.cli import output
 from plughost.cli.call import call
 from plughost.cli.conform import conform
 from plughost.cli.control import logs, ps, reload, stop
+from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
 from plughost.cli.new import new
+from plughost.cli.replay import replay
 from plughost.cli.run import run
 from plughost.cli.x import x
 
@@ -34,7 +36,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (new, call, conform, inspect, run, x, ps, logs, reload, stop, doctor):
+for command in (new, call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

@@ -64,10 +64,9 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
-    steps = {step: words[step] for step in ("build", "test", "try", "dev", "conform") if words[step]}
-    return Scaffold(
-        str(folder), contract, language, sorted(files), {"cd": f"cd {shlex.quote(str(folder))}", **steps}
-    )
+    words["cd"] = f"cd {shlex.quote(str(folder))}"
+    steps = {step: words[step] for step in ("cd", "build", "test", "try", "dev", "conform") if words[step]}
+    return Scaffold(str(folder), contract, language, sorted(files), steps)
 
 
 def _check(contract: str, name: str, language: str, parent: Path) -> None:

@@ -46,7 +46,6 @@ def call(
         raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "K=V", word) for word in context)
-    output.answer(asyncio.run(_call(spec, rest[0], params, timeout, origin)))
     with recording.tap() as tap:
         result = asyncio.run(_call(spec, rest[0], params, timeout, origin, tap))
     output.answer(result)

@@ -14,6 +14,7 @@ from plughost.cli.control import logs, ps, reload, stop
 from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
+from plughost.cli.new import new
 from plughost.cli.replay import replay
 from plughost.cli.run import run
 from plughost.cli.x import x
@@ -35,7 +36,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
+for command in (new, call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

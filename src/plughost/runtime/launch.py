@@ -17,6 +17,7 @@ import msgspec
 from plughost.base.errors import LaunchFailed
 
 NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
+INNER = os.path.join(os.path.dirname(__file__), "plughost-inner")
 PYTHON = os.path.join(os.path.dirname(__file__), "pylauncher.py")
 
 _original_nofile: int | None = None
@@ -32,6 +33,9 @@ class Launch(msgspec.Struct, frozen=True):
     """The launcher's own command; empty for the best one there is."""
     mode: str = "auto"
     """auto | pidns | subreaper: what holds the plugin's descendants."""
+    confine: str = "-"
+    """What the launcher does for a confined plugin: `-` nothing, `keep` leave the report open for the next
+    program, `UID:GID` become that user as well."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Launch(command={self.command!r}, cwd={self.cwd!r}, env=<{len(self.env)} variables>)"
@@ -44,6 +48,7 @@ class Launch(msgspec.Struct, frozen=True):
             self.mode,
             "-" if _original_nofile is None else str(_original_nofile),
             "-" if self.cwd is None else os.path.join(".", self.cwd),
+            self.confine,
             self.program(),
             *self.command,
         ]

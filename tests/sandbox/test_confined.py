@@ -12,7 +12,8 @@ import pytest
 
 from plughost.base.errors import Unconfinable
 from plughost.guard.powers import Endpoint, Limits, Powers
-from tests.sandbox.support import ENV, confinement, run
+from plughost.sandbox.quarters import Quarters
+from tests.sandbox.support import ENV, as_nobody, confinement, run
 from tests.support import ROOT
 
 pytestmark = pytest.mark.usefixtures("strict")
@@ -55,7 +56,7 @@ def test_everything_that_confines_is_in_place(quarters):
 @pytest.mark.parametrize(
     ("kind", "command"),
     [
-        ("sh", ["./echo.sh"]),
+        ("sh", ["sh", "echo.sh"]),
         ("c", ["./bin/echo"]),
         ("go", ["./bin/echo"]),
         ("node", ["node", "echo.js"]),
@@ -266,3 +267,66 @@ def test_no_class_is_no_confinement(quarters):
     assert found.launch.command == ("/bin/sh", "-c", "ls /")
     assert found.launch.confine == "-"
     assert [(held.what, held.by) for held in found.holdings] == [("everything", "nothing")]
+
+
+def test_a_host_that_is_not_root_confines_as_itself(folder):
+    base = folder / "nobodys"
+    base.mkdir()
+    base.chmod(0o777)
+    (folder / "secret").write_text("s")
+    deeds = {
+        "uid": "os.getuid()",
+        "secret": f"open('{folder}/secret').read()",
+        "tmp": "open('/tmp/own', 'w').write('mine')",
+        "etc": "open('/etc/new', 'w')",
+        "namespace": "os.system('true') and 0 or __import__('ctypes').CDLL(None).unshare(0x10000000)",
+    }
+
+    def deed():
+        with Quarters(str(base)) as quarters:
+            found = confinement(quarters, [PYTHON, "-c", LOOK, json.dumps(deeds)])
+            assert found.launch.confine == "keep"
+            ran = run(found.launch)
+            assert ran.status == 0, ran
+            return json.loads(ran.out)
+
+    seen = as_nobody(deed)
+    assert seen.pop("uid") == (os.getuid() or 65534)
+    assert seen.pop("tmp") == 4
+    assert seen.pop("namespace") == -1
+    assert set(seen.values()) <= {"No such file or directory", "Permission denied", "Read-only file system"}
+    assert list(base.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
+def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(quarters):
+    script = "import os; print(os.getuid(), os.getgroups(), [l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
+    first = run(confinement(quarters, [PYTHON, "-c", script], name="first").launch).out
+    second = run(confinement(quarters, [PYTHON, "-c", script], name="second").launch).out
+    assert first.split()[0] != second.split()[0]
+    for told in (first, second):
+        uid, rest = told.split(" ", 1)
+        assert 61184 <= int(uid) < 65520
+        assert rest.count("'0000000000000000'") == 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
+def test_an_interpreter_in_a_closed_home_is_explained(quarters, folder):
+    home = folder / "home"
+    home.mkdir()
+    shutil.copy("/bin/true", home / "tool")
+    home.chmod(0o700)
+    with pytest.raises(Unconfinable) as caught:
+        confinement(quarters, [str(home / "tool")])
+    assert f"{home} is 0700" in caught.value.message
+    assert f"chmod o+x {home}" in caught.value.hint
+    assert caught.value.plugin == "puppet"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
+def test_a_folder_granted_for_writing_is_not_given_away_silently(quarters, folder):
+    (folder / "data").mkdir()
+    with pytest.raises(Unconfinable, match="out of reach") as caught:
+        confinement(quarters, ["/bin/sh"], powers=Powers(write=(str(folder / "data"),)))
+    assert "chown" in caught.value.hint
+    assert (folder / "data").stat().st_uid == 0

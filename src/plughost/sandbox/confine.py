@@ -159,10 +159,9 @@ def _strict(
     placed = [(prepared.etc, "/etc"), (prepared.inner, bubblewrap.INNER)]
     if way_out is not None:
         placed.append((way_out.socket, bubblewrap.WAY_OUT))
-    folders = {path.rpartition("/")[0] for path in runnable.libraries}
     view = bubblewrap.View(
         read=(
-            *runnable.code, *runnable.reads, *runnable.executes, *sorted(folders), *granted.read,
+            *runnable.code, *runnable.reads, *runnable.executes, *runnable.shelves, *granted.read,
             *prepared.shared,
         ),
         write=granted.write,

@@ -40,7 +40,7 @@ def confined(
     `powers.connect` names any endpoint, and must live as long as the plugin.
     """
     here = here or machine.machine()
-    command, cwd = tuple(spec.command), spec.cwd
+    command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
     try:
         check(class_, here, powers)
         if class_ == "none":

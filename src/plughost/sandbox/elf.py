@@ -61,7 +61,7 @@ def open_file(path: str) -> int | None:
 
 def _parse(fd: int) -> Elf | None:
     head = os.pread(fd, 64, 0)
-    if head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
+    if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
         return None
     wide = head[4] == 2
     order = "<" if head[5] == 1 else ">"

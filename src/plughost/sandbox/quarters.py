@@ -131,7 +131,7 @@ def default_base() -> str:
 def sweep(base: str) -> None:
     """Remove what killed hosts of this user left."""
     swept = 0
-    for entry in os.scandir(base):
+    for entry in _entries(base):
         if not entry.name.startswith(PREFIX) or swept == MOST_SWEPT:
             continue
         try:
@@ -147,6 +147,14 @@ def sweep(base: str) -> None:
             pass  # its host lives
         finally:
             os.close(fd)
+
+
+def _entries(base: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(base) as entries:
+            return list(entries)
+    except OSError:
+        return []  # settling there will say what is wrong
 
 
 def _settle(base: str) -> tuple[str, int]:

@@ -39,6 +39,9 @@ class Runnable(msgspec.Struct, frozen=True):
     executes: tuple[str, ...]
     """Program files: the command's, its interpreter's, its loader; granted ones."""
     libraries: tuple[str, ...]
+    shelves: tuple[str, ...]
+    """What to show so that the libraries can be seen: their folders where those are public, or else they
+    themselves."""
     links: tuple[tuple[str, str], ...]
 
 
@@ -104,14 +107,19 @@ class _Search:
             for path, elf, _ in self._programs[:1]
             if elf.loader is not None
         ]
-        found = (self._library(library) for library in libraries.closure(self._programs))
+        needed = (self._library(library) for library in libraries.closure(self._programs))
+        found = tuple(dict.fromkeys(path for path in needed if path is not None))
+        public = {folder: trust.is_public(folder) for folder in map(os.path.dirname, found)}
         return Runnable(
             path,
             argv,
             tuple(self._trust.code),
             tuple(self._reads),
             tuple(self._executes),
-            tuple(dict.fromkeys(path for path in found if path is not None)),
+            found,
+            tuple(
+                dict.fromkeys(folder if public[folder := os.path.dirname(path)] else path for path in found)
+            ),
             tuple(self._links.items()),
         )
 
@@ -191,7 +199,7 @@ class _Search:
         if not path.startswith("/"):
             raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
-        if not trust.is_plain(walked.real):
+        if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
         if not self._trust.may_lead(walked, by_plugin):
             raise Unconfinable(

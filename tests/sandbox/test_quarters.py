@@ -1,0 +1,117 @@
+"""A host's private folder: locked while it lives, swept when it was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+
+import pytest
+
+from plughost.base.errors import Unconfinable
+from plughost.sandbox import quarters as module
+from plughost.sandbox.quarters import PREFIX, Quarters, default_base, sweep
+from plughost.sandbox.users import User, Users
+
+
+@pytest.fixture
+def base(folder):
+    return str(folder)
+
+
+@pytest.fixture
+def killed(base):
+    """The quarters of a host that was killed."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        quarters = Quarters(base)
+        with open(os.path.join(quarters.room("p").scratch(), "left"), "w"):
+            os.write(writer, quarters.path.encode())
+        signal.pause()
+    os.close(writer)
+    path = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert os.path.isdir(path)
+    sweep(base)
+    assert os.path.exists(f"{path}/0/scratch/left"), "its host lived"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return path
+
+
+def test_what_a_killed_host_left_is_removed_at_the_next_start(base, killed):
+    with Quarters(base) as quarters:
+        assert not os.path.exists(killed)
+        assert os.listdir(base) == [os.path.basename(quarters.path)]
+    assert os.listdir(base) == []
+
+
+def test_live_hosts_and_other_peoples_folders_are_left_alone(base):
+    outside = os.path.join(base, "keep")
+    os.mkdir(outside)
+    os.symlink(outside, os.path.join(base, PREFIX + "link"))
+    with open(os.path.join(base, PREFIX + "file"), "w"):
+        pass
+    with Quarters(base) as first, Quarters(base) as second:
+        sweep(base)
+        assert os.path.isdir(first.path)
+        assert os.path.isdir(second.path)
+        assert first.path != second.path
+    assert sorted(os.listdir(base)) == ["keep", PREFIX + "file", PREFIX + "link"]
+
+
+def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch):
+    made = []
+    real = module.tempfile.mkdtemp
+
+    def swept(**how):
+        path = real(**how)
+        made.append(path)
+        if len(made) == 1:
+            sweep(base)
+        return path
+
+    monkeypatch.setattr(module.tempfile, "mkdtemp", swept)
+    with Quarters(base) as quarters:
+        assert len(made) == 2
+        assert quarters.path == made[1]
+        assert os.path.isdir(quarters.path)
+
+
+def test_nobody_else_gets_in(base):
+    with Quarters(base, Users(f"{base}/uids")) as quarters:
+        root = os.geteuid() == 0
+        assert stat.S_IMODE(os.stat(quarters.path).st_mode) == (0o711 if root else 0o700)
+        user = User(61200, 61200) if root else None
+        room = quarters.room("a/plugin with any name", user)
+        assert quarters.room("a/plugin with any name", user) is room
+        info = os.stat(room.path)
+        assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o710 if root else 0o700, os.geteuid())
+        assert os.stat(room.scratch()).st_uid == (61200 if root else os.geteuid())
+        assert len(f"{room.path}/way-out/proxy") < 108
+
+
+def test_scratch_of_any_depth_is_removed(base):
+    with Quarters(base) as quarters:
+        here = os.open(quarters.room("p").scratch(), os.O_RDONLY)
+        for _ in range(1200):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+    assert os.listdir(base) == []
+
+
+def test_a_base_that_cannot_be_used_is_explained(base):
+    with pytest.raises(Unconfinable, match="no private folder") as caught:
+        Quarters(f"{base}/missing")
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_the_session_folder_is_preferred(base, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+    assert default_base() == (base if os.geteuid() else module.tempfile.gettempdir())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/no/such")
+    assert default_base() == module.tempfile.gettempdir()

@@ -262,6 +262,14 @@ def test_the_landlock_class_closes_files_and_sockets_without_namespaces(quarters
     }
 
 
+def test_node_runs_in_the_landlock_class(quarters):
+    if shutil.which("node", path=ENV["PATH"]) is None:
+        assert not os.environ.get("CI"), "node is missing"
+        pytest.skip("node is missing")
+    ran = run(confinement(quarters, ["node", "-e", "console.log(2)"], class_="landlock").launch)
+    assert ran.out == "2\n", ran
+
+
 def test_no_class_is_no_confinement(quarters):
     found = confinement(quarters, ["/bin/sh", "-c", "ls /"], class_="none")
     assert found.launch.command == ("/bin/sh", "-c", "ls /")

@@ -93,15 +93,22 @@ def test_nobody_else_gets_in(base):
 
 
 def test_scratch_of_any_depth_is_removed(base):
+    kept = os.path.join(base, "kept")
+    os.mkdir(kept)
     with Quarters(base) as quarters:
-        here = os.open(quarters.room("p").scratch(), os.O_RDONLY)
+        scratch = quarters.room("p").scratch()
+        os.symlink(kept, os.path.join(scratch, "link"))
+        os.mkdir(os.path.join(scratch, ".1"))
+        os.mkdir(os.path.join(scratch, "closed"), 0)
+        os.mkfifo(os.path.join(scratch, "fifo"))
+        here = os.open(scratch, os.O_RDONLY)
         for _ in range(1200):
             os.mkdir("d", dir_fd=here)
             below = os.open("d", os.O_RDONLY, dir_fd=here)
             os.close(here)
             here = below
         os.close(here)
-    assert os.listdir(base) == []
+    assert os.listdir(base) == ["kept"]
 
 
 def test_a_base_that_cannot_be_used_is_explained(base):

@@ -29,7 +29,7 @@ KEEPERS = 4
 
 SYSTEM = (
     "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
-    "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
+    "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
 )  # fmt: skip
 """What programs read of any system, where they are not given an /etc of their own."""
 

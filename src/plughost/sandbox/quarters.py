@@ -9,14 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
 from plughost.base.errors import Unconfinable
+from plughost.sandbox.removal import remove
 from plughost.sandbox.users import User, Users
 
 PREFIX = "plughost-host-"
@@ -65,7 +64,7 @@ class Quarters:
     def close(self) -> None:
         """Removes the folder. Plugins must have ended."""
         if self._lock >= 0:
-            _remove(self.path)
+            remove(self.path)
             os.close(self._lock)
             self._lock = -1
             self.users.close()
@@ -141,7 +140,7 @@ def sweep(base: str) -> None:
         try:
             if os.fstat(fd).st_uid == os.geteuid():
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(entry.path)
+                remove(entry.path)
                 swept += 1
         except OSError:
             pass  # its host lives
@@ -190,12 +189,3 @@ def _homeless(base: str, why: object) -> Unconfinable:
 def _folder(path: str) -> None:
     os.makedirs(path, exist_ok=True)
     os.chmod(path, 0o755)
-
-
-def _remove(path: str) -> None:
-    try:
-        shutil.rmtree(path)
-    except (OSError, RecursionError):
-        # A plugin may have nested folders deeper than any path is long.
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            subprocess.run(["rm", "-rf", "--", path], check=False, stderr=subprocess.DEVNULL)

@@ -178,6 +178,15 @@ def test_grants_open_what_they_name(quarters, folder):
     assert seen["ls"] == "No such file or directory"
 
 
+def test_a_file_of_etc_can_be_granted(quarters):
+    seen = look(
+        quarters,
+        {"given": "open('/etc/os-release').read()", "not": "open('/etc/fstab').read()"},
+        powers=Powers(read=("/etc/os-release",)),
+    )
+    assert seen == {"given": Path("/etc/os-release").read_text(), "not": "No such file or directory"}
+
+
 def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(quarters, folder):
     env = {**ENV, "TOKEN": "s3cret", "LD_PRELOAD": str(folder / "evil.so")}
     found = confinement(quarters, ["/bin/sh", "-c", 'echo "$TOKEN $LD_PRELOAD"'], env=env)
@@ -185,6 +194,14 @@ def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(quarters
     assert "LD_PRELOAD" not in found.launch.env, "bubblewrap itself would obey it"
     ran = run(found.launch)
     assert ran.out == f"s3cret {folder}/evil.so\n", ran
+    deed = {"all": "dict(os.environ)"}
+    assert look(quarters, deed, env={**ENV, "A": "1"})["all"].items() - {
+        ("PWD", "/tmp"),
+        ("LC_CTYPE", "C.UTF-8"),
+    } == {
+        ("A", "1"),
+        *ENV.items(),
+    }
     assert "bwrap: " not in ran.err
 
 

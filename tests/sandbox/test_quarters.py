@@ -102,9 +102,10 @@ def test_scratch_of_any_depth_is_removed(base):
         os.mkdir(os.path.join(scratch, "closed"), 0)
         os.mkfifo(os.path.join(scratch, "fifo"))
         here = os.open(scratch, os.O_RDONLY)
-        for _ in range(1200):
-            os.mkdir("d", dir_fd=here)
-            below = os.open("d", os.O_RDONLY, dir_fd=here)
+        name = "d" * 200
+        for _ in range(40):  # a path twice as long as any may be
+            os.mkdir(name, dir_fd=here)
+            below = os.open(name, os.O_RDONLY, dir_fd=here)
             os.close(here)
             here = below
         os.close(here)

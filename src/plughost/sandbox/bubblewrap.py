@@ -50,9 +50,9 @@ def words(view: View, bubblewrap: str, version: tuple[int, ...], env: Mapping[st
         found += ["--setenv", name, env[name]]
     found += ["--proc", "/proc", "--dev", "/dev", *_sized(view.shared, "/dev/shm"), "--remount-ro", "/dev"]
     found += _sized(view.scratch, "/tmp")
-    mounts = {path: ("--ro-bind", path) for path in view.read}
+    mounts = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
+    mounts |= {path: ("--ro-bind", path) for path in view.read}
     mounts |= {path: ("--bind", path) for path in view.write}
-    mounts |= {inside: ("--ro-bind", outside) for outside, inside in view.placed}
     shown = outermost(mounts)
     for inside in sorted(shown):
         found += [*mounts[inside], inside]

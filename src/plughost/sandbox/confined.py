@@ -63,7 +63,7 @@ def confined(
             granted=given,
             user=user,
             inner=inner,
-            etc=_furnished(room, here, found, shared, way_out),
+            etc=_furnished(room, here, found, given, shared, way_out),
             scratch=room.scratch() if class_ == "landlock" else "",
             shared=shared,
             way_out=way_out,
@@ -93,6 +93,7 @@ def _furnished(
     room: Room,
     here: machine.Machine,
     found: runnable.Runnable,
+    given: Granted,
     shared: tuple[str, ...],
     way_out: WayOut | None,
 ) -> str:
@@ -106,11 +107,11 @@ def _furnished(
         "ld.so.cache": libraries.cache_bytes(),
         "localtime": _zone(),
     }
-    inside = (*found.reads, *found.executes, *shared)
+    inside = (*found.code, *found.reads, *found.executes, *given.read, *given.write, *shared)
     return room.furnish(
         {name: content for name, content in files.items() if content},
         [path for path in inside if path.startswith("/etc/")],
-        [link for link in found.links if link[0].startswith("/etc/")],
+        [link for link in (*found.links, *given.links) if link[0].startswith("/etc/")],
     )
 
 

@@ -61,18 +61,25 @@ def test_live_hosts_and_other_peoples_folders_are_left_alone(base):
     assert sorted(os.listdir(base)) == ["keep", PREFIX + "file", PREFIX + "link"]
 
 
-def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch):
+@pytest.mark.parametrize("moment", ["made", "opened"])
+def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch, moment):
     made = []
-    real = module.tempfile.mkdtemp
+    make, lock = module.tempfile.mkdtemp, module.fcntl.flock
 
-    def swept(**how):
-        path = real(**how)
-        made.append(path)
-        if len(made) == 1:
+    def making(**how):
+        made.append(make(**how))
+        if moment == "made" and len(made) == 1:
             sweep(base)
-        return path
+        return made[-1]
 
-    monkeypatch.setattr(module.tempfile, "mkdtemp", swept)
+    def locking(fd, how):
+        if moment == "opened" and len(made) == 1:
+            monkeypatch.setattr(module.fcntl, "flock", lock)
+            sweep(base)
+        lock(fd, how)
+
+    monkeypatch.setattr(module.tempfile, "mkdtemp", making)
+    monkeypatch.setattr(module.fcntl, "flock", locking)
     with Quarters(base) as quarters:
         assert len(made) == 2
         assert quarters.path == made[1]

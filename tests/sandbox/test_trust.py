@@ -157,6 +157,16 @@ def test_a_library_of_its_own_that_is_a_symlink_brings_nothing(code, home):
     assert not any(trust.is_beneath(path, str(home)) for path in brought(find(code, ["./run"])))
 
 
+def test_a_library_reached_through_somebodys_symlink_is_not_followed(code, home):
+    """Not even to a public one: where that symlink leads is somebody's own business."""
+    (home / "link").symlink_to(os.path.realpath("/bin/sh"))
+    (code / "libx.so").symlink_to(home / "link")
+    (code / "run").write_bytes(program(None, ("libx.so",), "$ORIGIN"))
+    found = find(code, ["./run"])
+    assert not any(trust.is_beneath(link, str(home)) for link, _ in found.links)
+    assert os.path.realpath("/bin/sh") not in found.libraries
+
+
 def test_a_program_cannot_name_libraries_in_the_prefix_of_a_granted_one(code, home):
     (home / "py" / "lib" / "private.so").write_bytes(program())
     (code / "run").write_bytes(program(None, ("private.so",), str(home / "py" / "lib")))

@@ -130,11 +130,23 @@ def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder)
         (["/bin/sh", "x.py"], str(code), (str(code),)),
         (["/bin/sh", "-e", str(script)], None, (str(code),)),
         ([str(tool)], None, (str(code),)),
-        ([str(lonely)], None, (str(lonely),)),
+        ([str(lonely)], None, ()),
         (["/bin/sh", "-c", "true", f"{folder}/key"], None, ()),
         (["/bin/sh", f"{code}/missing"], None, ()),
     ):
         assert runnable.find(command, cwd, ENV).code == expected, command
+
+
+def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folder):
+    lib = interpreter(folder / "tools" / "x" / "bin" / "python3", "python3.99")
+    (folder / "tools" / "x" / "pyvenv.cfg").write_text("")
+    tool = executable(folder / "tools" / "x" / "bin" / "x", f"#!{folder}/tools/x/bin/python3\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "x").symlink_to(tool)
+    found = runnable.find([f"{folder}/bin/x"], None, ENV)
+    assert found.code == ()
+    assert {str(tool), f"{folder}/tools/x/bin/python3"} <= set(found.executes)
+    assert lib in found.reads or os.path.dirname(lib) in found.reads
 
 
 def test_what_is_found_is_remembered_until_a_file_changes(code):

@@ -122,6 +122,17 @@ def test_a_symlink_brings_no_private_file(code, home, way):
         find(code, ["./run"])
 
 
+@pytest.mark.parametrize("name", ["run", "python3"])
+def test_a_program_that_alone_says_which_folder_is_its_own_leads_nowhere_either(code, home, name):
+    (home / "py" / "bin" / "python3").symlink_to(os.path.realpath("/bin/sh"))
+    (home / "py" / "pyvenv.cfg").write_text("")
+    for target in (home / ".ssh" / "id", home / "py" / "bin" / "python3"):
+        (code / name).unlink(missing_ok=True)
+        (code / name).symlink_to(target)
+        with pytest.raises(Unconfinable):
+            runnable.find([str(code / name)], None, ENV)
+
+
 def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / "socket"))

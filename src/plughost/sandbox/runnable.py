@@ -148,8 +148,8 @@ class _Search:
 
     def _own_by_command(self, start: str) -> None:
         """Where no folder says it, the command does: the program's folder, or the script's."""
-        walked = self._walked(start)
-        if trust.is_public(walked.real) or runtimes.is_interpreter(start):
+        public = self._trust.may_lead(self._walked(start), by_plugin=True)
+        if public or (runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)):
             first = next((word for word in self._command[1:] if not word.startswith("-")), "")
             if not first.startswith("/") or not os.path.isfile(first):
                 return
@@ -159,8 +159,10 @@ class _Search:
         folder = self._walked(os.path.dirname(start)).real
         if self._trust.is_own(folder):
             return
-        alone = trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin")
-        self._trust.code.append(f"{folder}/{os.path.basename(start)}" if alone else folder)
+        if trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin"):
+            self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
+        else:
+            self._trust.code.append(folder)
 
     # Programs and their interpreters
 

@@ -11,12 +11,13 @@ import pytest
 from plughost.base.errors import Unconfinable
 from plughost.sandbox import quarters as module
 from plughost.sandbox.quarters import PREFIX, Quarters, default_base, sweep
-from plughost.sandbox.users import User, Users
+from plughost.sandbox.users import Users
 
 
 @pytest.fixture
 def base(folder):
-    return str(folder)
+    (folder / "base").mkdir()
+    return str(folder / "base")
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def killed(base):
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        quarters = Quarters(base)
+        quarters = Quarters(base, Users(f"{base}/../uids"))
         with open(os.path.join(quarters.room("p").scratch(), "left"), "w"):
             os.write(writer, quarters.path.encode())
         signal.pause()
@@ -87,22 +88,22 @@ def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch,
 
 
 def test_nobody_else_gets_in(base):
-    with Quarters(base, Users(f"{base}/uids")) as quarters:
+    with Quarters(base, Users(f"{base}/../uids")) as quarters:
         root = os.geteuid() == 0
         assert stat.S_IMODE(os.stat(quarters.path).st_mode) == (0o711 if root else 0o700)
-        user = User(61200, 61200) if root else None
-        room = quarters.room("a/plugin with any name", user)
-        assert quarters.room("a/plugin with any name", user) is room
+        room = quarters.room("a/plugin with any name")
+        assert quarters.room("a/plugin with any name") is room
+        assert (room.user is not None) == root
         info = os.stat(room.path)
         assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o710 if root else 0o700, os.geteuid())
-        assert os.stat(room.scratch()).st_uid == (61200 if root else os.geteuid())
+        assert os.stat(room.scratch()).st_uid == (room.user.uid if root else os.geteuid())
         assert len(f"{room.path}/way-out/proxy") < 108
 
 
 def test_scratch_of_any_depth_is_removed(base):
     kept = os.path.join(base, "kept")
     os.mkdir(kept)
-    with Quarters(base) as quarters:
+    with Quarters(base, Users(f"{base}/../uids")) as quarters:
         scratch = quarters.room("p").scratch()
         os.symlink(kept, os.path.join(scratch, "link"))
         os.mkdir(os.path.join(scratch, ".1"))

@@ -37,7 +37,8 @@ def confined(
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
 
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
-    `powers.connect` names any endpoint, and must live as long as the plugin.
+    `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
+    room's user, and lives as long as the plugin.
     """
     here = here or machine.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -50,18 +51,17 @@ def confined(
         found = runnable.find(
             command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
         )
-        user = quarters.users.take(spec.name) if here.uid == 0 else None
+        room = quarters.room(spec.name)
         inner = here.inner
-        if user is not None:
-            _check_reach(found, given, user)
-            if barrier(inner, user, os.R_OK | os.X_OK) is not None:
+        if room.user is not None:
+            _check_reach(found, given, room.user)
+            if barrier(inner, room.user, os.R_OK | os.X_OK) is not None:
                 inner = quarters.reachable(inner)
-        room = quarters.room(spec.name, user)
         shared = tuple(_shared(binding_env, way_out))
         prepared = Prepared(
             runnable=found,
             granted=given,
-            user=user,
+            user=room.user,
             inner=inner,
             etc=_furnished(room, here, found, given, shared, way_out),
             scratch=room.scratch() if class_ == "landlock" else "",

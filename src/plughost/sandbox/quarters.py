@@ -41,9 +41,10 @@ class Quarters:
     ) -> None:
         self.close()
 
-    def room(self, plugin: str, user: User | None = None) -> Room:
-        """The plugin's room; `user` is who it runs as, where that is somebody else."""
+    def room(self, plugin: str) -> Room:
+        """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
         if plugin not in self._rooms:
+            user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
             path = os.path.join(self.path, str(len(self._rooms)))
             os.mkdir(path, 0o700)
@@ -76,6 +77,7 @@ class Room:
     def __init__(self, path: str, user: User | None) -> None:
         self.path = path
         self.user = user
+        """Who the plugin runs as, where that is not the host's own user."""
 
     def furnish(
         self,

@@ -189,6 +189,7 @@ async def _time_to_exit(subject: Subject) -> float:
     async with subject.wire() as wire:
         wire.send(request(subject, await greeted(wire, subject.binding.settings)))
         response = await wire.message("the response")
+        demand(response.get("type") == "response", "its second line is no response")
         wire.end_input()
         began = time.monotonic()
         status = await wire.exit_status()

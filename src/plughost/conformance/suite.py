@@ -39,10 +39,12 @@ class Report(msgspec.Struct, frozen=True):
 def axes_of(contract: str) -> Sequence[Axis]:
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=GROUP, name=contract):
-        axes: Sequence[Axis] = entry.load()
-        return axes
-    raise InvalidSpec(f"there are no conformance axes for the contract {contract!r}")
+    registered = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if contract not in registered:
+        known = ", ".join(sorted(registered))
+        raise InvalidSpec(f"no conformance axes for the contract {contract!r}; there are for: {known}")
+    axes: Sequence[Axis] = registered[contract].load()
+    return axes
 
 
 async def examine(

@@ -9,7 +9,7 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint check soak bench bench-peers setup lock clean
+.PHONY: run test lint check soak surface bench bench-peers setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -26,6 +26,10 @@ lint: setup
 
 soak: setup ## longer kills, chaos and fuzzing
 	$(BIN)/python -m pytest -m soak
+
+surface: setup ## record ainb's wire surface anew, after a change that is meant
+	$(BIN)/python -m plughost.conformance.surface
+	git diff --stat -- src/plughost/conformance/ainb-surface.lock
 
 bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks

@@ -75,6 +75,17 @@ async def test_a_verdict_tells_how_long_it_took_why_it_failed_and_what_was_said(
     await all_gone(mark)
 
 
+async def test_a_reason_that_quotes_the_plugin_is_fit_to_be_shown(monkeypatch, mark):
+    async def quotes(subject):
+        raise Failed(f"{HOSTILE}\n{'x' * 100_000}")
+
+    axes(monkeypatch, quotes)
+    (verdict,) = (await examine(script(ECHO, mark))).verdicts
+    first, second = verdict.reason.splitlines()
+    assert first.isprintable()
+    assert len(second) < 2100
+
+
 async def test_a_contract_from_outside_brings_its_own_axes(mark):
     report = await examine(parley(mark), sample=Sample("echo", 1))
     assert [(verdict.axis, verdict.outcome) for verdict in report.verdicts] == [
@@ -228,10 +239,15 @@ async def test_whoever_gives_up_in_the_middle_leaves_nothing_behind(begun, mark)
         await until(lambda: len(processes(mark)) == 3)
     else:  # while it is being started
         await asyncio.sleep(0)
+    complaints = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
     task.cancel()
+    began = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         await task
     await all_gone(mark)
+    assert time.monotonic() - began < 5
+    assert complaints == []
 
 
 async def test_silence_is_silence_and_the_end_is_the_end(mark):

@@ -22,7 +22,7 @@ from plughost.conformance.spelled import Spelling
 from plughost.contracts import ainb
 from plughost.contracts.ainb import Ainb, chunks, manifest, messages, session, view
 from plughost.contracts.contract import Reverse
-from plughost.services import files, network, snapshots
+from plughost.services import files, snapshots
 from plughost.services.actions import Actions
 from plughost.services.desks import FileDesk, NetworkDesk
 from plughost.services.logs import Logs
@@ -42,9 +42,7 @@ def listing() -> str:
     spelling = Spelling()
     structs: list[type[msgspec.Struct]] = [*_structs(messages), manifest.Manifest, chunks.Chunk]
     sections = {
-        "constants": sorted(
-            _constants(ainb, manifest, session, chunks, messages, view, files, network, snapshots)
-        ),
+        "constants": sorted(_constants(ainb, manifest, session, chunks, messages, view, files, snapshots)),
         "errors that the host answers with": list(_codes()),
         "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
         "from a plugin to the host": [

@@ -35,11 +35,6 @@ MCPTEST = [
         "def answer(line): assert len(line) < 65536; return plain.answer(line)",
         "instead of sending the response to id 5",
     ),
-    (
-        "framing",
-        "lines = iter(lambda: os.read(0, 1 << 20).split(b'\\n')[0], b'')",
-        "it spoke before it had the whole line",
-    ),
     ("framing", "def answer(line): assert line.startswith(b'{'); return plain.answer(line)", "to id 4"),
     ("ids", "def send(m): plain.send({**m, 'id': str(m['id'])})", "id 7 carries id '7'"),
     ("ids", "def send(m): plain.send({**m, 'id': m['id'] if m['id'] != '7' else 7})", "id '7' carries id 7"),

@@ -85,17 +85,16 @@ def has_error_object(response: dict[str, Any]) -> None:
 
 
 async def handshake(subject: Subject) -> None:
-    for more in ({}, UNKNOWN):
-        async with subject.wire() as wire:
-            manifest = await greeted(wire, subject.binding.settings, more)
-            for member in ("plugin_id", "plugin_version"):
-                value = manifest.get(member)
-                demand(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
-            for member in ("protocol_version", "exposed_tools"):
-                demand(manifest.get(member), f"its manifest has no {member}")
-            name, bound = manifest["plugin_id"], subject.spec.name
-            demand(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
-            await wire.silent("before it was given a request")
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings, UNKNOWN)
+        for member in ("plugin_id", "plugin_version"):
+            value = manifest.get(member)
+            demand(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
+        for member in ("protocol_version", "exposed_tools"):
+            demand(manifest.get(member), f"its manifest has no {member}")
+        name, bound = manifest["plugin_id"], subject.spec.name
+        demand(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
+        await wire.silent("before it was given a request")
 
 
 async def version(subject: Subject) -> None:
@@ -120,11 +119,8 @@ async def requests(subject: Subject) -> None:
         if subject.sample is not None:
             demand(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
     async with subject.wire() as wire:
-        asked = {**request(subject, await greeted(wire, subject.binding.settings)), "context": {}}
-        wire.send(asked)
-        well_formed(asked, await wire.message("the response to a request with an empty context"))
-    async with subject.wire() as wire:
-        asked = {**request(subject, await greeted(wire, subject.binding.settings)), **UNKNOWN}
+        more: dict[str, Any] = {"context": {}, **UNKNOWN}
+        asked = {**request(subject, await greeted(wire, subject.binding.settings)), **more}
         line = msgspec.json.encode(asked) + b"\r\n"
         wire.send_raw(line[:20])
         await wire.silent("before it had the whole request")

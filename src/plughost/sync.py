@@ -229,11 +229,16 @@ class Host:
         launcher: tuple[str, ...] = (),
         launch_mode: str = "auto",
         tap: Tap | None = None,
+        cgroup: str | None = None,
     ) -> None:
         """`tap` is called in the host's own thread."""
         self._loop = Loop()
         self._host = self._loop.run(
-            _soon(lambda: asynchronous.Host(clock=clock, launcher=launcher, launch_mode=launch_mode, tap=tap))
+            _soon(
+                lambda: asynchronous.Host(
+                    clock=clock, launcher=launcher, launch_mode=launch_mode, tap=tap, cgroup=cgroup
+                )
+            )
         )
         # Also for a host that nobody holds any more, and at the end of a program that forgot it.
         self._end = weakref.finalize(self, _end, self._loop, self._host)

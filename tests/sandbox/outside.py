@@ -113,7 +113,7 @@ class Outside:
         folder = self._folder / str(len(self._ways))
         folder.mkdir()
         options = {"resolve": self.resolve} | options
-        way = WayOut(endpoints, folder, self.records.append, bounds=bounds, **options)
+        way = WayOut(endpoints, Path(folder) / "way-out", self.records.append, bounds=bounds, **options)
         self._ways.append(way)
         return way
 

@@ -448,7 +448,7 @@ async def test_the_socket_is_for_the_plugin_alone(outside):
 async def test_a_socket_that_was_given_away_is_its_owners_alone():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
-        way = WayOut((), folder, lambda record: None, owner=(65534, 65534))
+        way = WayOut((), Path(folder) / "way-out", lambda record: None, owner=(65534, 65534))
         for uid, reached in ((65534, True), (65533, False)):
             os.seteuid(uid)
             try:
@@ -462,7 +462,7 @@ async def test_a_socket_that_was_given_away_is_its_owners_alone():
 async def test_closing_cuts_and_tells_everything_and_leaves_nothing(outside, tmp_path):
     server = await outside.server()
     records = []
-    way = WayOut((good(server.port),), tmp_path, records.append, resolve=outside.resolve)
+    way = WayOut((good(server.port),), tmp_path / "way-out", records.append, resolve=outside.resolve)
     with Guest(way) as open_one, Guest(way) as asking:
         await open_one.connect(f"good.test:{server.port}")
         await asking.send(b"CONN")
@@ -481,7 +481,7 @@ async def test_a_folder_with_a_long_path(outside, tmp_path):
     server = await outside.server()
     folder = tmp_path / ("long-" * 40)
     folder.mkdir()
-    way = WayOut((good(server.port),), folder, outside.records.append, resolve=outside.resolve)
+    way = WayOut((good(server.port),), folder / "way-out", outside.records.append, resolve=outside.resolve)
     with Guest(way) as guest:
         await guest.connect(f"good.test:{server.port}")
     await way.close()
@@ -491,7 +491,7 @@ async def test_a_folder_with_a_long_path(outside, tmp_path):
 async def test_a_listener_that_raises_is_the_loops_to_report(outside, tmp_path):
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
-    way = WayOut((), tmp_path, lambda record: 1 / 0)
+    way = WayOut((), tmp_path / "way-out", lambda record: 1 / 0)
     for _ in range(2):
         with Guest(way) as guest:
             assert (await guest.ask("a.test:1")).startswith(b"HTTP/1.1 403 ")

@@ -113,6 +113,11 @@ class Instance:
         return self._process.mode if self._process is not None else ""
 
     @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What was put around the plugin, as its launcher reported it; empty while not running."""
+        return self._process.confined_by if self._process is not None else ()
+
+    @property
     def in_flight(self) -> int:
         return self._peer.in_flight
 

@@ -16,14 +16,15 @@ from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap, inner
+from plughost.sandbox.cgroups import Group
+from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
 from plughost.sandbox.grants import Granted
-from plughost.sandbox.holdings import Holding, holdings
+from plughost.sandbox.holdings import holdings
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.runnable import Runnable
 from plughost.sandbox.trust import is_beneath
 from plughost.sandbox.users import User
 
-CLASSES = ("strict", "landlock", "none")
 KEEPERS = 4
 """Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
 
@@ -62,16 +63,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     shared: tuple[str, ...] = ()
     """Public folders that any program may want: time zones, locales, certificates."""
     way_out: WayOut | None = None
-
-
-class Confinement(msgspec.Struct, frozen=True):
-    """How a plugin is run, and why it cannot do more than it may."""
-
-    confined: str
-    """The class."""
-    launch: Launch
-    holdings: tuple[Holding, ...] = ()
-    """For people and for records."""
+    group: Group | None = None
+    """The control group that counts what all its processes use."""
 
 
 def confine(
@@ -87,7 +80,7 @@ def confine(
     """The decision. `prepared` is needed for every class but `none`."""
     check(confined, machine, powers)
     if confined == "none":
-        return Confinement("none", Launch(tuple(command), env, cwd), (Holding("everything", "nothing"),))
+        return unconfined(Launch(tuple(command), env, cwd), powers)
     assert prepared is not None
     if machine.uid == 0 and prepared.user is None:
         raise Unconfinable("a plugin of a root host needs a user of its own")
@@ -104,8 +97,11 @@ def confine(
         launch = _strict(cwd, env, limits, rlimits, machine, prepared)
     else:
         launch = _landlock(cwd, env, rlimits, prepared)
-    held = holdings(confined, powers, limits, rlimits, machine, prepared.user)
-    return Confinement(confined, launch, tuple(held))
+    grouped = prepared.group is not None
+    if prepared.group is not None:
+        launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
+    held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
+    return Confinement(confined, launch, tuple(held), powers, None if grouped else limits.memory)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:

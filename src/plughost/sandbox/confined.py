@@ -9,7 +9,9 @@ from plughost.base.errors import LaunchFailed
 from plughost.contracts.contract import PluginSpec
 from plughost.guard.powers import Limits, Powers
 from plughost.sandbox import libraries, machine, runnable, trust
-from plughost.sandbox.confine import Confinement, Prepared, WayOut, check, confine
+from plughost.sandbox.cgroups import Group
+from plughost.sandbox.confine import Prepared, WayOut, check, confine
+from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.elf import open_file
 from plughost.sandbox.grants import Granted, granted
 from plughost.sandbox.quarters import Quarters, Room
@@ -32,6 +34,7 @@ def confined(
     quarters: Quarters,
     *,
     way_out: WayOut | None = None,
+    group: Group | None = None,
     here: machine.Machine | None = None,
 ) -> Confinement:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
@@ -67,6 +70,7 @@ def confined(
             scratch=room.scratch() if class_ == "landlock" else "",
             shared=shared,
             way_out=way_out,
+            group=group,
         )
         return confine(class_, command, cwd, binding_env, powers, limits, here, prepared)
     except LaunchFailed as error:

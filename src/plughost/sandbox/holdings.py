@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from plughost.guard.powers import Limits, Powers
+from plughost.sandbox.confinement import Holding
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.users import User
-
-
-class Holding(msgspec.Struct, frozen=True):
-    """One power or limit, and what holds the plugin to it."""
-
-    what: str
-    by: str
 
 
 def holdings(
@@ -25,8 +17,10 @@ def holdings(
     rlimits: Mapping[str, int],
     machine: Machine,
     user: User | None,
+    grouped: bool,
 ) -> list[Holding]:
-    """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set."""
+    """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
+    `grouped` is with a control group."""
     strict = confined == "strict"
     landlock = f"Landlock {machine.landlock}"
     files = f"mount namespace, {landlock}" if strict else landlock
@@ -43,8 +37,17 @@ def holdings(
     found += [Holding(f"connect {endpoint}", "network namespace, proxy") for endpoint in powers.connect]
     found.append(Holding("other hosts", "network namespace" if strict else "seccomp: no sockets"))
     bounds = {
-        "memory": (limits.memory, "data", "RLIMIT_DATA, for each process"),
-        "processes": (limits.processes, "nproc", "RLIMIT_NPROC, together"),
+        "memory": (
+            limits.memory,
+            "data",
+            f"{'control group' if grouped else 'summed by the host, a few times a second'}, together; "
+            "RLIMIT_DATA, for each process",
+        ),
+        "processes": (
+            limits.processes,
+            "nproc",
+            f"{'control group and RLIMIT_NPROC' if grouped else 'RLIMIT_NPROC'}, together",
+        ),
         "open files": (limits.open_files, "nofile", "RLIMIT_NOFILE, for each process"),
         "file size": (limits.file_size, "fsize", "RLIMIT_FSIZE"),
         "processor seconds": (limits.cpu_seconds, "cpu", "RLIMIT_CPU, for each process"),

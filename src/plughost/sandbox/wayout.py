@@ -18,7 +18,10 @@ _BACKLOG = 256
 
 
 class WayOut:
-    """Open from its making to `close`. `owner` is the uid and gid of the plugin, where they are not ours."""
+    """Open from its making to `close`; `folder`, which it makes, is its own.
+
+    `owner` is the uid and gid of the plugin, where they are not ours.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,7 @@ class WayOut:
         self.hosts = posts.hosts
         self.listing = posts.listing
         self.env = posts.env
-        self._folder = Path(folder) / "way-out"
+        self._folder = Path(folder)
         self.socket = str(self._folder / "proxy")
         """Whoever can connect to it is the plugin: only its uid can."""
         listener = _listen(self._folder, owner)

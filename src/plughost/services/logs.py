@@ -26,6 +26,29 @@ class Line(Protocol):
     fields: msgspec.Raw
 
 
+class Process(Protocol):
+    """Whose line it is."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
+
+
+class Connected(Protocol):
+    """A connection, as the sandbox tells of it."""
+
+    host: str
+    port: int
+    address: str
+    verdict: Any
+    why: str
+    up: int
+    down: int
+    seconds: float
+
+
 class Logs:
     """The last lines of each plugin. What is below a plugin's threshold is not kept at all."""
 
@@ -60,7 +83,7 @@ class Logs:
         for line in lines[-KEPT:]:
             self._keep(caller, "info", line, None, "stderr")
 
-    def denied(self, caller: Caller, what: str, remedy: str) -> None:
+    def denied(self, caller: Process, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
         seen = self._denied.setdefault(caller.name, {})
         if len(seen) >= KEPT:
@@ -69,7 +92,25 @@ class Logs:
             seen[what] = caller.generation
             self._keep(caller, "warn", f"{what} ({remedy})"[:LONGEST], None, "denied")
 
-    def _keep(self, caller: Caller, level: str, message: str, fields: Any, source: str) -> None:
+    def connected(self, caller: Process, connection: Connected) -> None:
+        """A connection of its own, of a confined plugin, that is over or never was."""
+        place = f"{connection.host}:{connection.port}"
+        if connection.verdict == "refused":
+            remedy = (
+                f'to allow it, connect = ["{place}"]' if connection.host else "no connection was asked for"
+            )
+            self.denied(caller, f"connect {place}: {connection.why}", remedy)
+            return
+        told = f"connect {place}: {connection.why}"
+        traffic = {
+            "address": connection.address,
+            "up": connection.up,
+            "down": connection.down,
+            "seconds": round(connection.seconds, 3),
+        }
+        self._keep(caller, "info", told[:LONGEST], traffic, "egress")
+
+    def _keep(self, caller: Process, level: str, message: str, fields: Any, source: str) -> None:
         line = Logged(
             plugin=caller.name,
             generation=caller.generation,

@@ -13,43 +13,14 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import InvalidSpec
-from plughost.guard.powers import Limits
 from plughost.runtime.launch import Launch
 from plughost.runtime.process import Process
 from plughost.sandbox import cgroups, trees
-from plughost.sandbox.budget import plan
 from plughost.sandbox.meter import LONGEST, SHORTEST, Meter, Watched
 from plughost.testkit import VirtualClock
 from tests.support import LAUNCHERS
 
 MiB = 1 << 20
-
-
-def test_every_limit_that_is_set_is_kept_by_something():
-    limits = Limits(memory=MiB, processes=2, open_files=3, file_size=4, cpu_seconds=5, scratch=6)
-    budget = plan(limits, grouped=False, own_tmp=True)
-    assert dict(budget.rlimits) == {"data": MiB, "nproc": 2, "nofile": 3, "fsize": 4, "cpu": 5}
-    assert budget.summed == MiB
-    assert set(budget.kept) == set(Limits.__struct_fields__)
-
-
-def test_a_control_group_takes_the_place_of_the_meter():
-    budget = plan(Limits(), grouped=True, own_tmp=True)
-    assert budget.summed is None
-    assert budget.kept["memory"].startswith("control group")
-    assert budget.kept["processes"] == "control group"
-
-
-def test_what_is_not_limited_is_kept_by_nothing():
-    unlimited = Limits(memory=None, processes=None, open_files=None, file_size=None, scratch=None)
-    budget = plan(unlimited, grouped=False, own_tmp=True)
-    assert budget.rlimits == ()
-    assert budget.summed is None
-    assert budget.kept == {}
-
-
-def test_a_scratch_folder_that_is_not_its_own_is_said_to_be_unlimited():
-    assert plan(Limits(), grouped=False, own_tmp=False).kept["scratch"] == "nothing"
 
 
 # Trees

@@ -146,27 +146,32 @@ class Storage:
     def _go_on(self, shelf: Shelf) -> None:
         """After anything that has happened to a shelf."""
         if shelf.wants_a_turn:
+            if not self._ready:
+                self._soon_give_turns()
             self._ready[shelf] = None
         elif not shelf.held and not shelf.callers:
             self._shelves.pop(shelf.name, None)
-        while self._ready and self._running < THREADS:
-            following = next(iter(self._ready))
-            del self._ready[following]
-            self._start(following)
         if self._closed and not self._shelves:
             self._emptied.set()
+
+    def _soon_give_turns(self) -> None:
+        """When all who are awake have asked: that shares a commit."""
+        asyncio.get_running_loop().call_soon(self._give_turns)
+
+    def _give_turns(self) -> None:
+        while self._ready and self._running < THREADS:
+            self._start(next(iter(self._ready)))
 
     def _start(self, shelf: Shelf) -> None:
         batch = shelf.take(MOST_TOGETHER)
         closing = self._to_close(shelf) if batch else shelf
-        if closing is not None:
-            self._ready.pop(closing, None)
-            self._open.pop(closing, None)
-            closing.held = True
+        for one in (shelf, closing):
+            if one is not None:
+                self._ready.pop(one, None)
+                self._open.pop(one, None)
+                one.held = True
         if batch:
-            self._open.pop(shelf, None)
             self._open[shelf] = None
-        shelf.held = True
         self._running += 1
         requests = [asked.request for asked in batch]
         work = asyncio.get_running_loop().run_in_executor(self._threads, _work, shelf, requests, closing)
@@ -189,6 +194,7 @@ class Storage:
             closing.held = False
             self._go_on(closing)
         self._go_on(shelf)
+        self._soon_give_turns()
 
 
 def _work(shelf: Shelf, requests: Sequence[Request], closing: Shelf | None) -> list[Outcome]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from plughost.runtime.caller import Caller
-from plughost.services import sqlite_file
+from plughost.services import database, sqlite_file
 from plughost.services.storage import Storage
 
 
@@ -68,3 +68,16 @@ def quick_settings() -> tuple[str, ...]:
     return tuple(
         setting.replace("synchronous = FULL", "synchronous = OFF") for setting in sqlite_file.SETTINGS
     )
+
+
+def counted(monkeypatch) -> list[int]:
+    """How many requests each transaction had."""
+    counts: list[int] = []
+    together = database.Database._together
+
+    def counting(self, connection, requests):
+        counts.append(len(requests))
+        return together(self, connection, requests)
+
+    monkeypatch.setattr(database.Database, "_together", counting)
+    return counts

@@ -8,6 +8,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +18,10 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost.base.errors import Overloaded, PluginError
-from plughost.services import storage
+from plughost.services import sqlite_file, storage
 from plughost.services.shelf import file_name
 from plughost.services.storage import Storage
-from tests.services.storing import Client, file, open_files
+from tests.services.storing import Client, counted, file, open_files
 from tests.support import ROOT, until
 
 
@@ -93,11 +96,12 @@ async def test_a_damaged_file_is_named_and_kept_and_others_go_on(store, client):
     assert await client.get("a") == b"1"
 
 
-async def test_damage_within_a_file_is_found_by_who_comes_there(store, client):
+async def test_damage_within_a_file_is_found_by_who_comes_there_until_it_is_mended(store, client, tmp_path):
     for number in range(100):
         await client.set(f"{number}", b'"' + b"x" * 1000 + b'"')
     await store.close()
-    octets = bytearray(file(store).read_bytes())
+    whole = file(store).read_bytes()
+    octets = bytearray(whole)
     octets[4096 * 2 :] = b"\xa5" * (len(octets) - 4096 * 2)
     file(store).write_bytes(octets)
     again = Storage(file(store).parent)
@@ -107,6 +111,10 @@ async def test_damage_within_a_file_is_found_by_who_comes_there(store, client):
     assert any(isinstance(outcome, PluginError) and "is damaged" in outcome.message for outcome in outcomes)
     with pytest.raises(PluginError, match="is damaged"):
         await Client(again, "notes").set("99", b"1")
+    file(store).rename(tmp_path / "damaged")
+    file(store).write_bytes(whole)
+    await Client(again, "notes").set("99", b"1")
+    assert await Client(again, "notes").get("99") == b"1"
     await again.close()
 
 
@@ -150,6 +158,7 @@ async def test_a_file_that_another_program_locks_is_waited_for_and_then_told(sto
     client.store._shelves["notes"]._database._connection.execute("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(file(store), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
+    waits = counted(monkeypatch)
     set_alone = await asyncio.gather(client.set("a", b"2"), return_exceptions=True)
     outcomes = await asyncio.gather(
         client.get("a"), client.set("a", b"2"), client.get("a"), client.delete("a"), return_exceptions=True
@@ -158,10 +167,34 @@ async def test_a_file_that_another_program_locks_is_waited_for_and_then_told(sto
     for outcome in (*set_alone, outcomes[1], outcomes[3]):
         assert isinstance(outcome, Overloaded)
         assert outcome.message == f"another program has kept {file(store)} locked for 5 s"
+    assert waits == [1, 4]  # not one for each
     other.execute("COMMIT")
     other.close()
     await client.set("a", b"3")
     assert await client.get("a") == b"3"
+
+
+async def test_a_file_that_another_program_reads_is_opened_when_it_has_read(store, client, monkeypatch):
+    file(store).parent.mkdir()
+    other = sqlite3.connect(file(store), isolation_level=None, check_same_thread=False)
+    other.executescript("CREATE TABLE theirs (a); BEGIN; SELECT * FROM theirs;")
+    refused = []
+
+    def sleep(seconds: float) -> None:
+        refused.append(seconds)
+        if other.in_transaction:
+            other.execute("COMMIT")
+
+    def hasty(path: str, **settings: Any) -> sqlite3.Connection:
+        """SQLite itself sometimes does not wait, when two change the journal at once."""
+        return connect(path, **{**settings, "timeout": 0})
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", hasty)
+    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    await client.set("a", b"1")
+    assert refused
+    other.close()
 
 
 async def test_two_storages_open_and_write_the_same_file(tmp_path):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import Stopped
-from plughost.services import database, sqlite_file, storage
+from plughost.services import sqlite_file, storage
 from plughost.services.storage import Storage
-from tests.services.storing import Client, file, open_files, quick_settings
+from tests.services.storing import Client, counted, file, open_files, quick_settings
 from tests.support import until
 
 
@@ -27,19 +27,6 @@ async def test_requests_of_one_plugin_keep_their_order(client):
         if number % 10 == 0:
             expected += [True, None]
     assert answers == expected
-
-
-def counted(monkeypatch) -> list[int]:
-    """How many requests each transaction had."""
-    counts: list[int] = []
-    together = database.Database._together
-
-    def counting(self, connection, requests):
-        counts.append(len(requests))
-        return together(self, connection, requests)
-
-    monkeypatch.setattr(database.Database, "_together", counting)
-    return counts
 
 
 async def test_what_is_asked_at_once_shares_a_commit(client, monkeypatch):

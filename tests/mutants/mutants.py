@@ -130,4 +130,14 @@ MUTANTS = [
     Mutant("a-manifest-widens-a-grant", "guard/overlap.py", "        host = one.host\n    elif", "        host = other.host\n    elif", "tests/guard/test_powers.py"),
     Mutant("a-name-without-a-dot-matches", "guard/overlap.py", "host.removeprefix(\"*\").endswith(pattern[1:])", "host.removeprefix(\"*\").endswith(pattern[2:])", "tests/guard/test_powers.py"),
     Mutant("axes-pass-whatever-happens", "conformance/suite.py", "        await axis.test(subject)", "        pass", "tests/conformance"),
+    # Storage
+    Mutant("answered-without-a-commit", "services/sqlite_file.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
+    Mutant("commits-are-not-synced", "services/sqlite_file.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', "tests/services/test_storage_files.py"),
+    Mutant("everybody-reads-the-storage", "services/sqlite_file.py", "0o600", "0o644", "tests/services/test_storage_files.py"),
+    Mutant("a-quota-off-by-one", "services/database.py", "self._used - before + size > self._quota", "self._used - before + size > self._quota + 1", "tests/services/test_storage.py"),
+    Mutant("deleted-bytes-still-count", "services/database.py", "        self._used -= before\n", "", "tests/services/test_storage.py tests/services/test_storage_model.py"),
+    Mutant("one-without-room-fails-all", "services/database.py", "        # What one of them meets is not told of the others.\n", "                return [self._told(error) for _ in requests]\n", "tests/services/test_storage_room.py"),
+    Mutant("a-commit-for-each", "services/storage.py", "shelf.take(MOST_TOGETHER)", "shelf.take(1)", "tests/services/test_storage_order.py"),
+    Mutant("files-open-without-end", "services/storage.py", "if shelf in self._open or len(self._open) < MOST_OPEN:", "if True:", "tests/services/test_storage_order.py"),
+    Mutant("a-storage-in-another-folder", "services/shelf.py", 'frozenset(b"abc', 'frozenset(b"/abc', "tests/services/test_storage_files.py"),
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.conformance.axis import Axis, Failed, Verdict
+from plughost.conformance.axis import Axis, Failed, Spared, Verdict
 from plughost.conformance.subject import Sample, Subject
 from plughost.contracts.contract import PluginSpec
 
@@ -67,6 +67,8 @@ async def _verdict(axis: Axis, subject: Subject) -> Verdict:
     began = time.monotonic()
     try:
         await axis.test(subject)
+    except Spared as spared:
+        return Verdict(axis=axis.name, outcome="skipped", reason=str(spared))
     except (Failed, PluginError) as failure:
         reason = failure.explain() if isinstance(failure, PluginError) else str(failure)
         frames = tuple(subject.frames)

@@ -112,15 +112,19 @@ class Wire:
         if frame is None:
             self._heard.put_nowait(None)
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
-        if isinstance(frame, FrameError):
-            raise Failed(f"what came instead of {what} is no frame: {frame.message}")
+        return _object(frame, what)
+
+    async def message_soon(self) -> dict[str, Any] | None:
+        """The next frame, which must be a JSON object; None when it is silent, or has said all."""
         try:
-            value = msgspec.json.decode(frame)
-        except (ValueError, RecursionError) as error:
-            raise Failed(f"what came instead of {what} is no JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise Failed(f"what came instead of {what} is no JSON object")
-        return value
+            async with asyncio.timeout(QUIET):
+                frame = await self._heard.get()
+        except TimeoutError:
+            return None
+        if frame is None:
+            self._heard.put_nowait(None)
+            return None
+        return _object(frame, "a message")
 
     async def silent(self, what: str) -> None:
         """Nothing comes for a while, or only the end."""
@@ -146,3 +150,15 @@ class Wire:
         await asyncio.wait([self._exited], timeout=1.0)
         words = self._process.stderr.text(5).strip()
         return f"; its last words: {words[-400:]}" if words else ""
+
+
+def _object(frame: Frame | FrameError, what: str) -> dict[str, Any]:
+    if isinstance(frame, FrameError):
+        raise Failed(f"what came instead of {what} is no frame: {frame.message}")
+    try:
+        value = msgspec.json.decode(frame)
+    except (ValueError, RecursionError) as error:
+        raise Failed(f"what came instead of {what} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Failed(f"what came instead of {what} is no JSON object")
+    return value

@@ -1,0 +1,126 @@
+"""What it asks and tells the host: actions that may take too long, and lines of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from plughost.conformance.ainb.scene import Scene, hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.stub import (
+    NO_SUCH_METHOD,
+    Message,
+    Stub,
+    bare,
+    error,
+    params_of,
+    read,
+    stubbed,
+)
+from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.subject import Subject
+from plughost.contracts.ainb.messages import ActionInvokeParams
+from plughost.contracts.ainb.session import ACTION_TIMEOUT
+from plughost.host import Host
+from plughost.services.logs import LEVELS
+
+INVOKE = "host/action/invoke"
+
+
+def _too_late(method: str, params: Any) -> Message:
+    if method != INVOKE:
+        return bare(method, params)
+    action = params.get("action") if isinstance(params, dict) else params
+    return error(ACTION_TIMEOUT, f"action timed out: {action}")
+
+
+async def action(subject: Subject) -> None:
+    async with stubbed(subject, _too_late) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        invoked = host.told(INVOKE)
+        if not invoked:
+            raise Spared("it invoked no action while it was tried; --sample may make it")
+        for message in invoked:
+            demand(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
+            params = params_of(message)
+            text = isinstance(params.get("payload"), str)
+            demand(text, f"the payload of {INVOKE} must be a string of base64")
+            read(
+                params_of(message),
+                ActionInvokeParams,
+                f"what it invokes an action with ({params_of(message)})",
+            )
+            late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
+            host.wire.send(late)  # nobody waits for it any more
+        await _lives(host)
+    names = {params_of(message)["action"] for message in invoked}
+    longest = max(params_of(message).get("timeout_ms", 0) for message in invoked) / 1000
+    async with hosted(subject, prepare=lambda host: _never_done(host, names)) as scene:
+        stirring = asyncio.create_task(stir_scene(subject, scene, subject.binding.topics))
+        await _pass_time(scene, stirring, longest)
+        demand(scene.plugin.state == "Running", "it does not run on after an action timed out")
+
+
+async def _lives(host: Stub) -> None:
+    await host.drain()
+    await host.ask(NO_SUCH_METHOD, {})
+    demand(not host.unasked(), "it answered what it was not asked")
+
+
+def _never_done(host: Host, names: set[str]) -> None:
+    async def never(caller: Any, payload: bytes) -> bytes:
+        await asyncio.Event().wait()
+        return b""
+
+    for name in names:
+        host.service("actions").register(name, never)
+
+
+async def _pass_time(scene: Scene, stirring: asyncio.Task[None], limit: float) -> None:
+    """The plugin's own timeouts pass, one after the other, while it is stirred; one without any waits on."""
+    try:
+        while not stirring.done():
+            await asyncio.wait({stirring}, timeout=0.05)
+            scene.clock.advance(limit)
+        stirring.result()
+    finally:
+        stirring.cancel()
+
+
+async def log(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        for message in host.told("host/log"):
+            demand(message.get("id") is None, "host/log is a notification: it must have no id")
+            line = params_of(message)
+            demand(isinstance(line.get("message"), str), "a line of its log has no message")
+            demand(
+                line.get("level") in LEVELS,
+                f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
+            )
+    for threshold in ("trace", "error"):
+        async with hosted(subject, log_level=threshold) as scene:
+            await stir_scene(subject, scene, subject.binding.topics)
+            refused = scene.dropped("host/log")
+            demand(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
+            kept = [
+                line for line in scene.host.service("logs").recent(subject.spec.name) if line.source == "log"
+            ]
+            low = [line for line in kept if LEVELS.index(line.level) < LEVELS.index(threshold)]
+            demand(not low, f"past a threshold of {threshold} came {low[:1]}")
+
+
+AXES = (
+    Axis(
+        name="action",
+        promise="invokes actions with base64 and a whole number of milliseconds, and lives on when one times "
+        "out or answers late",
+        test=action,
+    ),
+    Axis(
+        name="log",
+        promise="logs by notification, with a message and one of the five levels, so that hosts can filter",
+        test=log,
+    ),
+)

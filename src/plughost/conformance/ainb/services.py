@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from plughost.conformance.ainb.scene import Scene, hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
 from plughost.conformance.ainb.stub import (
     NO_SUCH_METHOD,
     Message,
-    Stub,
     bare,
     error,
     params_of,
@@ -21,9 +20,12 @@ from plughost.conformance.subject import Subject
 from plughost.contracts.ainb.messages import ActionInvokeParams
 from plughost.contracts.ainb.session import ACTION_TIMEOUT
 from plughost.host import Host
+from plughost.runtime.caller import Caller
 from plughost.services.logs import LEVELS
 
 INVOKE = "host/action/invoke"
+MOMENT = 0.02
+LONG = 100_000.0
 
 
 def _too_late(method: str, params: Any) -> Message:
@@ -41,50 +43,39 @@ async def action(subject: Subject) -> None:
         if not invoked:
             raise Spared("it invoked no action while it was tried; --sample may make it")
         for message in invoked:
-            demand(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
-            params = params_of(message)
-            text = isinstance(params.get("payload"), str)
-            demand(text, f"the payload of {INVOKE} must be a string of base64")
-            read(
-                params_of(message),
-                ActionInvokeParams,
-                f"what it invokes an action with ({params_of(message)})",
-            )
+            _check_form(message)
             late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
             host.wire.send(late)  # nobody waits for it any more
-        await _lives(host)
-    names = {params_of(message)["action"] for message in invoked}
-    longest = max(params_of(message).get("timeout_ms", 0) for message in invoked) / 1000
-    async with hosted(subject, prepare=lambda host: _never_done(host, names)) as scene:
-        stirring = asyncio.create_task(stir_scene(subject, scene, subject.binding.topics))
-        await _pass_time(scene, stirring, longest)
+        await host.drain()
+        await host.ask(NO_SUCH_METHOD, {})
+        demand(not host.unasked(), "it answered what it was not asked")
+    limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
+    async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
+        await stir_scene(subject, scene, subject.binding.topics)
         demand(scene.plugin.state == "Running", "it does not run on after an action timed out")
 
 
-async def _lives(host: Stub) -> None:
-    await host.drain()
-    await host.ask(NO_SUCH_METHOD, {})
-    demand(not host.unasked(), "it answered what it was not asked")
+def _check_form(message: Message) -> None:
+    demand(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
+    params = params_of(message)
+    text = isinstance(params.get("payload"), str)
+    demand(text, f"the payload of {INVOKE} must be a string of base64")
+    read(params, ActionInvokeParams, f"what it invokes an action with ({params})")
 
 
-def _never_done(host: Host, names: set[str]) -> None:
-    async def never(caller: Any, payload: bytes) -> bytes:
+def _endless(host: Host, limits: dict[str, int]) -> None:
+    """Actions that outlast the plugin's own limit, which passes as soon as they have begun."""
+
+    async def endless(caller: Caller, payload: bytes) -> bytes:
+        asyncio.get_running_loop().call_later(
+            MOMENT, caller.plugin.clock.advance, max(limits.values()) / 1000
+        )
         await asyncio.Event().wait()
         return b""
 
-    for name in names:
-        host.service("actions").register(name, never)
-
-
-async def _pass_time(scene: Scene, stirring: asyncio.Task[None], limit: float) -> None:
-    """The plugin's own timeouts pass, one after the other, while it is stirred; one without any waits on."""
-    try:
-        while not stirring.done():
-            await asyncio.wait({stirring}, timeout=0.05)
-            scene.clock.advance(limit)
-        stirring.result()
-    finally:
-        stirring.cancel()
+    for name, limit in limits.items():
+        if limit:
+            host.service("actions").register(name, endless)
 
 
 async def log(subject: Subject) -> None:
@@ -104,10 +95,9 @@ async def log(subject: Subject) -> None:
             await stir_scene(subject, scene, subject.binding.topics)
             refused = scene.dropped("host/log")
             demand(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
-            kept = [
-                line for line in scene.host.service("logs").recent(subject.spec.name) if line.source == "log"
-            ]
-            low = [line for line in kept if LEVELS.index(line.level) < LEVELS.index(threshold)]
+            below = LEVELS[: LEVELS.index(threshold)]
+            kept = scene.host.service("logs").recent(subject.spec.name)
+            low = [line for line in kept if line.source == "log" and line.level in below]
             demand(not low, f"past a threshold of {threshold} came {low[:1]}")
 
 

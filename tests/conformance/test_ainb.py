@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,7 +33,7 @@ REASONS = {
     "files": r"sessions/\.\./plugins/other/secret', which is beneath none of",
     "shutdown": "after plugin/shutdown it ended with 1, not 0",
     "recovery": "started again, it failed; its last words: it is running already",
-    "quarantine": "does not start again: .*",
+    "quarantine": "does not start again: .*it has failed three times",
     "cli": "what `cts-cli --help` is answered with is wrong",
     "chunks": "begins with chunk 1, not with 0",
 }
@@ -54,7 +56,10 @@ async def _examine(places: Iterable[Path]) -> dict[Path, Report]:
 @pytest.fixture(scope="module")
 def reports() -> dict[Path, Report]:
     """All at once: most of the time is spent waiting for plugins to start."""
-    return asyncio.run(_examine([*folders(CANARIES), *folders(BROKEN), ROOT / "plugins/echo-ainb"]))
+    with pytest.MonkeyPatch.context() as patch:
+        # This very Python: one that is chosen by a shim takes twice as long to start.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        return asyncio.run(_examine([*folders(CANARIES), *folders(BROKEN), ROOT / "plugins/echo-ainb"]))
 
 
 @pytest.mark.clause("AINB-70")

@@ -207,13 +207,10 @@ class Canary:
         answer = self.ask(method, params)
         error = answer.get("error") or {}
         expect(
-            error.get("code") == code,
-            f"it answered {method} {params} with {answer}: expected the error {code}",
+            error.get("code") == code, f"it answered {method} {params} with {answer}, not the error {code}"
         )
-        expect(
-            text in error["message"],
-            f"it refused {method} with the words {error['message']!r}: expected {text!r}",
-        )
+        told = error["message"]
+        expect(text in told, f"it refused {method} {params} with the words {told!r}, not {text!r}")
 
 
 def sides(viewport):

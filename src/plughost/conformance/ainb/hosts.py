@@ -39,8 +39,8 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Trial:
-    """A host's command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command line of
-    a plugin, with `{root}`, `{namespace}` and `{args}`."""
+    """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
+    line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
 
     def __init__(self, host: str, cli: str | None = None, limit: float = LIMIT) -> None:
         self._host = _words(host, "--host", ("{root}",))
@@ -55,7 +55,7 @@ class Trial:
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
         with tempfile.TemporaryDirectory(prefix="plughost-conform-") as scratch:
-            verdicts = await self._examine(Path(scratch).resolve(), axes)
+            verdicts = await self._examine(Path(scratch), axes)
         for verdict in verdicts:
             told(verdict)
         return Report(shlex.join(self._host), "ainb", tuple(verdicts))

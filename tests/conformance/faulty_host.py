@@ -94,7 +94,7 @@ def _policy(**changes: Any) -> None:
 
 
 def recovery() -> None:
-    _policy(backoff=(0.05,))
+    _policy(backoff=(0.0,))
 
 
 def quarantine() -> None:

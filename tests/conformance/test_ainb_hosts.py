@@ -34,7 +34,7 @@ REASONS = {
     "log": "nothing is filtered",
     "files": "leads-out.txt",
     "shutdown": "without the request plugin/shutdown",
-    "recovery": "too soon for a backoff",
+    "recovery": "that is no backoff",
     "quarantine": "that has died three times",
     "cli": "it ended with 0, and the plugin's exit code is 3",
     "chunks": "a chunk came out of its order",

@@ -12,13 +12,19 @@ import json
 import os
 import pathlib
 import sys
-import time
 import tomllib
 import zlib
 
 HERE = pathlib.Path(sys.argv[0]).resolve().parent
 MANIFEST = tomllib.loads((HERE / "manifest.toml").read_text())
 JUDGE = (HERE / "judge").exists()
+DATA = (
+    pathlib.Path(os.environ.get("AINB_HOME") or pathlib.Path.home() / ".agents-in-a-box")
+    / "plugins"
+    / HERE.name
+)
+PLACE = DATA if DATA.is_dir() else HERE
+"""Where it may write: a host that confines plugins lets them write nowhere else."""
 METHOD_NOT_FOUND, INVALID_PARAMS, DENIED, TIMED_OUT = -32601, -32602, -32001, -32002
 
 
@@ -47,7 +53,6 @@ def bytes_of(payload):
 class Canary:
     silent = frozenset()
     """Methods that it never answers."""
-    waits_for = ""
 
     def __init__(self):
         self.source, self.wire = sys.stdin.buffer, sys.stdout.buffer
@@ -184,17 +189,16 @@ class Canary:
         self.conclude(outcome, reason, final=True)
 
     def conclude(self, outcome, reason, *, final):
-        file = HERE / "verdict.json"
+        file = PLACE / "verdict.json"
         before = json.loads(file.read_text()) if file.exists() else {}
         if before.get("final") and before["outcome"] == "failed":
             return
-        written = HERE / "verdict.new"
+        written = PLACE / "verdict.new"
         written.write_text(json.dumps({"outcome": outcome, "reason": reason, "final": final}))
         os.replace(written, file)
 
     def waiting(self, what):
         """Unless more comes, this is why the host fails."""
-        self.waits_for = what
         self.conclude("failed", what, final=False)
 
     def result(self, method, params):
@@ -210,7 +214,7 @@ class Canary:
             error.get("code") == code, f"it answered {method} {params} with {answer}, not the error {code}"
         )
         told = error["message"]
-        expect(text in told, f"it refused {method} {params} with the words {told!r}, not {text!r}")
+        expect(text in told, f"it refuses {method} {params} with the words {told!r}, not {text!r}")
 
 
 def sides(viewport):
@@ -226,7 +230,3 @@ def report_of(*heard):
         return json.loads(heard[0])
     topic, payload = heard
     return {"topic": topic, "size": len(payload), "crc": zlib.crc32(payload)}
-
-
-def now():
-    return time.time()

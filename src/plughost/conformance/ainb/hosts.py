@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,8 +20,8 @@ from plughost.conformance.suite import Report
 
 LIMIT = 60.0
 """Seconds until every canary has its verdict."""
-ALONE = 18.0
-"""A plugin that died three times is watched for so long: the fourth start would come after 16 s."""
+CONFIRMED_AFTER = {("quarantine", "passed"): 18.0, ("render", "skipped"): 2.0}
+"""Seconds for what would contradict a verdict: a plugin's fourth start, which comes after 16 s; a frame."""
 LAST_WAIT = 20.0
 """For the host to end once it was asked to."""
 TICK = 0.05
@@ -38,6 +39,31 @@ class Told(msgspec.Struct, frozen=True):
     final: bool = False
 
 
+class Box(NamedTuple):
+    """Where canaries leave their verdicts: each in its data folder, or else beside its program."""
+
+    root: Path
+    home: Path
+
+    def file(self, name: str) -> Path:
+        data = self.home / staging.AINB_HOME / "plugins" / name / "verdict.json"
+        return data if data.exists() else self.root / name / "verdict.json"
+
+    def read(self, name: str) -> Told:
+        try:
+            return msgspec.json.decode(self.file(name).read_bytes(), type=Told)
+        except (OSError, ValueError):
+            return Told("failed", "its canary has no verdict: it was never started, or did not get as far")
+
+    def settled(self, name: str) -> bool:
+        told = self.read(name)
+        if name == "shutdown":  # what it waits for is the end
+            return self.file(name).exists()
+        if (wait := CONFIRMED_AFTER.get((name, told.outcome))) is not None:
+            return time.time() - self.file(name).stat().st_mtime > wait
+        return told.final
+
+
 class Trial:
     """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
     line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
@@ -46,7 +72,6 @@ class Trial:
         self._host = _words(host, "--host", ("{root}",))
         self._cli = None if cli is None else _words(cli, "--cli", ("{root}", "{namespace}", "{args}"))
         self._limit = limit
-        self._told: dict[str, Told] = {}
 
     async def run(
         self, only: Collection[str] = (), told: Callable[[Verdict], None] = lambda verdict: None
@@ -62,27 +87,26 @@ class Trial:
 
     async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[Verdict]:
         home = staging.home(scratch / "home")
-        env = {**os.environ, "HOME": str(home), "AINB_HOME": str(home / ".agents-in-a-box")}
+        env = {**os.environ, "HOME": str(home), "AINB_HOME": str(home / staging.AINB_HOME)}
         began = time.monotonic()
         verdicts = {}
-        inside = [name for name in axes if name != "cli"]
-        if inside:
+        if inside := [name for name in axes if name != "cli"]:
             root = staging.root(scratch / "root", {*inside, staging.PARTNER}, judging=True)
             staging.add_misfits(root)
-            words, early = await self._watch(root, inside, env)
-            self._told = {name: _read(root, name) for name in (*inside, staging.PARTNER)}
-            verdicts = {name: self._verdict(root, name, words, early) for name in inside}
+            box = Box(root, home)
+            words, early = await self._watch(box, inside, env)
+            verdicts = {name: _verdict(box, name, words, early) for name in inside}
         if "cli" in axes:
             verdicts["cli"] = await self._dispatch(scratch / "cli-root", env)
         took = time.monotonic() - began
         return [msgspec.structs.replace(verdicts[name], seconds=took / len(axes)) for name in axes]
 
-    async def _watch(self, root: Path, names: Sequence[str], env: dict[str, str]) -> tuple[list[str], str]:
+    async def _watch(self, box: Box, names: Sequence[str], env: dict[str, str]) -> tuple[list[str], str]:
         """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
         early = ""
-        async with Program([word.replace("{root}", str(root)) for word in self._host], env) as host:
+        async with Program([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
             end = time.monotonic() + self._limit
-            while time.monotonic() < end and not all(_settled(root, name) for name in names):
+            while time.monotonic() < end and not all(map(box.settled, names)):
                 if await host.ends_within(TICK):
                     early = f"it ended by itself, with {host.status}"
                     break
@@ -90,27 +114,6 @@ class Trial:
             if not await host.ends_within(LAST_WAIT):
                 early = f"it had not ended {LAST_WAIT:g} s after Ctrl-C"
         return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
-
-    def _verdict(self, root: Path, name: str, words: list[str], early: str) -> Verdict:
-        told = self._told[name]
-        outcome, reason = told.outcome, told.reason
-        partner = self._told[staging.PARTNER]
-        if outcome != "failed":
-            if name == "capabilities" and partner.outcome == "failed" and partner.final:
-                outcome, reason = "failed", partner.reason
-            elif name == "manifest" and (root / staging.FOREIGN / "started").exists():
-                outcome, reason = "failed", "it started a plugin whose manifest says another abi_version"
-            elif name == "log" and _said(words, SEEN) and _said(words, HIDDEN):
-                outcome, reason = (
-                    "failed",
-                    "it shows what a plugin logs with the level trace: nothing is filtered",
-                )
-            elif name == "shutdown" and early:
-                outcome, reason = "failed", early
-        elif early:
-            reason = f"{reason}; {early}"
-        frames = tuple(words[-SHOWN:]) if outcome == "failed" else ()
-        return Verdict(axis=name, outcome=outcome, reason=reason, frames=frames)
 
     async def _dispatch(self, place: Path, env: dict[str, str]) -> Verdict:
         if self._cli is None:
@@ -146,21 +149,27 @@ def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:
     return words
 
 
-def _read(root: Path, name: str) -> Told:
-    try:
-        return msgspec.json.decode((root / name / "verdict.json").read_bytes(), type=Told)
-    except (OSError, ValueError):
-        return Told("failed", "its canary has no verdict: it was never started, or did not get as far")
+def _verdict(box: Box, name: str, words: list[str], early: str) -> Verdict:
+    told = box.read(name)
+    if told.outcome != "failed":
+        objection = _objection(box, name, words) or (early if name == "shutdown" else "")
+        told = Told("failed", objection) if objection else told
+    elif early:
+        told = Told("failed", f"{told.reason}; {early}")
+    frames = tuple(words[-SHOWN:]) if told.outcome == "failed" else ()
+    return Verdict(axis=name, outcome=told.outcome, reason=told.reason, frames=frames)
 
 
-def _settled(root: Path, name: str) -> bool:
-    told = _read(root, name)
-    file = root / name / "verdict.json"
-    if name == "shutdown":  # what it waits for is the end
-        return file.exists()
-    if name == "quarantine" and told.outcome == "passed":
-        return time.time() - file.stat().st_mtime > ALONE
-    return told.final
+def _objection(box: Box, name: str, words: list[str]) -> str:
+    """What only others than the canary itself can see."""
+    partner = box.read(staging.PARTNER)
+    if name == "capabilities" and partner.final and partner.outcome == "failed":
+        return partner.reason
+    if name == "manifest" and (box.root / staging.FOREIGN / "started").exists():
+        return "it started a plugin whose manifest says another abi_version"
+    if name == "log" and _said(words, SEEN) and _said(words, HIDDEN):
+        return "it shows what a plugin logs with the level trace: nothing is filtered"
+    return ""
 
 
 def _said(words: Collection[str], what: str) -> bool:

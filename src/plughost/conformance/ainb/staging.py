@@ -10,6 +10,7 @@ import plughost
 
 PARTNER = "partner"
 SHARED = ("canary.py", "msgpack_writer.py")
+AINB_HOME = ".agents-in-a-box"
 FOREIGN = "another-abi"
 UNREADABLE = "unreadable"
 
@@ -55,14 +56,14 @@ def add_misfits(place: Path) -> None:
 
 def home(place: Path) -> Path:
     """With a folder of sessions, and ways that lead out of it."""
-    sessions = place / ".agents-in-a-box/sessions"
+    sessions = place / AINB_HOME / "sessions"
     (sessions / "folder").mkdir(parents=True)
     (sessions / "hello.txt").write_text("hello\n")
-    secret = place / ".agents-in-a-box/secret.txt"
+    secret = place / AINB_HOME / "secret.txt"
     secret.write_text("not for plugins\n")
     (sessions / "leads-out.txt").symlink_to(secret)
     (sessions / "leads-up").symlink_to(secret.parent)
-    for other in (".agents-in-a-box/sessions-not", ".claude/projects"):
+    for other in (f"{AINB_HOME}/sessions-not", ".claude/projects"):
         (place / other).mkdir(parents=True)
         (place / other / "hello.txt").write_text("not for plugins\n")
     return place

@@ -98,7 +98,7 @@ def recovery() -> None:
 
 
 def quarantine() -> None:
-    _policy(backoff=(0.6,), failure_limit=1000)
+    _policy(backoff=(1.0,), failure_limit=1000)
 
 
 def cli() -> None:

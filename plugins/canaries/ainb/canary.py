@@ -18,11 +18,8 @@ import zlib
 HERE = pathlib.Path(sys.argv[0]).resolve().parent
 MANIFEST = tomllib.loads((HERE / "manifest.toml").read_text())
 JUDGE = (HERE / "judge").exists()
-DATA = (
-    pathlib.Path(os.environ.get("AINB_HOME") or pathlib.Path.home() / ".agents-in-a-box")
-    / "plugins"
-    / HERE.name
-)
+AINB_HOME = pathlib.Path(os.environ.get("AINB_HOME") or os.path.expanduser("~/.agents-in-a-box"))
+DATA = AINB_HOME / "plugins" / HERE.name
 PLACE = DATA if DATA.is_dir() else HERE
 """Where it may write: a host that confines plugins lets them write nowhere else."""
 METHOD_NOT_FOUND, INVALID_PARAMS, DENIED, TIMED_OUT = -32601, -32602, -32001, -32002

@@ -54,7 +54,7 @@ class BuildLauncher(Command):
 
 
 class PackCanaries(Command):
-    """Copy the canaries into the package, for `plughost conform --host`; in the project's tree they are found."""
+    """Copy the canaries into the package, for `plughost conform --host`; a checkout has them anyway."""
 
     editable_mode = False
     build_lib: str | None = None

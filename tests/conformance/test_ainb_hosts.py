@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from plughost.base.errors import InvalidSpec
+from plughost.cli.conform import conform
 from plughost.conformance.ainb import ORDER, hosts
 from plughost.conformance.ainb.hosts import Trial
 from plughost.conformance.suite import Report
@@ -65,8 +67,8 @@ def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, Report]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
     async def one(fault: str) -> tuple[str, Report]:
-        # Nobody can tell soon that a plugin is left alone for good, so only the host that does not is asked.
-        axes = [name for name in ORDER if name != "quarantine" or name == fault]
+        # That a plugin is left alone takes long to see, and a second host takes long to start.
+        axes = [name for name in ORDER if name not in ("quarantine", "cli") or name == fault]
         command = f"{FAULTY} {fault}"
         trial = Trial(
             f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", 30
@@ -120,6 +122,12 @@ async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
     ).run(["log"])
     assert report.count("failed") == 1
     assert processes(mark) == []
+
+
+def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round():
+    for words in (["--cli", "x", "."], ["--limit", "3", "."], ["--host", "my-host {root}", "."]):
+        result = CliRunner().invoke(conform, words, obj=[])
+        assert result.exit_code == 2, result.output
 
 
 def test_a_command_must_say_where_the_plugins_go():

@@ -28,13 +28,13 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
 @click.option("--host", metavar="COMMAND", help="Another ainb host: {root} is its folder of plugins.")
 @click.option("--cli", metavar="COMMAND", help="With --host: how it runs {namespace} {args} of {root}.")
-@click.option("--limit", type=float, default=60.0, show_default=True, help="With --host: seconds for all.")
+@click.option("--limit", type=float, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
     target: targets.Target,
     host: str | None,
     cli: str | None,
-    limit: float,
+    limit: float | None,
     only: tuple[str, ...],
     listing: bool,
     sample: str | None,
@@ -58,6 +58,8 @@ def conform(
 
         _conclude(asyncio.run(Trial(host, cli, limit).run(only, told)), json_file, junit_file)
         return
+    if cli is not None or limit is not None:
+        raise click.UsageError("--cli and --limit go with --host")
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")

@@ -68,10 +68,10 @@ class Trial:
     """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
     line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
 
-    def __init__(self, host: str, cli: str | None = None, limit: float = LIMIT) -> None:
+    def __init__(self, host: str, cli: str | None = None, limit: float | None = None) -> None:
         self._host = _words(host, "--host", ("{root}",))
         self._cli = None if cli is None else _words(cli, "--cli", ("{root}", "{namespace}", "{args}"))
-        self._limit = limit
+        self._limit = LIMIT if limit is None else limit
 
     async def run(
         self, only: Collection[str] = (), told: Callable[[Verdict], None] = lambda verdict: None

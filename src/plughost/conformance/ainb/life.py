@@ -103,7 +103,7 @@ AXES = (
     ),
     Axis(
         name="recovery",
-        promise="killed at any moment, it starts again and answers",
+        promise="killed, it starts again and answers",
         test=recovery,
     ),
     Axis(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,8 +62,8 @@ async def capabilities(subject: Subject) -> None:
 class StagedFiles(FileDesk):
     """A file desk over prepared folders, which answers for the usual ones: the user's own stay unread."""
 
-    def __init__(self, folder: Path, roots: dict[str, list[str]]) -> None:
-        self._places = {spelled: folder / name for name, many in roots.items() for spelled in many}
+    def __init__(self, folder: Path, roots: Mapping[str, str]) -> None:
+        self._places = {root: folder / name for name, root in roots.items()}
         self.asked: list[str] = []
         super().__init__({name: folder / name for name in roots})
 
@@ -75,15 +75,15 @@ class StagedFiles(FileDesk):
 
     def _moved(self, params: OnPath) -> OnPath:
         self.asked.append(params.path)
-        for spelled, place in self._places.items():
-            if params.path == spelled or params.path.startswith(f"{spelled}/"):
-                params.path = f"{place}{params.path[len(spelled) :]}"
+        for root, place in self._places.items():
+            if _beneath(params.path, root):
+                params.path = f"{place}{params.path[len(root) :]}"
                 break
         return params
 
 
 @contextmanager
-def _staged(roots: dict[str, list[str]]) -> Iterator[StagedFiles]:
+def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
     """Folders with what a guard must see through."""
     with tempfile.TemporaryDirectory(prefix="plughost-conform-") as name:
         folder = Path(name)
@@ -98,34 +98,42 @@ def _staged(roots: dict[str, list[str]]) -> Iterator[StagedFiles]:
         yield StagedFiles(folder, roots)
 
 
-def _roots(subject: Subject) -> dict[str, list[str]]:
-    """The folders of its capabilities, as a plugin may spell them."""
+def _roots(subject: Subject) -> dict[str, str]:
+    """The folders of its capabilities."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
-    return {name: [os.path.expanduser(root)] for name, root in ROOTS.items() if name in declared}
+    return {name: os.path.expanduser(root) for name, root in ROOTS.items() if name in declared}
+
+
+def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
+    """The same, as a plugin may spell them: AINB_HOME stands for `~/.agents-in-a-box`."""
+    moved = [f"{home}/sessions"] if "read_sessions" in roots else []
+    return [*roots.values(), *moved]
 
 
 async def files(subject: Subject) -> None:
     roots = _roots(subject)
-    allowed = [spelled for many in roots.values() for spelled in many]
     async with stubbed(subject) as host:
         await host.init()
         await stir_stub(subject, host)
         for message in [*host.told("host/fs/read_dir"), *host.told("host/fs/read_file")]:
-            _check_path(params_of(message).get("path"), allowed)
+            _check_path(params_of(message).get("path"), _allowed(roots, host.home))
         await host.ask(NO_SUCH_METHOD, {})
     with _staged(roots) as desk:
         async with hosted(subject, prepare=lambda host: host.provide("fs", desk)) as scene:
             await stir_scene(subject, scene, subject.binding.topics)
             for path in desk.asked:
-                _check_path(path, allowed)
+                _check_path(path, _allowed(roots, scene.home))
             demand(scene.plugin.state == "Running", "it does not run on after what it was told of files")
+
+
+def _beneath(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
 
 
 def _check_path(path: Any, allowed: list[str]) -> None:
     demand(isinstance(path, str), f"it asks for a file by {path!r:.100}: a path is a string")
     demand(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, with no ~ in it")
-    plain = os.path.normpath(path)
-    inside = any(plain == root or plain.startswith(f"{root}/") for root in allowed)
+    inside = any(_beneath(os.path.normpath(path), root) for root in allowed)
     demand(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
 
 

@@ -31,6 +31,8 @@ class Scene(NamedTuple):
     host: Host
     plugin: Plugin
     clock: VirtualClock
+    home: str
+    """The plugin's AINB_HOME."""
     told: Subscription
     """What the host tells of the plugin, from its start on."""
 
@@ -102,7 +104,7 @@ async def hosted(
         starting = stack.enter_async_context(Subject(spec).hosted(prepared, **options))
         host, plugin, clock = await within(starting, "its answer to plugin/init")
         await within(plugin.start(), "its answer to plugin/init")
-        yield Scene(host, plugin, clock, *told)
+        yield Scene(host, plugin, clock, home, *told)
 
 
 async def within(work: Awaitable[T], what: str) -> T:

@@ -37,6 +37,7 @@ def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
         (place / name).mkdir(parents=True)
         for file in (name, "manifest.toml"):
             shutil.copy(canaries() / name / file, place / name / file)
+        (place / name / name).chmod(0o755)  # not every installer keeps that
         if judging:
             (place / name / "judge").touch()
     for name in SHARED:

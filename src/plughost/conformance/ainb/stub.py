@@ -45,7 +45,9 @@ def bare(method: str, params: Any) -> Message:
 class Stub:
     """A conversation with one process. What the plugin asks is answered while something else is awaited."""
 
-    def __init__(self, subject: Subject, wire: Wire, answers: Answers) -> None:
+    def __init__(self, subject: Subject, wire: Wire, answers: Answers, home: str) -> None:
+        self.home = home
+        """Its AINB_HOME."""
         self._subject = subject
         self._answers = answers
         self._numbers = itertools.count(1)
@@ -129,7 +131,7 @@ async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[St
     """A new process with nothing said yet, and a home of its own: no axis finds what another left behind."""
     with tempfile.TemporaryDirectory(prefix="plughost-conform-") as home:
         async with subject.wire({"AINB_HOME": home}) as wire:
-            yield Stub(subject, wire, answers)
+            yield Stub(subject, wire, answers, home)
 
 
 def manifest_of(subject: Subject) -> Manifest:

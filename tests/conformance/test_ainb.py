@@ -19,6 +19,9 @@ from tests.support import ROOT
 CANARIES = ROOT / "plugins/canaries/ainb"
 BROKEN = ROOT / "plugins/canaries/broken/ainb"
 NAMES = [axis.name for axis in AXES]
+pytestmark = pytest.mark.timeout(
+    300
+)  # all are tried in the first test's setup; a busy machine takes its time
 AT_A_TIME = 6
 
 REASONS = {

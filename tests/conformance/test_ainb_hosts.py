@@ -23,6 +23,9 @@ from tests.support import processes
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
 FAULTY = f"{sys.executable} {shlex.quote(str(Path(__file__).with_name('faulty_host.py')))}"
+pytestmark = pytest.mark.timeout(
+    300
+)  # all are tried in the first test's setup; a busy machine takes its time
 AT_A_TIME = 4
 
 REASONS = {

@@ -88,7 +88,7 @@ class Canary:
 
     def init(self, params):
         if JUDGE:
-            self.granted = params["granted_capabilities"]
+            self.granted = params.get("granted_capabilities")
         about = MANIFEST["plugin"]
         return {name: about[name] for name in ("name", "version", "abi_version")} | {"manifest": MANIFEST}
 

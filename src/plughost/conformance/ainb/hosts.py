@@ -98,8 +98,8 @@ class Trial:
             verdicts = {name: _verdict(box, name, words, early) for name in inside}
         if "cli" in axes:
             verdicts["cli"] = await self._dispatch(scratch / "cli-root", env)
-        took = time.monotonic() - began
-        return [msgspec.structs.replace(verdicts[name], seconds=took / len(axes)) for name in axes]
+        share = (time.monotonic() - began) / len(axes)  # they are tried at once
+        return [msgspec.structs.replace(verdicts[name], seconds=share) for name in axes]
 
     async def _watch(self, box: Box, names: Sequence[str], env: dict[str, str]) -> tuple[list[str], str]:
         """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""

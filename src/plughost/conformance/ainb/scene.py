@@ -94,7 +94,8 @@ async def hosted(
             env={**subject.spec.env, "AINB_HOME": home},
             grants=subject.spec.grants if grants is None else grants,
         )
-        options = {"data_root": os.path.join(home, "plugins"), **options}
+        subject.frames.clear()  # those of another process would explain nothing
+        options = {"data_root": os.path.join(home, "plugins"), "idle_reap_secs": 0, **options}
         told: list[Subscription] = []
 
         def prepared(host: Host) -> None:

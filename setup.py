@@ -12,8 +12,6 @@ from setuptools.command.build import build
 
 SOURCE = "launcher/plughost-launcher.c"
 BINARY = "plughost/runtime/plughost-launcher"
-CANARIES = "plugins/canaries/ainb"
-PACKED = "plughost/conformance/ainb/canaries"
 
 
 class BuildLauncher(Command):
@@ -53,6 +51,21 @@ class BuildLauncher(Command):
         return {}
 
 
+class PlatformWheel(bdist_wheel):
+    """One wheel per platform, for any Python: the launcher is a program, not an extension."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.root_is_pure = False
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", super().get_tag()[2]
+
+
+CANARIES = "plugins/canaries/ainb"
+PACKED = "plughost/conformance/ainb/canaries"
+
+
 class PackCanaries(Command):
     """Copy the canaries into the package, for `plughost conform --host`; a checkout has them anyway."""
 
@@ -79,17 +92,6 @@ class PackCanaries(Command):
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
-
-
-class PlatformWheel(bdist_wheel):
-    """One wheel per platform, for any Python: the launcher is a program, not an extension."""
-
-    def finalize_options(self) -> None:
-        super().finalize_options()
-        self.root_is_pure = False
-
-    def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", super().get_tag()[2]
 
 
 build.sub_commands += [("build_launcher", None), ("pack_canaries", None)]

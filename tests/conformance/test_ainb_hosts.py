@@ -128,7 +128,7 @@ async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
 
 
 def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round():
-    for words in (["--cli", "x", "."], ["--limit", "3", "."], ["--host", "my-host {root}", "."]):
+    for words in (["--cli", "x", "."], ["--wait", "3", "."], ["--host", "my-host {root}", "."]):
         result = CliRunner().invoke(conform, words, obj=[])
         assert result.exit_code == 2, result.output
 

@@ -28,13 +28,13 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
 @click.option("--host", metavar="COMMAND", help="Another ainb host: {root} is its folder of plugins.")
 @click.option("--cli", metavar="COMMAND", help="With --host: how it runs {namespace} {args} of {root}.")
-@click.option("--limit", type=float, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
+@click.option("--wait", type=float, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
     target: targets.Target,
     host: str | None,
     cli: str | None,
-    limit: float | None,
+    wait: float | None,
     only: tuple[str, ...],
     listing: bool,
     sample: str | None,
@@ -56,10 +56,10 @@ def conform(
             raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
         from plughost.conformance.ainb.hosts import Trial
 
-        _conclude(asyncio.run(Trial(host, cli, limit).run(only, told)), json_file, junit_file)
+        _conclude(asyncio.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
         return
-    if cli is not None or limit is not None:
-        raise click.UsageError("--cli and --limit go with --host")
+    if cli is not None or wait is not None:
+        raise click.UsageError("--cli and --wait go with --host")
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")

@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := .setup-stamp
+LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint check soak bench bench-peers setup lock clean
+.PHONY: run test lint soak mutants surface bench bench-peers setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -27,6 +28,13 @@ lint: setup
 soak: setup ## longer kills, chaos and fuzzing
 	$(BIN)/python -m pytest -m soak
 
+mutants: setup ## break the host in a hundred small ways; a test must notice each
+	$(BIN)/python -m tests.mutants
+
+surface: setup ## record ainb's wire surface anew, after a change that is meant
+	$(BIN)/python -m plughost.conformance.surface
+	git diff --stat -- src/plughost/conformance/ainb-surface.lock
+
 bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks
 
@@ -36,7 +44,7 @@ bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into doc
 
 setup: $(STAMP) $(COMPILED)
 
-$(STAMP): requirements/dev.txt pyproject.toml setup.py launcher/plughost-launcher.c
+$(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "plughost needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
@@ -45,6 +53,9 @@ $(STAMP): requirements/dev.txt pyproject.toml setup.py launcher/plughost-launche
 	@command -v cc >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq gcc libc6-dev; } || \
 	  echo "note: no C compiler; the Python launcher serves, and the C examples are left out"
+	@[ "$$(uname)" != Linux ] || command -v bwrap >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq bubblewrap; } || \
+	  echo "note: bubblewrap is missing, so plugins cannot run in the sandbox class strict (Debian: apt-get install bubblewrap)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
@@ -89,4 +100,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info src/plughost/runtime/plughost-launcher
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info \
+	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

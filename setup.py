@@ -1,4 +1,4 @@
-"""Builds the launcher beside the Python code; without a C compiler the Python launcher serves."""
+"""Builds the launcher and its inner step; without a C compiler the Python launcher serves."""
 
 import os
 import shutil
@@ -10,12 +10,24 @@ from setuptools import Command, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-SOURCE = "launcher/plughost-launcher.c"
-BINARY = "plughost/runtime/plughost-launcher"
+FOLDER = "plughost/runtime"
+PROGRAMS = {
+    "plughost-launcher": ["launcher/plughost-launcher.c", "launcher/forwarder.c", "launcher/relay.c"],
+    "plughost-inner": ["launcher/plughost-inner.c", "launcher/landlock.c"],
+}
+FILTERS = "launcher/seccomp/filters.h"
+GENERATOR = "launcher/seccomp/generate.py"
+OTHER_SOURCES = [
+    "launcher/landlock.h", "launcher/forwarder.h", "launcher/relay.h",
+    "launcher/seccomp/policy.toml", "launcher/seccomp/numbers.toml", GENERATOR,
+]  # fmt: skip
+OPTIONS = ["-O2", "-Wall", "-Wextra", "-s"]
+NO_LAUNCHER = "using the Python launcher, which is slower to start"
+NO_INNER = "plugins cannot be confined: the sandbox classes strict and landlock will not start"
 
 
 class BuildLauncher(Command):
-    """Compile the launcher, statically, so that a plugin's environment cannot reach its loader."""
+    """Compile both programs, statically, so that a plugin's environment cannot reach their loader."""
 
     editable_mode = False
     build_lib: str | None = None
@@ -27,32 +39,45 @@ class BuildLauncher(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     @property
-    def target(self) -> Path:
-        return Path("src" if self.editable_mode else self.build_lib or "build/lib") / BINARY
+    def targets(self) -> dict[str, Path]:
+        folder = Path("src" if self.editable_mode else self.build_lib or "build/lib") / FOLDER
+        return {name: folder / name for name in PROGRAMS}
 
     def run(self) -> None:
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if not sys.platform.startswith("linux") or not compiler:
-            self.warn("no C compiler: plughost will use its slower Python launcher")
+            self.warn(f"no C compiler: {NO_LAUNCHER}; {NO_INNER}")
             return
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        command = [compiler, "-O2", "-Wall", "-Wextra", "-static", "-s", "-o", str(self.target), SOURCE]
-        if subprocess.run(command, check=False).returncode:
-            self.target.unlink(missing_ok=True)
-            self.warn("the launcher did not compile (is a static libc installed?): using the Python launcher")
+        subprocess.run([sys.executable, GENERATOR, FILTERS], check=True)
+        if not self.compiled(compiler, "plughost-launcher", "-static"):
+            self.warn(f"the launcher did not compile (is a static libc installed?): {NO_LAUNCHER}")
+        if not self.compiled(compiler, "plughost-inner", "-static"):
+            if self.compiled(compiler, "plughost-inner"):
+                self.warn("no static libc: sandboxes must show libc, and LD_PRELOAD reaches plughost-inner")
+            else:
+                self.warn(f"plughost-inner did not compile: {NO_INNER}")
+
+    def compiled(self, compiler: str, name: str, *options: str) -> bool:
+        target = self.targets[name]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        command = [compiler, *OPTIONS, *options, "-o", str(target), *PROGRAMS[name]]
+        if subprocess.run(command, check=False).returncode == 0:
+            return True
+        target.unlink(missing_ok=True)
+        return False
 
     def get_source_files(self) -> list[str]:
-        return [SOURCE]
+        return [*(source for sources in PROGRAMS.values() for source in sources), *OTHER_SOURCES]
 
     def get_outputs(self) -> list[str]:
-        return [str(self.target)]
+        return [str(target) for target in self.targets.values()]
 
     def get_output_mapping(self) -> dict[str, str]:
         return {}
 
 
 class PlatformWheel(bdist_wheel):
-    """One wheel per platform, for any Python: the launcher is a program, not an extension."""
+    """One wheel per platform, for any Python: its launcher is a program, not an extension."""
 
     def finalize_options(self) -> None:
         super().finalize_options()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import fan_out, idle, importing, keys, neighbour
+from benchmarks.measures import fan_out, idle, importing, keys, neighbour, sdk
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -77,6 +77,10 @@ def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets["neighbour"].spread(scenario, "worst")
 
 
+def first_answer(contract: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sdk.label(contract)].ratio("time", sdk.SDK, sdk.BARE)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -117,5 +121,9 @@ GOALS = (
         60,
         "ms",
         lambda sheets: sheets["import"].difference("time", importing.OURS, importing.NOTHING),
+    ),
+    *(
+        Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
+        for contract in sdk.FIRST
     ),
 )

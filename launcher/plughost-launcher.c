@@ -11,12 +11,21 @@
  * Where no namespace can be made, A becomes the subreaper of everything below it and kills until
  * none is left. That is best effort (a SIGKILL of A itself is not survived) and is reported as such.
  *
- * Usage: plughost-launcher HOST_PID MODE NOFILE CWD PATH ARGV0 [ARG...]
+ * Usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PROXY LISTING PATH ARGV0 [ARG...]
  *   MODE    auto | pidns | subreaper     NOFILE  soft limit of open files for the plugin, or -
  *   CWD     folder to start in, or -     PATH    program to execute, already looked up
+ *   CONFINE -        the program is the plugin
+ *           keep     the program is plughost-inner, or bubblewrap that ends in it: fd 3 stays open for
+ *                    its report, and is plughost-inner's to close
+ *           UID:GID  keep, and first drop from root to this user. B stays root: the plugin can neither
+ *                    signal nor trace it
+ *   GROUPS  control groups to be in: their cgroup.procs, with colons between them, or -
+ *   PROXY   - or a unix socket: the plugin gets a network of its own, whose only way out is a forwarder to
+ *           that socket, listening as LISTING says (forwarder.h); LISTING is - where there is none
  * The environment is the plugin's. fd 3 is a pipe to the host that carries lines:
  *   mode pidns|subreaper      what holds the plugin
  *   proc host                 /proc could not be mounted afresh
+ *   uid UID:GID               it runs as this user
  *   fail STAGE ERRNO          nothing was started
  * Its end without `fail` means that the program was executed. Signals to A: SIGTERM ends the plugin
  * with every descendant and returns only then; SIGUSR1 asks the plugin to end, by SIGTERM. A ends as
@@ -24,6 +33,8 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -39,12 +50,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "forwarder.h"
+
 enum { REPORT_FD = 3, NOT_ENDED = -1 };
 
 extern char **environ;
 
 struct plan {
-    const char *nofile, *cwd, *path;
+    const char *nofile, *cwd, *confine, *proxy, *listing, *path;
     char **argv;
 };
 
@@ -76,13 +89,50 @@ static void let_go_of_stdio(void) {
     close(REPORT_FD);
 }
 
+static int is_user(const char *confine) {
+    return strchr(confine, ':') != NULL;
+}
+
+static int runs_as(uid_t uid, gid_t gid) {
+    uid_t uids[3];
+    gid_t gids[3];
+    if (getresuid(&uids[0], &uids[1], &uids[2]) != 0 || getresgid(&gids[0], &gids[1], &gids[2]) != 0)
+        return 0;
+    for (int i = 0; i < 3; i++)
+        if (uids[i] != uid || gids[i] != gid)
+            return 0;
+    return getgroups(0, NULL) == 0;
+}
+
+/* From root to an ordinary user, with no way back. The kernel forgets a parent-death signal here. */
+static void drop_user(const char *confine) {
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+    unsigned uid, gid;
+    int end = 0;
+    char line[64];
+    if (!is_user(confine))
+        return;
+    errno = EINVAL;
+    if (sscanf(confine, "%u:%u%n", &uid, &gid, &end) != 2 || confine[end] != '\0' || uid == 0 || gid == 0)
+        fail("uid");
+    if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0)
+        fail("uid");
+    if (syscall(SYS_capset, &header, none) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+        fail("uid");
+    errno = EPERM;
+    if (!runs_as(uid, gid) || setresuid(0, 0, 0) == 0)
+        fail("uid");
+    snprintf(line, sizeof line, "uid %u:%u\n", uid, gid);
+    report(line);
+}
+
 static void become_plugin(const struct plan *plan) {
     sigset_t none;
     sigemptyset(&none);
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
     close_fds_from(REPORT_FD + 1);
     if (strcmp(plan->nofile, "-") != 0) {
         struct rlimit limit;
@@ -92,6 +142,7 @@ static void become_plugin(const struct plan *plan) {
     }
     if (strcmp(plan->cwd, "-") != 0 && chdir(plan->cwd) != 0)
         fail("chdir");
+    fcntl(REPORT_FD, F_SETFD, strcmp(plan->confine, "-") == 0 ? FD_CLOEXEC : 0);
     execve(plan->path, plan->argv, environ);
     fail("exec");
 }
@@ -120,6 +171,16 @@ static int map_own_ids(uid_t uid, gid_t gid) {
            write_file("/proc/self/gid_map", groups);
 }
 
+/* In B, which has the rights that take: the loopback interface is down, and ports may be low ones. */
+static void open_way_out(const struct plan *plan) {
+    unsigned uid = geteuid();
+    if (strcmp(plan->proxy, "-") == 0)
+        return;
+    sscanf(plan->confine, "%u:", &uid); /* whoever the plugin becomes */
+    if (unshare(CLONE_NEWNET) != 0 || forwarder_start(plan->proxy, plan->listing, uid) != 0)
+        fail("forward");
+}
+
 /* B: pid 1. Reaps, passes on the polite signal, ends with the plugin and so ends everything. */
 static void be_init(const struct plan *plan, int *ended) {
     sigset_t watched;
@@ -130,8 +191,10 @@ static void be_init(const struct plan *plan, int *ended) {
     pid_t plugin = fork();
     if (plugin < 0)
         fail("fork");
-    if (plugin == 0)
+    if (plugin == 0) {
+        drop_user(plan->confine);
         become_plugin(plan);
+    }
     let_go_of_stdio();
     prctl(PR_SET_DUMPABLE, 0); /* the plugin may have our uid, but must not trace its keeper */
     for (;;) {
@@ -184,6 +247,7 @@ static pid_t start_in_namespace(const struct plan *plan, int *ended, const int a
     mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL);
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
         report("proc host\n");
+    open_way_out(plan);
     be_init(plan, ended);
     return 0;
 }
@@ -195,6 +259,10 @@ static pid_t start_below_subreaper(const struct plan *plan, const int alive[2]) 
     if (pid != 0)
         return pid;
     close(alive[1]);
+    errno = ENOTSUP;
+    if (strcmp(plan->proxy, "-") != 0)
+        fail("forward"); /* it takes a namespace */
+    drop_user(plan->confine);
     die_with(alive[0]);
     report("mode subreaper\n");
     become_plugin(plan);
@@ -230,14 +298,24 @@ static void end_as(int status) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
 }
 
+/* Before anything is started: a child is where its parent was. */
+static void join(char *groups) {
+    for (char *file = strtok(groups, ":"); strcmp(groups, "-") != 0 && file; file = strtok(NULL, ":"))
+        if (!write_file(file, "0"))
+            fail("group");
+}
+
 int main(int argc, char **argv) {
-    if (argc < 7) {
-        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD PATH ARGV0 [ARG...]\n", stderr);
+    if (argc < 11) {
+        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PROXY LISTING PATH ARGV0 [ARG...]\n",
+              stderr);
         return 2;
     }
     pid_t host = (pid_t)atoi(argv[1]);
     const char *mode = argv[2];
-    struct plan plan = {.nofile = argv[3], .cwd = argv[4], .path = argv[5], .argv = argv + 6};
+    struct plan plan = {
+        .nofile = argv[3], .cwd = argv[4], .confine = argv[5], .proxy = argv[7], .listing = argv[8],
+        .path = argv[9], .argv = argv + 10};
     int alive[2];
     sigset_t watched;
 
@@ -249,6 +327,7 @@ int main(int argc, char **argv) {
         fail("pidfd_open");
     if (getppid() != host)
         _exit(127);
+    join(argv[6]);
 
     sigemptyset(&watched);
     sigaddset(&watched, SIGTERM);

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.effort import Effort
-from benchmarks.measures import fan_out, idle, importing, keys, latency, neighbour, spawn, throughput
+from benchmarks.measures import fan_out, idle, importing, keys, latency, neighbour, sdk, spawn, throughput
 from benchmarks.sheet import Sheet
 
 Measure = Callable[[Effort, Path | None], list[Sheet]]
@@ -21,4 +21,5 @@ MEASURES: dict[str, Measure] = {
     "keys": keys.measure,
     "fan-out": fan_out.measure,
     "import": importing.measure,
+    "sdk": sdk.measure,
 }

@@ -10,15 +10,11 @@
 int main(void) {
     char *line = NULL;
     size_t room = 0;
-    int version_length, id_length, tool_length, input_length;
+    int id_length, tool_length, input_length;
     if (getline(&line, &room, stdin) <= 0)
         return 1;
-    const char *version = member(line, "protocol_version", &version_length);
-    if (!version)
-        return 1;
     printf("{\"type\":\"handshake\",\"manifest\":{\"plugin_id\":\"example.echo-c\",\"plugin_version\":\"1.0.0\","
-           "\"protocol_version\":%.*s,\"exposed_tools\":[\"echo\"]}}\n",
-           version_length, version);
+           "\"protocol_version\":\"rterm.plugin.v1\",\"exposed_tools\":[\"echo\"]}}\n");
     fflush(stdout);
     if (getline(&line, &room, stdin) <= 0)
         return 0;

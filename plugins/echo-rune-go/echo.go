@@ -17,11 +17,11 @@ func main() {
 	answers := json.NewEncoder(os.Stdout) // unbuffered: each answer is one write, with its line end
 	answers.SetEscapeHTML(false)
 
-	handshake := read(lines)
+	read(lines) // the host compares the versions, not the plugin
 	send(answers, object{"type": "handshake", "manifest": object{
 		"plugin_id":        "example.echo-go",
 		"plugin_version":   "1.0.0",
-		"protocol_version": handshake["protocol_version"],
+		"protocol_version": "rterm.plugin.v1",
 		"exposed_tools":    []string{"echo", "fail"},
 		"capabilities":     []string{"tool.execute"},
 	}})

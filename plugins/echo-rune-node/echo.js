@@ -2,12 +2,12 @@
 // JSON.parse makes a double of every number: 12345678901234567890 and 1e400 do not come back as they were.
 "use strict";
 
-const greet = ({ protocol_version }) => ({
+const greet = () => ({
   type: "handshake",
   manifest: {
     plugin_id: "example.echo-node",
     plugin_version: "1.0.0",
-    protocol_version,
+    protocol_version: "rterm.plugin.v1",
     exposed_tools: ["echo", "fail"],
     capabilities: ["tool.execute"],
   },

@@ -15,13 +15,9 @@ fn send(message: String) -> io::Result<()> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
-    let handshake = json_text::members(&line).ok_or("not a handshake")?;
-    let version = handshake
-        .get("protocol_version")
-        .ok_or("no protocol_version")?;
-    send(format!(
-        r#"{{"type":"handshake","manifest":{{"plugin_id":"example.echo-rust","plugin_version":"1.0.0","protocol_version":{version},"exposed_tools":["echo","fail"],"capabilities":["tool.execute"]}}}}"#
-    ))?;
+    send(
+        r#"{"type":"handshake","manifest":{"plugin_id":"example.echo-rust","plugin_version":"1.0.0","protocol_version":"rterm.plugin.v1","exposed_tools":["echo","fail"],"capabilities":["tool.execute"]}}"#.into(),
+    )?;
 
     let mut line = String::new();
     if io::stdin().read_line(&mut line)? == 0 {

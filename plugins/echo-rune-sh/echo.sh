@@ -4,10 +4,8 @@
 case $0 in */*) here=${0%/*} ;; *) here=. ;; esac
 . "$here/../json_text.sh"
 
-IFS= read -r line
-members "$line" protocol_version && [ -n "$protocol_version" ] || exit 1
-printf '{"type":"handshake","manifest":{"plugin_id":"example.echo-sh","plugin_version":"1.0.0","protocol_version":%s,"exposed_tools":["echo","fail"],"capabilities":["tool.execute"]}}\n' \
-    "$protocol_version"
+IFS= read -r line || exit 1
+printf '%s\n' '{"type":"handshake","manifest":{"plugin_id":"example.echo-sh","plugin_version":"1.0.0","protocol_version":"rterm.plugin.v1","exposed_tools":["echo","fail"],"capabilities":["tool.execute"]}}'
 
 IFS= read -r line || exit 0 # the host wanted to know the manifest only
 members "$line" request_id tool_name context input && [ -n "$request_id" ] && [ -n "$input" ] || exit 1

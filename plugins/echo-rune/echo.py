@@ -13,14 +13,14 @@ def answer(request, **rest):
     send({"type": "response", "request_id": request["request_id"], **rest})
 
 
-handshake = json.loads(sys.stdin.readline())
+json.loads(sys.stdin.readline())  # the host compares the versions, not the plugin
 send(
     {
         "type": "handshake",
         "manifest": {
             "plugin_id": "example.echo",
             "plugin_version": "1.0.0",
-            "protocol_version": handshake["protocol_version"],
+            "protocol_version": "rterm.plugin.v1",
             "exposed_tools": ["echo", "fail"],
             "capabilities": ["tool.execute"],
         },

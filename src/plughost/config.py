@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand, load_toml
 from plughost.contracts.contract import PluginSpec, check_runnable, contract, contract_of, names
+from plughost.guard import allowance
+from plughost.guard.powers import NONE, Limits
+
+T = TypeVar("T")
 
 FILE = "plughost.toml"
 DEFAULT_ROOT = Path("dist/plugins")
@@ -32,6 +36,9 @@ class Common(msgspec.Struct, kw_only=True):
     cwd: str | None = None
     env: dict[str, str] = {}
     grants: list[str] | None = None
+    sandbox: Literal["strict", "landlock", "none"] | None = None
+    allow: dict[str, list[str]] = {}
+    limits: dict[str, int | str] = {}
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Common(contract={self.contract!r}, command={self.command!r})"
@@ -121,6 +128,11 @@ def _plugin(
         document.problem((*field, "command"), "expected at least the program to run")
         return None
     env = {key: _value(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
+    here = str(base.resolve())
+    allow = {
+        kind: [_value(document, (*field, "allow", kind), word, variables) for word in words]
+        for kind, words in common.allow.items()
+    }
     spec = PluginSpec(
         contract=kind,
         name=name,
@@ -129,6 +141,9 @@ def _plugin(
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
+        sandbox=common.sandbox,
+        allow=_understood(document, (*field, "allow"), NONE, lambda: allowance.powers(allow, here)),
+        limits=_understood(document, (*field, "limits"), Limits(), lambda: allowance.limits(common.limits)),
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:
@@ -136,6 +151,14 @@ def _plugin(
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec
+
+
+def _understood(document: Document, field: Field, otherwise: T, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except InvalidSpec as error:
+        document.problem(field, error.message)
+        return otherwise
 
 
 def _value(document: Document, field: Field, text: str, variables: Mapping[str, str]) -> str:

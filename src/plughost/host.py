@@ -18,6 +18,7 @@ from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
 from plughost.runtime.process import Process
+from plughost.runtime.tap import Tap
 
 __all__ = ["Host", "Plugin", "Service"]
 
@@ -29,16 +30,23 @@ class Host:
     """Runs plugins. Leaving it ends every one of them.
 
     `clock` is for tests; `launcher` and `launch_mode` choose how processes are held (`plughost doctor`
-    shows what works here).
+    shows what works here). `tap` sees every byte to and from each process: it is called with whose process
+    was started, and what it returns with `out` or `in` and the bytes (`testkit.Recorder` keeps them).
     """
 
     def __init__(
-        self, *, clock: Clock | None = None, launcher: tuple[str, ...] = (), launch_mode: str = "auto"
+        self,
+        *,
+        clock: Clock | None = None,
+        launcher: tuple[str, ...] = (),
+        launch_mode: str = "auto",
+        tap: Tap | None = None,
     ) -> None:
         raise_fd_limit()
         self._clock: Clock = clock or best_clock(asyncio.get_running_loop())
         self._launcher = launcher
         self._launch_mode = launch_mode
+        self._tap = tap
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
         self._services: dict[str, Service] = {}

@@ -15,7 +15,9 @@ from plughost.contracts.contract import Binding, Contract, PluginSpec, check_run
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
 from plughost.runtime.launch import Launch
+from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
+from plughost.runtime.tap import Origin, Tap, Tapping
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
 
 if TYPE_CHECKING:
@@ -239,19 +241,25 @@ class Plugin:
 
     def _instance(self) -> Instance:
         host = self._host
+        session = self._contract.session(self.spec, self._binding)
         instance = Instance(
             self.name,
             self._generation,
             self._launch,
             self._binding.policy,
-            self._contract.session(self.spec, self._binding),
+            session,
             clock=host._clock,
             events=host._events,
             home=Reception(self),
             processes=host._processes,
+            tapping=None if host._tap is None else self._tapping(host._tap, session),
         )
         self._instances.add(instance)
         return instance
+
+    def _tapping(self, tap: Tap, session: Session) -> Tapping:
+        origin = Origin(self.name, self.contract, type(session.framing()).__name__, self._generation)
+        return Tapping(tap, origin, asyncio.get_running_loop())
 
     def _retired(self, instance: Instance) -> None:
         """It takes no more calls; the next one starts another."""

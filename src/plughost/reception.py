@@ -58,8 +58,12 @@ class Reception:
         reverse = plugin._contract.reverse.get(method)
         if reverse is None or reverse.notification:
             raise UnknownMethod(f"method not found: {method[:200]}")
-        answer, value = _asked(plugin, reverse, params)
-        result = await answer(caller, value)
+        try:
+            answer, value = _asked(plugin, reverse, params)
+            result = await answer(caller, value)
+        except Denied as error:
+            _note(plugin, caller, method, reverse, error)
+            raise
         return result if reverse.result is None else reverse.result(result)
 
     def hear(self, caller: Caller, notification: Notification) -> bool:
@@ -70,6 +74,9 @@ class Reception:
         try:
             take, value = _asked(plugin, reverse, notification.params)
             take(caller, value)
+        except Denied as error:
+            caller.warn(f"{notification.method}: {error.message}")
+            _note(plugin, caller, notification.method, reverse, error)
         except PluginError as error:  # nobody waits for an answer, so the operator is told
             caller.warn(f"{notification.method}: {error.message}")
         except Exception as error:  # a service's own fault must not end the conversation
@@ -102,3 +109,12 @@ def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Calla
             raise Denied(f"capability denied: {name}") from None
         raise InvalidSpec(f"wrong params: {error}") from error
     return getattr(service, part) if part else service, value
+
+
+def _note(plugin: Plugin, caller: Caller, method: str, reverse: Reverse, error: Denied) -> None:
+    """For the operator, who can grant it: what was refused, and which grant would allow it."""
+    denied = getattr(plugin._host.service("logs"), "denied", None)
+    if denied is not None:
+        words = (reverse.capability,) if reverse.capability is not None else reverse.checks
+        hint = error.hint or f"to allow it, its manifest must ask for {' or '.join(words)}, and you grant it"
+        denied(caller, f"{method}: {error.message}", hint)

@@ -336,3 +336,12 @@ async def test_a_call_whose_coroutine_is_closed_is_withdrawn(host, mark):
     await until(lambda: seen(plugin).get("state") == "Running")
     call.close()
     await all_gone(mark)
+
+
+async def test_a_launcher_that_does_not_react_is_ended_itself(host, mark):
+    plugin = await host.add(puppet(mark))
+    await plugin.call("ping")
+    os.kill(seen(plugin)["pid"], signal.SIGSTOP)  # it can be told nothing now
+    plugin.kill()
+    await asyncio.wait_for(plugin.stop(), 5)
+    await all_gone(mark)

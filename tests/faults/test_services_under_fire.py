@@ -39,6 +39,25 @@ def many(method: str, params: object, count: int) -> str:
     return "".join(frames)
 
 
+async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, mark):
+    """Ten thousand requests that nobody answers: most of them stay in the plugin's own pipe."""
+    plugin = await host.add(spec(folder(tmp_path / mark)))
+    other = await host.add(spec(folder(tmp_path / mark, "other")))
+    await plugin.call("echo", {})
+    await other.call("echo", {})
+    never = asyncio.Event()
+    host.service("actions").register("wait", lambda caller, payload: never.wait())
+    invoke = {"action": "wait", "payload": "", "timeout_ms": 0}
+    flood = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", invoke, 10_000)}))
+    serving = await until(lambda: plugin._current._peer._serving)
+    await until(lambda: len(serving) > 1024)
+    for n in range(100):
+        assert await asyncio.wait_for(other.call("echo", {"n": n}), 5) == {"n": n}
+    assert len(serving) < 3000
+    flood.cancel()
+    plugin.kill()
+
+
 async def test_answers_that_a_plugin_does_not_read_are_not_made(host, tmp_path, mark):
     """A thousand requests for a megabyte each, and never a read: the host holds one or two of them."""
     plugin = await host.add(spec(folder(tmp_path / mark)))

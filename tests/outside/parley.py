@@ -110,6 +110,7 @@ class ParleyContract:
     name = "parley"
     options: type[msgspec.Struct] = Options
     default_grants: tuple[str, ...] = ()
+    sandbox = "none"
     reverse: Mapping[str, Reverse] = {
         "host/add": Reverse("add", None, AddParams),
         "host/secret": Reverse("secret", "secrets"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from plughost.contracts.ainb import manifest as manifests
 from tests.support import ROOT
@@ -32,3 +35,52 @@ def ainb_folder(root: Path, source: str, name: str = "made", **sections: dict[st
     (place / "manifest.toml").write_text(manifests.write(told))
     program(place / name, source)
     return place
+
+
+class Said(NamedTuple):
+    """What a plugin said until its end."""
+
+    messages: list[Any]
+    stderr: str
+    code: int
+
+
+def frames(*messages: dict[str, Any]) -> bytes:
+    bodies = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
+    return b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)
+
+
+def unframed(stream: bytes) -> list[Any]:
+    """The messages that a stream is made of; it is made of nothing else."""
+    messages = []
+    while stream:
+        head, _, stream = stream.partition(b"\r\n\r\n")
+        length = int(head.removeprefix(b"Content-Length: "))
+        messages.append(json.loads(stream[:length]))
+        stream = stream[length:]
+    return messages
+
+
+def session(place: Path, *messages: dict[str, Any]) -> Said:
+    """Play an ainb host by hand: everything is said at once, then stdin ends."""
+    ran = subprocess.run([place / place.name], input=frames(*messages), capture_output=True, timeout=20)
+    return Said(unframed(ran.stdout), ran.stderr.decode(), ran.returncode)
+
+
+def lines(path: Path, *messages: dict[str, Any]) -> Said:
+    """The same for contracts with a message a line."""
+    told = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+    ran = subprocess.run([path], input=told, capture_output=True, timeout=20)
+    return Said([json.loads(line) for line in ran.stdout.splitlines()], ran.stderr.decode(), ran.returncode)
+
+
+HANDSHAKE = {"type": "handshake", "protocol_version": "rterm.plugin.v1"}
+INIT = {
+    "id": 1,
+    "method": "plugin/init",
+    "params": {"manifest_path": "", "granted_capabilities": [], "abi_version": 2},
+}
+
+
+def execute(tool: str, given: Any = None) -> dict[str, Any]:
+    return {"type": "request", "request_id": "r", "tool_name": tool, "context": {}, "input": given}

@@ -66,12 +66,14 @@ class Notified(Event, frozen=True):
 
 
 class Logged(Event, frozen=True):
-    """A line of the plugin's log: told to the host, or written to stderr."""
+    """A line of the plugin's log."""
 
     level: str
     message: str
     fields: Any = None
     source: str = "log"
+    """Where it comes from: the plugin's own `log` or `stderr`, or the host, that it `denied` something or
+    saw a connection of it (`egress`)."""
 
 
 MOST_BYTES = 64 << 20

@@ -84,7 +84,8 @@ def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> 
                 output.answer(line)
             else:
                 fields = f" {msgspec.json.encode(line['fields']).decode()}" if line.get("fields") else ""
-                where = "" if line.get("source", "log") == "log" else " (stderr)"
+                source = line.get("source", "log")
+                where = "" if source == "log" else f" ({source})"
                 said = visible(f"{line['message']}{fields}")
                 output.print_line(f"{line['plugin']} {line['level']}{where}: {said}")
 

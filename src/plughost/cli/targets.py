@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import msgspec
 
 from plughost import config
 from plughost.contracts.contract import PluginSpec, contract
+from plughost.guard import allowance
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
@@ -19,7 +21,10 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
-        fields = {name: given.pop(name) for name in ("file", "contract", "name", "grants", "env", "cwd")}
+        fields = {
+            name: given.pop(name)
+            for name in ("file", "contract", "name", "grants", "env", "cwd", "sandbox", "allow", "limit")
+        }
         function(target=Target(**fields, bare=click.get_current_context().obj), **given)
 
     for option in reversed(
@@ -29,6 +34,18 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--name", help="The name to bind a bare command under."),
             click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
             click.option("--env", "env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
+            click.option(
+                "--sandbox", type=click.Choice(["strict", "landlock", "none"]), help="Confine it like this."
+            ),
+            click.option(
+                "--allow",
+                multiple=True,
+                metavar="KIND=WHAT",
+                help="Let it read, write, execute or connect: read=~/notes, connect=api.example.com:443.",
+            ),
+            click.option(
+                "--limit", multiple=True, metavar="NAME=AMOUNT", help="Bound it: memory=256M, processes=8."
+            ),
             click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
         ]
     ):
@@ -45,6 +62,9 @@ class Target(msgspec.Struct):
     grants: tuple[str, ...]
     env: tuple[str, ...]
     cwd: str | None
+    sandbox: str | None
+    allow: tuple[str, ...]
+    limit: tuple[str, ...]
     bare: Sequence[str]
 
     def take(self, words: Sequence[str]) -> tuple[PluginSpec, Sequence[str]]:
@@ -91,13 +111,28 @@ class Target(msgspec.Struct):
         return config.load(path)
 
     def _adjusted(self, spec: PluginSpec) -> PluginSpec:
-        env = {**spec.env}
-        for pair in self.env:
-            name, equals, value = pair.partition("=")
-            if not equals or not name:
-                raise click.UsageError(f"--env takes K=V, not {pair!r}")
-            env[name] = value
+        env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
         said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
         given = [] if self.grants and said_nothing else list(spec.grants)
         grants = [*given, *(word for word in self.grants if word not in given)]
-        return msgspec.structs.replace(spec, env=env, grants=grants, cwd=self.cwd or spec.cwd)
+        allow: dict[str, list[str]] = {}
+        for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
+            allow.setdefault(kind, []).append(what)
+        limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
+        return msgspec.structs.replace(
+            spec,
+            env=env,
+            grants=grants,
+            cwd=self.cwd or spec.cwd,
+            sandbox=self.sandbox or spec.sandbox,
+            allow=allowance.joined(spec.allow, allowance.powers(allow, os.getcwd())),
+            limits=allowance.limits({**msgspec.structs.asdict(spec.limits), **limits}),
+        )
+
+
+def pair(option: str, form: str, word: str) -> tuple[str, str]:
+    """A word such as NAME=VALUE, in its two parts."""
+    name, equals, value = word.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"{option} takes {form}, not {word!r}")
+    return name, value

@@ -15,6 +15,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.guard.powers import NONE, Limits, Powers
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Session
 
@@ -36,6 +37,12 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     grants: Sequence[str] = ()
     """What the operator allows, in the contract's own words."""
     options: Mapping[str, Any] = {}
+    sandbox: str | None = None
+    """strict | landlock | none: how its processes are confined; None as its contract has it."""
+    allow: Powers = NONE
+    """What a confined process may reach beside its own code and scratch folder."""
+    limits: Limits = Limits()
+    """How much of the machine it may use, confined."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"
@@ -77,6 +84,11 @@ class Binding(msgspec.Struct, frozen=True):
     """From which level up its log is kept; None is the usual."""
     lints: tuple[str, ...] = ()
     """What was accepted, but should be better."""
+    declared: Powers | None = None
+    """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
+    words for them; then the operator alone decides."""
+    own: Powers = NONE
+    """What comes with its capabilities: its data folder, for one that may keep data."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"
@@ -90,6 +102,8 @@ class Contract(Protocol):
     """What its plugins may ask of the host."""
     default_grants: tuple[str, ...]
     """What the operator allows who says nothing."""
+    sandbox: str
+    """How its plugins are confined when the operator says nothing: strict | landlock | none."""
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         """The spec that the folder's manifest tells; None when it is not of this contract."""

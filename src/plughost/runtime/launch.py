@@ -1,12 +1,12 @@
 """How a process is run: which launcher, with which arguments, and what it reports back.
 
 The launcher (`launcher/plughost-launcher.c`, or `pylauncher.py` where it could not be compiled)
-ends every descendant of a plugin when the plugin or the host ends. Its header tells how.
+ends every descendant of a plugin when the plugin or the host ends. Its header tells how. A confined
+plugin is executed by `plughost-inner` (`launcher/plughost-inner.c`), the last step inside its sandbox.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import sys
@@ -15,9 +15,13 @@ from collections.abc import Mapping
 import msgspec
 
 from plughost.base.errors import LaunchFailed
+from plughost.runtime.launch_errors import explain
 
 NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
+INNER = os.path.join(os.path.dirname(__file__), "plughost-inner")
 PYTHON = os.path.join(os.path.dirname(__file__), "pylauncher.py")
+
+CONFINING = ("uid", "landlock", "seccomp")
 
 _original_nofile: int | None = None
 
@@ -32,6 +36,12 @@ class Launch(msgspec.Struct, frozen=True):
     """The launcher's own command; empty for the best one there is."""
     mode: str = "auto"
     """auto | pidns | subreaper: what holds the plugin's descendants."""
+    confine: str = "-"
+    """- (the command is the plugin) | keep (it ends in plughost-inner) | UID:GID (so, and as this user)."""
+    groups: tuple[str, ...] = ()
+    """The cgroup.procs of the control groups that it is in."""
+    way_out: tuple[str, str] | None = None
+    """It has a network of its own: the proxy's socket, and what the forwarder to it listens on."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Launch(command={self.command!r}, cwd={self.cwd!r}, env=<{len(self.env)} variables>)"
@@ -44,6 +54,9 @@ class Launch(msgspec.Struct, frozen=True):
             self.mode,
             "-" if _original_nofile is None else str(_original_nofile),
             "-" if self.cwd is None else os.path.join(".", self.cwd),
+            self.confine,
+            ":".join(self.groups) or "-",
+            *(self.way_out or ("-", "-")),
             self.program(),
             *self.command,
         ]
@@ -99,37 +112,26 @@ class Report:
         """pidns (held by the kernel) or subreaper (best effort); empty when nothing was started."""
         return next((line[5:].decode() for line in self._lines() if line.startswith(b"mode ")), "")
 
+    @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What was put around the plugin, such as `uid 1000:1000`, `landlock 7`, `seccomp`."""
+        words = (line.decode(errors="replace") for line in self._lines())
+        return tuple(word for word in words if word.split(" ")[0] in CONFINING)
+
     def failure(self, launch: Launch) -> LaunchFailed | None:
         """Why nothing was executed; None when something was."""
         for line in self._lines():
             if line.startswith(b"fail "):
-                _, stage, number = line.decode().split()
-                return _explain(launch, stage, int(number))
+                _, stage, number, *what = line.decode(errors="replace").split(" ", 3)
+                return explain(launch.command[0], launch.cwd, stage, int(number), "".join(what))
         if not self.mode:
             return LaunchFailed("the launcher ended before it started anything")
+        if launch.confine != "-" and b"confined" not in self._lines():
+            return LaunchFailed(
+                f"{os.path.basename(launch.command[0])} ended before the plugin was confined: it was not run",
+                hint="its last lines on stderr tell why; `plughost doctor` shows what works here",
+            )
         return None
 
     def _lines(self) -> list[bytes]:
         return self._text.split(b"\n")[:-1]
-
-
-def _explain(launch: Launch, stage: str, number: int) -> LaunchFailed:
-    why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
-    program = launch.command[0]
-    if stage == "exec":
-        return LaunchFailed(f"cannot execute {program!r}: {why}", hint=_hint(program, number))
-    if stage == "chdir":
-        return LaunchFailed(
-            f"cannot start in folder {launch.cwd!r}: {why}", hint="check the plugin's cwd setting"
-        )
-    return LaunchFailed(f"the launcher failed at {stage}: {why}", hint="run `plughost doctor`")
-
-
-def _hint(program: str, number: int) -> str:
-    if number == errno.ENOENT and os.path.exists(program):
-        return "the file is there, but the interpreter on its first line, or its loader, is not"
-    return {
-        errno.ENOENT: "check the path of the command",
-        errno.EACCES: f"make it executable (chmod +x {program}) and reachable for this user",
-        errno.ENOEXEC: "it is no program: a script needs a first line such as #!/usr/bin/env python3",
-    }.get(number, "")

@@ -25,7 +25,7 @@ class Process:
 
     __slots__ = (
         "_launch", "_loop", "_on_executed", "_on_exit", "_on_stderr", "_pidfd", "_report", "_report_fd",
-        "_stderr_fd", "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
+        "_stderr_fd", "confined_by", "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
     )  # fmt: skip
 
     def __init__(
@@ -44,6 +44,7 @@ class Process:
         self._on_stderr = on_stderr
         self._report: Report | None = Report()
         self.mode = ""
+        self.confined_by: tuple[str, ...] = ()
         self.exit_status: int | None = None
         self.stderr = StderrTail()
         self.pid = self.stdin = self.stdout = -1
@@ -144,6 +145,7 @@ class Process:
         self._report_fd = -1
         self._report = None
         self.mode = report.mode
+        self.confined_by = report.confined_by
         self._on_executed(report.failure(self._launch))
 
     def _read_stderr(self) -> None:

@@ -5,6 +5,7 @@ with the standard library only, so nothing of plughost is imported.
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import resource
@@ -19,7 +20,8 @@ REPORT_FD = 3
 NOT_ENDED = -1
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
+CAPABILITY_VERSION_3 = 0x20080522
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,9 +29,22 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Plan:
     """What to run, from the command line."""
 
-    def __init__(self, nofile: str, cwd: str, path: str, argv: list[str]) -> None:
+    def __init__(
+        self,
+        nofile: str,
+        cwd: str,
+        confine: str,
+        groups: str,
+        proxy: str,
+        listing: str,
+        path: str,
+        *argv: str,
+    ) -> None:
         self.nofile = nofile
         self.cwd = cwd
+        self.confine = confine
+        self.groups = [] if groups == "-" else groups.split(":")
+        self.proxy = proxy
         self.path = path
         self.argv = argv
 
@@ -66,11 +81,48 @@ def let_go_of_stdio() -> None:
         os.close(fd)
 
 
+def join(groups: list[str]) -> None:
+    """Before anything is started: a child is where its parent was."""
+    for file in groups:
+        try:
+            with open(file, "wb", buffering=0) as door:
+                door.write(b"0")
+        except OSError as error:
+            fail("group", error.errno or 0)
+
+
 def environment() -> dict[bytes, bytes]:
     """What the host gave us: Python itself may have changed LC_CTYPE in its own copy."""
     with open("/proc/self/environ", "rb") as given:
         pairs = given.read().split(b"\0")
     return {name: value for name, equals, value in (pair.partition(b"=") for pair in pairs) if equals}
+
+
+def drop_user(confine: str) -> None:
+    """From root to an ordinary user, with no way back. The kernel forgets a parent-death signal here."""
+    if ":" not in confine:
+        return
+    uid, gid = (int(number) if number.isdecimal() else 0 for number in confine.split(":", 1))
+    if not uid or not gid:
+        fail("uid", errno.EINVAL)
+    try:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except OSError as error:
+        fail("uid", error.errno or 0)
+    no_capabilities = bytes(24)
+    if libc.capset(struct.pack("Ii", CAPABILITY_VERSION_3, 0), no_capabilities) != 0:
+        fail("uid", ctypes.get_errno())
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        fail("uid", ctypes.get_errno())
+    if not runs_as(uid, gid) or libc.setresuid(0, 0, 0) == 0:
+        fail("uid", errno.EPERM)
+    report(f"uid {uid}:{gid}")
+
+
+def runs_as(uid: int, gid: int) -> bool:
+    return os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3 and not os.getgroups()
 
 
 def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
@@ -80,7 +132,6 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
         except (OSError, ValueError):
             pass
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.set_inheritable(REPORT_FD, False)
     os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     if plan.nofile != "-":
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -90,6 +141,7 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
             os.chdir(plan.cwd)
         except OSError as error:
             fail("chdir", error.errno or 0)
+    os.set_inheritable(REPORT_FD, plan.confine != "-")
     try:
         os.execve(plan.path, plan.argv, env)
     except OSError as error:
@@ -138,6 +190,7 @@ def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_SETMASK, watched)
     plugin = os.fork()
     if plugin == 0:
+        drop_user(plan.confine)
         become_plugin(plan, env)
     let_go_of_stdio()
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -185,6 +238,7 @@ def start_below_subreaper(plan: Plan, env: dict[bytes, bytes], alive: tuple[int,
     if pid:
         return pid
     os.close(alive[1])
+    drop_user(plan.confine)
     die_with(alive[0])
     report("mode subreaper")
     become_plugin(plan, env)
@@ -252,7 +306,7 @@ def notice(numbers: set[signal.Signals]) -> int:
 
 def main() -> None:
     host, mode = int(sys.argv[1]), sys.argv[2]
-    plan = Plan(sys.argv[3], sys.argv[4], sys.argv[5], sys.argv[6:])
+    plan = Plan(*sys.argv[3:])
     env = environment()
     os.set_inheritable(REPORT_FD, False)
     os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
@@ -263,6 +317,9 @@ def main() -> None:
         fail("pidfd_open", error.errno or 0)
     if os.getppid() != host:
         os._exit(127)
+    join(plan.groups)
+    if plan.proxy != "-":
+        fail("forward", errno.ENOSYS)  # the forwarder is the compiled launcher's
     woken = notice({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
     ending = Ending()
     alive = os.pipe2(os.O_CLOEXEC)

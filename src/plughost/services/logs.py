@@ -34,6 +34,8 @@ class Logs:
         self._clock = clock
         self._thresholds = dict(thresholds or {})
         self._kept: dict[str, deque[Logged]] = {}
+        self._denied: dict[str, dict[str, int]] = {}
+        """By plugin: what it was refused, and in which generation that was last told."""
 
     def set_threshold(self, plugin: str, level: str) -> None:
         """From now on `plugin` is heard from `level` up; the usual is info."""
@@ -57,6 +59,15 @@ class Logs:
         """Lines of stderr: no level of their own, and never filtered."""
         for line in lines[-KEPT:]:
             self._keep(caller, "info", line, None, "stderr")
+
+    def denied(self, caller: Caller, what: str, remedy: str) -> None:
+        """Something it may not: told once a generation, however often it asks."""
+        seen = self._denied.setdefault(caller.name, {})
+        if len(seen) >= KEPT:
+            seen.clear()
+        if seen.get(what) != caller.generation:
+            seen[what] = caller.generation
+            self._keep(caller, "warn", f"{what} ({remedy})"[:LONGEST], None, "denied")
 
     def _keep(self, caller: Caller, level: str, message: str, fields: Any, source: str) -> None:
         line = Logged(

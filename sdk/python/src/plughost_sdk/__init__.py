@@ -11,9 +11,10 @@ def echo(params):
 plugin.run()
 
 One module per contract: `mcptest`, `rune`, `ainb`. Nothing but the standard library is needed, and nothing
-of it is imported before it is used: a plugin starts about as fast as a bare script.
+of it is imported before it is used: a plugin starts about as fast as a bare script. `claim()` takes stdin
+and stdout for the host before `run` does.
 """
 
-from plughost_sdk.wire import Wire
+from plughost_sdk.wire import Wire, claim
 
-__all__ = ["Wire"]
+__all__ = ["Wire", "claim"]

@@ -20,6 +20,9 @@ def key(key, screen_id): ...
 @plugin.on("sessions.usage_data")
 def usage(payload): ...
 
+@plugin.on_batch("sessions.usage_data")  # published in chunks
+def batch(batch): ...
+
 @plugin.cli("usage")
 def usage_command(argv):
     print("what is printed here is the command's output")
@@ -35,62 +38,71 @@ from __future__ import annotations
 import os
 import sys
 
-from plughost_sdk.handlers import Runner, log_failure
-from plughost_sdk.host import Host, to_bytes, to_text
+from plughost_sdk import command_line
+from plughost_sdk.chunks import Assembler, Batch, Mismatch, Unreadable, msgpack
+from plughost_sdk.handlers import log, log_failure
+from plughost_sdk.hooks import Bare, Either, Hooked, Named
+from plughost_sdk.host import Host, to_text
 from plughost_sdk.manifest import load
-from plughost_sdk.peer import INVALID_PARAMS, METHOD_NOT_FOUND, Ended, Error, Peer, serve
-from plughost_sdk.screen import (
-    ALT,
-    BOLD,
-    CTRL,
-    DIM,
-    ITALIC,
-    REVERSED,
-    SHIFT,
-    SUPER,
-    UNDERLINED,
-    Buffer,
-    Key,
-)
+from plughost_sdk.message import INVALID_PARAMS, METHOD_NOT_FOUND, Error
+from plughost_sdk.params import WrongParams, take, take_bytes
+from plughost_sdk.peer import Ended, Peer, serve
+from plughost_sdk.screen import ALT, BOLD, CTRL, DIM, ITALIC, REVERSED, SHIFT, SUPER, UNDERLINED, Buffer, Key
 from plughost_sdk.wire import BrokenWire, ContentLength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any
 
-    Handler = TypeVar("Handler", bound=Callable[..., Any])
+    from plughost_sdk.handlers import Handler
 
 __all__ = [
     "ABI_VERSION", "ALT", "BOLD", "CTRL", "DIM", "ITALIC", "REVERSED", "SHIFT", "SUPER", "UNDERLINED",
-    "Buffer", "Ended", "Error", "Key", "Plugin",
+    "Batch", "Buffer", "Ended", "Error", "Key", "Mismatch", "Plugin",
 ]  # fmt: skip
 
 ABI_VERSION = 2
 MANIFEST_VALIDATION = -32003
 
 
-class Plugin:
-    """Handlers run one at a time, in the order in which things came; each may call `plugin.host`."""
+class Plugin(Hooked):
+    """Handlers run one at a time, in the order in which things came; each may call `plugin.host`.
+
+    A handler takes what is said here, and may leave out the last of it.
+    """
 
     wire = ContentLength
 
+    on_init = Bare(many=True)
+    """Called before the host is told that the plugin is ready; it may call the host."""
+    on_shutdown = Bare(many=True)
+    """Called before the plugin ends because the host says so."""
+    screen = Bare("width", "height")
+    """Paints a frame: returns a Buffer."""
+    on_key = Bare("key", "screen_id", many=True)
+    """Takes a Key and the id of the screen."""
+    on = Named("payload", many=True)
+    """`@plugin.on(topic)`: every publish on a topic that the manifest lists, or that is subscribed to."""
+    on_event = Bare("topic", "payload", many=True)
+    """Every event, whatever its topic."""
+    on_batch = Named("batch", many=True)
+    """`@plugin.on_batch(topic)`: chunked publishes, whole again, as a Batch; or a Mismatch of versions."""
+    cli = Named("argv")
+    """`@plugin.cli(namespace)`: what it prints is the output, what it returns the exit code."""
+    action = Named("payload")
+    """`@plugin.action(namespace)`: other plugins invoke the namespace as an action. Bytes in, bytes out."""
+    method = Either("params")
+    """Answers a request of any other name: the params in, a JSON value out."""
+
     def __init__(self, manifest: str | None = None) -> None:
         """`manifest` is the path of manifest.toml, if it is not beside the program."""
+        super().__init__()
         self._manifest_path = manifest or os.path.join(
             os.path.dirname(os.path.abspath(sys.argv[0])), "manifest.toml"
         )
-        self._runner = Runner()
         self._host: Host | None = None
-        self._inits: list[Callable[[], Any]] = []
-        self._shutdowns: list[Callable[[], Any]] = []
-        self._screen: Callable[..., Any] | None = None
-        self._keys: list[Callable[..., Any]] = []
-        self._events: dict[str, list[Callable[[bytes], Any]]] = {}
-        self._all_events: list[Callable[[str, bytes], Any]] = []
-        self._namespaces: dict[str, Callable[[list[str]], Any]] = {}
-        self._actions: dict[str, Callable[[bytes], Any]] = {}
-        self._methods: dict[str, Callable[[Any], Any]] = {}
+        self._assemblers: dict[str, Assembler] = {}
         self.granted: tuple[str, ...] = ()
         """The capabilities that the host has granted, from init on."""
 
@@ -102,72 +114,9 @@ class Plugin:
             )
         return self._host
 
-    # Handlers
-
-    def on_init(self, function: Handler) -> Handler:
-        """Called before the host is told that the plugin is ready; it may call the host."""
-        self._inits.append(function)
-        return function
-
-    def on_shutdown(self, function: Handler) -> Handler:
-        self._shutdowns.append(function)
-        return function
-
-    def screen(self, function: Handler) -> Handler:
-        """Paints a frame: takes width and height, returns a Buffer."""
-        self._screen = function
-        return function
-
-    def on_key(self, function: Handler) -> Handler:
-        """Takes a Key and the id of the screen."""
-        self._keys.append(function)
-        return function
-
-    def on(self, topic: str) -> Callable[[Handler], Handler]:
-        """Takes the payload of every publish on a topic that the manifest lists, or that is subscribed to."""
-
-        def add(function: Handler) -> Handler:
-            self._events.setdefault(topic, []).append(function)
-            return function
-
-        return add
-
-    def on_event(self, function: Handler) -> Handler:
-        """Takes topic and payload of every event, whatever its topic."""
-        self._all_events.append(function)
-        return function
-
-    def cli(self, namespace: str) -> Callable[[Handler], Handler]:
-        """Runs command lines of a namespace: what it prints is the output, what it returns the exit code."""
-
-        def add(function: Handler) -> Handler:
-            self._namespaces[namespace] = function
-            return function
-
-        return add
-
-    def action(self, name: str) -> Callable[[Handler], Handler]:
-        """Answers other plugins that invoke one of its namespaces as an action: bytes in, bytes out."""
-
-        def add(function: Handler) -> Handler:
-            self._actions[name] = function
-            return function
-
-        return add
-
-    def method(self, name: str) -> Callable[[Handler], Handler]:
-        """Answers a request of any other name: the params in, a JSON value out."""
-
-        def add(function: Handler) -> Handler:
-            self._methods[name] = function
-            return function
-
-        return add
-
-    # Running
-
     def run(self, wire: ContentLength | None = None) -> None:
         """Until the host says shutdown, or has gone."""
+        self._check()
         peer = Peer(wire or ContentLength.claim())
         self._host = Host(peer)
         try:
@@ -175,35 +124,44 @@ class Plugin:
                 serve(peer, message, self._handle)
                 if message["method"] == "plugin/shutdown":
                     break
-        except (Ended, BrokenPipeError):
+        except Ended:
             pass
         except BrokenWire as error:
-            print(f"the host's stream cannot be read: {error}", file=sys.stderr)
+            log(f"the host's stream cannot be read: {error}")
             sys.exit(1)
         finally:
             self._runner.close()
 
+    def _check(self) -> None:
+        """What would go wrong later, where nobody would see why."""
+        if self._names("on_batch"):
+            msgpack()
+        for name in self._names("method"):
+            if name in _KNOWN:
+                told = f"@plugin.method({name!r}) would never be called"
+                raise ValueError(f"{told}: the SDK answers that with the other decorators")
+
     def _handle(self, method: str, params: Any) -> Any:
-        known = _REQUESTS.get(method) or _NOTIFICATIONS.get(method)
+        known = _KNOWN.get(method)
         if known is None:
-            function = self._methods.get(method)
-            if function is None:
+            handler = self._one("method", method)
+            if handler is None:
                 raise Error(METHOD_NOT_FOUND, f"method not found: {method}")
-            return self._runner.run(function, params)
+            return self._runner.run(handler, params)
         if not isinstance(params, dict):
             raise Error(INVALID_PARAMS, f"{method} takes an object")
         try:
             return known(self, params)
-        except _WrongParams as error:
+        except WrongParams as error:
             raise Error(INVALID_PARAMS, f"{method}: {error}") from None
 
     def _init(self, params: dict[str, Any]) -> dict[str, Any]:
-        abi = _take(params, "abi_version", int)
+        abi = take(params, "abi_version", int)
         if abi != ABI_VERSION:
             raise Error(MANIFEST_VALIDATION, f"the host speaks ABI {abi}, this plugin {ABI_VERSION}")
-        self.granted = tuple(_take(params, "granted_capabilities", list))
-        for function in self._inits:
-            self._runner.run(function)
+        self.granted = tuple(take(params, "granted_capabilities", list))
+        for handler in self._all("on_init"):
+            self._runner.run(handler)
         manifest = self._manifest(params)
         about = manifest["plugin"]
         return {
@@ -223,120 +181,83 @@ class Plugin:
         return manifest
 
     def _shutdown(self, params: dict[str, Any]) -> dict[str, Any]:
-        for function in self._shutdowns:
+        for handler in self._all("on_shutdown"):
             try:
-                self._runner.run(function)
+                self._runner.run(handler)
             except Exception:  # it ends all the same
                 log_failure()
         return {}
 
     def _render(self, params: dict[str, Any]) -> dict[str, Any]:
-        viewport = _take(params, "viewport", dict)
-        width, height = _take(viewport, "width", int), _take(viewport, "height", int)
+        viewport = take(params, "viewport", dict)
+        width, height = take(viewport, "width", int), take(viewport, "height", int)
         if not (0 <= width <= 65535 and 0 <= height <= 65535):
-            raise _WrongParams(f"a viewport of {width} by {height}")
-        buffer = Buffer(0, 0) if self._screen is None else self._runner.run(self._screen, width, height)
+            raise WrongParams(f"a viewport of {width} by {height}")
+        handler = self._one("screen")
+        buffer = Buffer(width, height) if handler is None else self._runner.run(handler, width, height)
         if not isinstance(buffer, Buffer):
-            raise TypeError(f"the screen's function returned {type(buffer).__name__}, not a Buffer")
-        return {"buffer": buffer.to_wire()}
+            told = f"@plugin.screen returned {type(buffer).__name__}, not a Buffer"
+            raise TypeError(f"{told}: make one with ainb.Buffer(width, height), paint, and return it")
+        return {"buffer": buffer.to_wire(width, height)}
 
     def _key(self, params: dict[str, Any]) -> None:
         try:
-            key = Key(_take(params, "key", dict))
+            key = Key(take(params, "key", dict))
         except (KeyError, TypeError, AttributeError) as error:
-            raise _WrongParams(f"no key: {error!r}") from None
-        for function in self._keys:
-            arguments = (key, params.get("screen_id", ""))[: function.__code__.co_argcount]
-            self._runner.run(function, *arguments)
+            raise WrongParams(f"no key: {error!r}") from None
+        for handler in self._all("on_key"):
+            self._attempt(handler, key, params.get("screen_id", ""))
 
     def _event(self, params: dict[str, Any]) -> None:
-        topic, payload = _take(params, "topic", str), _bytes(params, "payload")
-        for function in self._all_events:
-            self._runner.run(function, topic, payload)
-        for handler in self._events.get(topic, ()):
-            self._runner.run(handler, payload)
+        topic, payload = take(params, "topic", str), take_bytes(params, "payload")
+        for handler in self._all("on_event"):
+            self._attempt(handler, topic, payload)
+        for handler in self._all("on", topic):
+            self._attempt(handler, payload)
+        if listening := self._all("on_batch", topic):
+            batch = self._batch(topic, payload)
+            for handler in listening if batch is not None else ():
+                self._attempt(handler, batch)
+
+    def _attempt(self, handler: Handler, *offered: Any) -> None:
+        """One of several who are told: what it raises does not keep the others from being told."""
+        try:
+            self._runner.run(handler, *offered)
+        except (Ended, BrokenWire):
+            raise
+        except Exception:
+            log_failure()
+
+    def _batch(self, topic: str, payload: bytes) -> Batch | Mismatch | None:
+        try:
+            return self._assemblers.setdefault(topic, Assembler()).feed(payload)
+        except Unreadable as error:
+            log(f"{topic}: {error}")
+            return None
 
     def _cli(self, params: dict[str, Any]) -> dict[str, Any]:
-        namespace, argv = _take(params, "namespace", str), _take(params, "argv", list)
+        namespace, argv = take(params, "namespace", str), take(params, "argv", list)
         if not all(isinstance(word, str) for word in argv):
-            raise _WrongParams("`argv` must be a list of words")
-        function = self._namespaces.get(namespace)
-        if function is None:
-            said = f"plugin does not handle namespace `{namespace}`\n"
-            return {"stdout": "", "stderr": to_text(said.encode()), "exit_code": 2}
-        return _captured(self._runner, function, argv)
+            raise WrongParams("`argv` must be a list of words")
+        handler = self._one("cli", namespace)
+        if handler is None:
+            return command_line.answer(b"", f"plugin does not handle namespace `{namespace}`\n".encode(), 2)
+        return command_line.run(self._runner, handler, argv)
 
     def _action(self, params: dict[str, Any]) -> dict[str, Any]:
-        name = _take(params, "action", str)
-        function = self._actions.get(name)
-        if function is None:
+        name = take(params, "action", str)
+        handler = self._one("action", name)
+        if handler is None:
             raise Error(INVALID_PARAMS, f"unknown action: {name}")
-        return {"payload": to_text(self._runner.run(function, _bytes(params, "payload")))}
+        return {"payload": to_text(self._runner.run(handler, take_bytes(params, "payload")))}
 
 
-_REQUESTS: dict[str, Callable[[Plugin, dict[str, Any]], Any]] = {
+_KNOWN: dict[str, Callable[[Plugin, dict[str, Any]], Any]] = {
     "plugin/init": Plugin._init,
     "plugin/shutdown": Plugin._shutdown,
     "plugin/render": Plugin._render,
     "plugin/cli_dispatch": Plugin._cli,
     "host/action/invoke": Plugin._action,
-}
-_NOTIFICATIONS: dict[str, Callable[[Plugin, dict[str, Any]], Any]] = {
     "plugin/handle_key": Plugin._key,
     "plugin/handle_event": Plugin._event,
 }
-
-
-class _WrongParams(Exception):
-    pass
-
-
-def _take(params: dict[str, Any], name: str, kind: type) -> Any:
-    value = params.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        raise _WrongParams(f"`{name}` must be {kind.__name__}, not {value!r:.60}")
-    return value
-
-
-def _bytes(params: dict[str, Any], name: str) -> bytes:
-    try:
-        return to_bytes(params[name])
-    except (KeyError, TypeError, ValueError) as error:
-        raise _WrongParams(f"`{name}` holds no bytes: {error}") from None
-
-
-def _captured(runner: Runner, function: Callable[..., Any], argv: list[str]) -> dict[str, Any]:
-    """Run a command line: its prints are its output, `sys.exit` and the returned number its exit code."""
-    import io
-
-    stdout, stderr = sys.stdout, sys.stderr
-    out, err = (
-        io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""),
-        io.TextIOWrapper(io.BytesIO(), "utf-8", newline=""),
-    )
-    sys.stdout, sys.stderr = out, err
-    try:
-        code = runner.run(function, argv)
-    except SystemExit as end:
-        code = end.code
-    except (Ended, Error):
-        raise
-    except Exception:
-        log_failure()
-        code = 1
-    finally:
-        sys.stdout, sys.stderr = stdout, stderr
-    if isinstance(code, str):
-        err.write(code + "\n")
-        code = 1
-    return {
-        "stdout": to_text(_written(out)),
-        "stderr": to_text(_written(err)),
-        "exit_code": 0 if code is None else int(code),
-    }
-
-
-def _written(stream: Any) -> bytes:
-    stream.flush()
-    data: bytes = stream.buffer.getvalue()
-    return data

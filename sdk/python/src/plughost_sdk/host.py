@@ -15,6 +15,8 @@ LEVELS = ("trace", "debug", "info", "warn", "error")
 
 
 def to_text(data: bytes) -> str:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"a payload is bytes, not {type(data).__name__}: of text make them with .encode()")
     return b2a_base64(data, newline=False).decode()
 
 
@@ -50,6 +52,15 @@ class Snapshots(Service):
 
     def publish(self, topic: str, payload: bytes) -> None:
         self._peer.tell("host/snapshot/publish", {"topic": topic, "payload": to_text(payload)})
+
+    def publish_batch(self, topic: str, data: dict[str, Any], *, partial: bool = False) -> None:
+        """Usage data of any size, in chunks: aggregates, and `calls`, a list. Needs the extra `batch`."""
+        import time
+
+        from plughost_sdk.chunks import split
+
+        for chunk in split(data, time.time_ns(), partial=partial):
+            self.publish(topic, chunk)
 
     def subscribe(self, topic: str) -> None:
         """For topics that the manifest does not list."""

@@ -1,8 +1,8 @@
-"""JSON-RPC both ways on one wire, without threads and without an event loop.
+"""JSON-RPC both ways on one wire, without a thread of its own and without an event loop.
 
-Whoever asks the host something reads on until the answer is there; what else comes meanwhile is kept and
-handled afterwards, in its order. So a handler may call the host from anywhere, and nothing deadlocks.
-Other threads may call the host, too: the thread that runs the plugin reads for them.
+Whoever waits for something reads the wire; what else comes meanwhile is kept and handled afterwards, in its
+order. So a handler may call the host from anywhere, also from other threads, and nothing deadlocks: one
+thread reads at a time, for all who wait, and when it has what it wanted the next one goes on.
 """
 
 from __future__ import annotations
@@ -11,6 +11,10 @@ import _thread
 import json
 from collections import deque
 
+from plughost_sdk.handlers import log, log_failure
+from plughost_sdk.message import INTERNAL_ERROR, METHOD_NOT_FOUND, Error, NotJson, encode
+from plughost_sdk.wire import BrokenWire
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,69 +22,45 @@ if TYPE_CHECKING:
 
     from plughost_sdk.wire import Wire
 
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-
-
-class Error(Exception):
-    """An error as it goes over the wire: the plugin's own, or the host's answer to a call."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{message} ({code})")
-        self.code = code
-        self.message = message
-        self.data = data
-
 
 class Ended(Exception):
     """The host has gone; there is nobody to answer."""
 
 
-class _Waiter:
-    def __init__(self) -> None:
-        self.answer: dict[str, Any] | None = None
-        self.done = _thread.allocate_lock()
-        self.done.acquire()
-
-
 class Peer:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
-        self._reader = _thread.get_ident()
         self._writing = _thread.allocate_lock()
         self._kept: deque[dict[str, Any]] = deque()
-        self._waiting: dict[int, _Waiter] = {}
+        self._answers: dict[int, dict[str, Any] | None] = {}
+        """By the number of a call: its answer, None before it is there."""
         self._last = 0
-        self._ended = False
+        self._guard = _thread.allocate_lock()
+        self._being_read = False
+        self._asleep: list[_thread.LockType] = []
+        self._end: Exception | None = None
 
     def next(self) -> dict[str, Any] | None:
         """The next request or notification; None at the end."""
-        while not self._kept:
-            if not self._take():
-                return None
+        try:
+            self._read_until(lambda: bool(self._kept))
+        except Ended:
+            return None
         return self._kept.popleft()
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the host; Error when it refuses."""
-        waiter = _Waiter()
-        with self._writing:
+        with self._guard:
             self._last += 1
             number = self._last
-            self._waiting[number] = waiter
+        self._answers[number] = None
         try:
             self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-            if _thread.get_ident() == self._reader:
-                while waiter.answer is None:
-                    if not self._take():
-                        raise Ended("the host has gone")
-            else:
-                waiter.done.acquire()
+            self._read_until(lambda: self._answers[number] is not None)
         finally:
-            self._waiting.pop(number, None)
-        if waiter.answer is None:
-            raise Ended("the host has gone")
-        return _result(waiter.answer)
+            answer = self._answers.pop(number)
+        assert answer is not None
+        return _result(answer)
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
         """Tell the host; nothing comes back."""
@@ -90,64 +70,89 @@ class Peer:
         self._send({"jsonrpc": "2.0", "id": number, "result": result})
 
     def refuse(self, number: Any, error: Error) -> None:
-        said: dict[str, Any] = {"code": error.code, "message": error.message}
-        if error.data is not None:
-            said["data"] = error.data
-        self._send({"jsonrpc": "2.0", "id": number, "error": said})
+        self._send({"jsonrpc": "2.0", "id": number, "error": error.to_wire()})
 
     def _send(self, message: dict[str, Any]) -> None:
-        frame = json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        frame = encode(message)
         with self._writing:
-            self._wire.write(frame)
+            try:
+                self._wire.write(frame)
+            except BrokenPipeError:
+                raise Ended("the host has gone") from None
 
-    def _take(self) -> bool:
-        """One frame: an answer to whoever waits for it, anything else to be handled; False at the end."""
-        frame = None if self._ended else self._wire.read()
+    def _read_until(self, there: Callable[[], bool]) -> None:
+        """Read, or sleep while another thread reads, until something is there. At the end: the reason."""
+        awake = _thread.allocate_lock()
+        awake.acquire()
+        while not there():
+            with self._guard:
+                mine = not self._being_read
+                self._being_read = True
+                if not mine:
+                    self._asleep.append(awake)
+            if not mine:
+                awake.acquire()
+                continue
+            try:
+                if self._end is None:
+                    self._take()
+            finally:
+                with self._guard:
+                    self._being_read = False
+                    asleep, self._asleep = self._asleep, []
+                for each in asleep:
+                    each.release()
+            if self._end is not None and not there():
+                raise self._end
+
+    def _take(self) -> None:
+        """One frame: an answer for whoever waits for it, anything else to be handled."""
+        try:
+            frame = self._wire.read()
+        except BrokenWire as error:
+            self._end = error
+            return
         if frame is None:
-            self._ended = True
-            for waiter in [*self._waiting.values()]:
-                waiter.done.release()
-            return False
+            self._end = Ended("the host has gone")
+            return
         try:
             message = json.loads(frame)
         except (ValueError, RecursionError):
-            return True  # no message: the contract drops it
-        if isinstance(message, dict):
-            if "method" in message:
-                self._kept.append(message)
-            else:
-                self._settle(message)
-        return True
-
-    def _settle(self, answer: dict[str, Any]) -> None:
-        number = answer.get("id")
-        waiter = self._waiting.pop(number, None) if isinstance(number, int) else None
-        if waiter is not None:
-            waiter.answer = answer
-            waiter.done.release()
+            return  # no message: the contract drops it
+        if not isinstance(message, dict):
+            return
+        if "method" in message:
+            self._kept.append(message)
+        elif isinstance(number := message.get("id"), int) and number in self._answers:
+            self._answers[number] = message
 
 
 def _result(answer: dict[str, Any]) -> Any:
     error = answer.get("error")
     if error is None:
         return answer.get("result")
-    raise Error(error.get("code", INTERNAL_ERROR), error.get("message", ""), error.get("data"))
+    if not isinstance(error, dict) or type(error.get("code")) is not int:
+        raise Error(INTERNAL_ERROR, f"the host's error is none: {error!r:.200}")
+    raise Error(error["code"], error.get("message", ""), error.get("data"))
 
 
 def serve(peer: Peer, message: dict[str, Any], handle: Callable[[str, Any], Any]) -> None:
     """One request or notification: the handler's result or error goes back, if anybody waits for it."""
-    from plughost_sdk.handlers import log_failure
-
-    number = message.get("id")
+    number, method = message.get("id"), message["method"]
     try:
-        result = handle(message["method"], message.get("params"))
+        result = handle(method, message.get("params"))
         if number is not None:
             peer.answer(number, result)
         return
     except Error as error:
         refusal = error
-    except Ended:
+        if number is None and error.code != METHOD_NOT_FOUND:
+            log(f"{method}: {error}")
+    except (Ended, BrokenWire):
         raise
+    except NotJson as error:
+        log_failure()
+        refusal = Error(INTERNAL_ERROR, f"{method} has to say what JSON cannot: {error}")
     except Exception as error:
         log_failure()
         refusal = Error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")

@@ -37,11 +37,14 @@ class Buffer:
                     cell["bg"] = _color(bg)
                 self._cells[y, column] = cell
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self, width: int, height: int) -> dict[str, Any]:
+        """As large as the screen it is for, whatever its own size."""
         cells = [
-            [{"x": x, "y": y}, cell] for (y, x), cell in sorted(self._cells.items(), key=lambda item: item[0])
+            [{"x": x, "y": y}, cell]
+            for (y, x), cell in sorted(self._cells.items(), key=lambda item: item[0])
+            if x < width and y < height
         ]
-        return {"width": self.width, "height": self.height, "cells": cells}
+        return {"width": width, "height": height, "cells": cells}
 
 
 def _color(color: Color) -> dict[str, int]:

@@ -21,6 +21,25 @@ class BrokenWire(Exception):
     """The bytes that came make no frame. There is no way to read on."""
 
 
+_claimed: tuple[int, ...] = ()
+"""The descriptors to read from and to write to."""
+
+
+def claim() -> None:
+    """Take stdin and stdout for the host alone. `run` does it; call it yourself before imports that print."""
+    global _claimed
+    if _claimed:
+        return
+    _claimed = os.dup(0), os.dup(1)  # which no child process inherits
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    if hasattr(sys.stdout, "reconfigure"):
+        # A log is read while it is written. What was printed before and not yet flushed goes there, too.
+        sys.stdout.reconfigure(line_buffering=True)
+
+
 class Wire:
     """Frames in, frames out. `read` blocks; None is the end."""
 
@@ -33,14 +52,9 @@ class Wire:
 
     @classmethod
     def claim(cls) -> Self:
-        """Take stdin and stdout for the host alone."""
-        receive, send = os.dup(0), os.dup(1)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(line_buffering=True)  # a log is read while it is written
+        """The wire to the host, claimed now if it was not before."""
+        claim()
+        receive, send = _claimed
         return cls(lambda size: os.read(receive, size), lambda data: os.write(send, data))
 
     def read(self) -> bytes | None:

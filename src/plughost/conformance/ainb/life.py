@@ -6,11 +6,10 @@ import asyncio
 
 from plughost.base.errors import PluginError, Quarantined
 from plughost.base.events import Exited
-from plughost.conformance.ainb.scene import Scene, hosted, within
+from plughost.conformance.ainb.scene import Scene, hosted
 from plughost.conformance.ainb.stub import stubbed
 from plughost.conformance.axis import Axis, Failed, demand
 from plughost.conformance.subject import Subject
-from plughost.conformance.wire import PATIENCE
 
 GRACE = 5.0
 LONG = 100_000.0
@@ -34,7 +33,7 @@ async def shutdown(subject: Subject) -> None:
             status = await host.wire.exit_status(GRACE)
             demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
     async with hosted(subject) as scene:
-        await within(scene.plugin.stop(), "its end after plugin/shutdown")
+        await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
         while (event := scene.told.take()) is not None:
             if isinstance(event, Exited):
                 demand(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
@@ -82,7 +81,7 @@ async def quarantine(subject: Subject) -> None:
 async def _answers_again(scene: Scene) -> None:
     asking = asyncio.create_task(scene.answers())
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(scene.patience):
             while not asking.done():
                 await asyncio.wait({asking}, timeout=0.02)
                 if scene.plugin.state == "Backoff":

@@ -17,7 +17,7 @@ from plughost.base.events import Dropped, Exited, StateChanged, Subscription
 from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of
 from plughost.conformance.axis import Failed
 from plughost.conformance.subject import Subject
-from plughost.conformance.wire import PATIENCE, QUIET
+from plughost.conformance.wire import QUIET
 from plughost.host import Host, Plugin
 from plughost.testkit import VirtualClock
 from plughost.wire.ledger import FOREVER
@@ -33,17 +33,20 @@ class Scene(NamedTuple):
     clock: VirtualClock
     home: str
     """The plugin's AINB_HOME."""
+    patience: float
     told: Subscription
     """What the host tells of the plugin, from its start on."""
 
     async def ask(self, method: str, params: Any) -> Any:
         """Its result, or its error: both are answers."""
         try:
-            return await within(
-                self.plugin.call(method, params, timeout=FOREVER), f"the response to {method}"
-            )
+            answering = self.plugin.call(method, params, timeout=FOREVER)
+            return await self.within(answering, f"the response to {method}")
         except CallFailed as failure:
             return failure.error
+
+    async def within(self, work: Awaitable[T], what: str) -> T:
+        return await within(self.patience, work, what)
 
     async def answers(self) -> None:
         """It is there: what it does not know, it says so."""
@@ -53,7 +56,7 @@ class Scene(NamedTuple):
         """Which of the states it comes to first."""
         last = ""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self.patience):
                 while True:
                     event = await self.told.get()
                     if isinstance(event, Exited):
@@ -103,18 +106,18 @@ async def hosted(
             prepare(host)
 
         starting = stack.enter_async_context(Subject(spec).hosted(prepared, **options))
-        host, plugin, clock = await within(starting, "its answer to plugin/init")
-        await within(plugin.start(), "its answer to plugin/init")
-        yield Scene(host, plugin, clock, home, *told)
+        host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
+        await within(subject.patience, plugin.start(), "its answer to plugin/init")
+        yield Scene(host, plugin, clock, home, subject.patience, *told)
 
 
-async def within(work: Awaitable[T], what: str) -> T:
+async def within(patience: float, work: Awaitable[T], what: str) -> T:
     """The host's own clock stands still, so a plugin that owes something is waited for here."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(patience):
             return await work
     except TimeoutError:
-        raise Failed(f"{what} did not come within {PATIENCE:g} s") from None
+        raise Failed(f"{what} did not come within {patience:g} s") from None
 
 
 async def stir(subject: Subject, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plughost.conformance.ainb.scene import hosted, within
+from plughost.conformance.ainb.scene import hosted
 from plughost.conformance.ainb.stub import Stub, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.subject import Subject
@@ -35,7 +35,7 @@ async def render(subject: Subject) -> None:
             )
     async with hosted(subject) as scene:
         for width, height in SIZES:
-            drawn = await within(Ainb(scene.plugin).render(width, height), "a frame")
+            drawn = await scene.within(Ainb(scene.plugin).render(width, height), "a frame")
             _check(drawn, width, height)
 
 
@@ -74,7 +74,9 @@ async def cli(subject: Subject) -> None:
                     _check_output(response["result"], f"{namespace} {' '.join(argv)}".strip())
     async with hosted(subject) as scene:
         for namespace in namespaces:
-            await within(Ainb(scene.plugin).cli(namespace, ["--help"]), f"the output of {namespace} --help")
+            await scene.within(
+                Ainb(scene.plugin).cli(namespace, ["--help"]), f"the output of {namespace} --help"
+            )
 
 
 def _check_output(result: Any, line: str) -> None:

@@ -19,6 +19,7 @@ from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.ainb.view import Ainb, CliResult
 from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.guard.powers import Powers
 from plughost.runtime.policy import Policy
 
 __all__ = [
@@ -79,6 +80,7 @@ class AinbContract:
     name = "ainb"
     options: type[msgspec.Struct] = Options
     default_grants: tuple[str, ...] = (DECLARED,)
+    sandbox = "none"
     reverse: Mapping[str, Reverse] = {
         "host/snapshot/get": Reverse(
             "snapshots.get",
@@ -149,7 +151,8 @@ class AinbContract:
             topics=topics,
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names),
+            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, spec.sandbox or self.sandbox),
+            own=Powers(write=() if settings.data_folder is None else (settings.data_folder,)),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
@@ -199,8 +202,8 @@ def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
     return granted + [Capability(name, tuple(items)) for name, items in scopes.items()]
 
 
-def _unenforced(names: Iterable[str]) -> tuple[str, ...]:
-    if "spawn_subprocess" in names:
+def _unenforced(names: Iterable[str], sandbox: str) -> tuple[str, ...]:
+    if "spawn_subprocess" in names or sandbox != "none":
         return ()
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
 

@@ -53,6 +53,7 @@ class McptestContract:
     options: type[msgspec.Struct] = Options
     reverse: Mapping[str, Reverse] = {}
     default_grants: tuple[str, ...] = ()
+    sandbox = "none"
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest

@@ -56,6 +56,7 @@ class RuneContract:
     options: type[msgspec.Struct] = Options
     reverse: Mapping[str, Reverse] = {}
     default_grants: tuple[str, ...] = ()
+    sandbox = "none"
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake

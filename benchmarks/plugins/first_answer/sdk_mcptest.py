@@ -1,0 +1,17 @@
+"""The same with the SDK, whose folder is the argument."""
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+from plughost_sdk import mcptest
+
+plugin = mcptest.Plugin()
+
+
+@plugin.method
+def echo(params):
+    return params
+
+
+plugin.run()

@@ -1,0 +1,162 @@
+"""Compiles policy.toml into the seccomp filters that plughost-inner installs: `generate.py [TARGET]`.
+
+A filter is a classic BPF program over `struct seccomp_data`. It checks the architecture, then finds the
+system call by binary search over runs of numbers with one answer, and ends in that answer. Every piece of
+code here is a list of instructions that ends in answers and jumps only forwards, inside itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
+ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
+LOAD, AND, EQUAL, AT_LEAST, JUMP, ANSWER = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
+LONGEST_JUMP = 255
+MOST_INSTRUCTIONS = 4096
+
+
+class Instruction(NamedTuple):
+    code: int
+    value: int
+    if_so: int = 0
+    if_not: int = 0
+
+
+Code = tuple[Instruction, ...]
+
+
+def answer(word: str) -> Code:
+    return (Instruction(ANSWER, ERRNO | getattr(errno, word)),)
+
+
+ALLOWED: Code = (Instruction(ANSWER, ALLOW),)
+
+
+class Condition(NamedTuple):
+    """`ARGUMENT [& MASK] [not] in VALUE...`"""
+
+    argument: int
+    mask: int
+    wanted: bool
+    values: tuple[int, ...]
+
+    @classmethod
+    def read(cls, text: str, names: dict[str, int]) -> Condition:
+        left, values = text.split(" in ")
+        wanted = not left.endswith(" not")
+        argument, _, mask = left.removesuffix(" not").partition(" & ")
+        numbers = tuple(names[word] if word in names else int(word, 0) for word in values.split())
+        return cls(int(argument), names[mask] if mask else 0xFFFFFFFF, wanted, numbers)
+
+    def before(self, then: Code) -> Code:
+        """`then` when it holds; past it when not."""
+        code = [Instruction(LOAD, ARGUMENTS_AT + 8 * self.argument)]  # little-endian: the low half is first
+        if self.mask != 0xFFFFFFFF:
+            code.append(Instruction(AND, self.mask))
+        for left, value in zip(reversed(range(len(self.values))), self.values, strict=True):
+            if not self.wanted:
+                code.append(Instruction(EQUAL, value, if_so=left + len(then)))
+            elif left:
+                code.append(Instruction(EQUAL, value, if_so=left))
+            else:
+                code.append(Instruction(EQUAL, value, if_not=len(then)))
+        return (*code, *then)
+
+
+def check(rows: list[list[str]], otherwise: str, names: dict[str, int]) -> Code:
+    code = answer(otherwise)
+    for row in reversed(rows):
+        block = ALLOWED
+        for text in reversed(row):
+            block = Condition.read(text, names).before(block)
+        code = block + code
+    return code
+
+
+def decisions(policy: dict[str, Any], architecture: str, offline: bool) -> dict[int, Code]:
+    """System call number to the code that answers it."""
+    numbers = tomllib.loads((HERE / "numbers.toml").read_text())
+    named = [(call, ALLOWED) for group in policy["allow"] for call in group["calls"]]
+    named += [(call, answer(group["answer"])) for group in policy["refuse"] for call in group["calls"]]
+    for item in policy["check"]:
+        rows = item.get("offline", item["rows"]) if offline else item["rows"]
+        named.append((item["call"], check(rows, item["otherwise"], policy["names"])))
+    if len(named) != len(dict(named)) or dict(named).keys() != numbers.keys():
+        raise ValueError("policy.toml and numbers.toml must name the same calls, each once")
+    column = list(AUDIT).index(architecture)
+    return {numbers[call][column]: code for call, code in named if numbers[call][column] >= 0}
+
+
+def runs(by_number: dict[int, Code], default: Code) -> list[tuple[int, Code]]:
+    """Where each stretch of numbers with one answer begins."""
+    found: list[tuple[int, Code]] = []
+    for number in range(max(by_number) + 2):
+        code = by_number.get(number, default)
+        if not found or found[-1][1] != code:
+            found.append((number, code))
+    return found
+
+
+def search(stretches: list[tuple[int, Code]]) -> Code:
+    if len(stretches) == 1:
+        return stretches[0][1]
+    middle = len(stretches) // 2
+    below, above = search(stretches[:middle]), search(stretches[middle:])
+    pivot = stretches[middle][0]
+    if len(below) <= LONGEST_JUMP:
+        return (Instruction(AT_LEAST, pivot, if_so=len(below)), *below, *above)
+    return (Instruction(AT_LEAST, pivot, if_not=1), Instruction(JUMP, len(below)), *below, *above)
+
+
+def program(policy: dict[str, Any], architecture: str, offline: bool = False) -> Code:
+    code = (
+        Instruction(LOAD, ARCHITECTURE_AT),
+        Instruction(EQUAL, AUDIT[architecture], if_so=1),
+        Instruction(ANSWER, KILL),
+        Instruction(LOAD, NUMBER_AT),
+        *search(runs(decisions(policy, architecture, offline), answer(policy["default"]))),
+    )
+    if len(code) > MOST_INSTRUCTIONS:
+        raise ValueError(f"{len(code)} instructions are more than the kernel takes")
+    return code
+
+
+def read_policy() -> dict[str, Any]:
+    return tomllib.loads((HERE / "policy.toml").read_text())
+
+
+def as_c(name: str, code: Code) -> str:
+    rows = ",\n".join(f"    {{{i.code:#x}, {i.if_so}, {i.if_not}, {i.value:#x}}}" for i in code)
+    return (
+        f"static const struct sock_filter {name}_code[] = {{\n{rows}}};\n"
+        f"static const struct filter {name} = {{{len(code)}, {name}_code}};\n"
+    )
+
+
+def header() -> str:
+    policy = read_policy()
+    parts = [
+        "/* Made by generate.py from policy.toml; change those. */",
+        "#include <linux/filter.h>\n",
+        "struct filter {\n    unsigned short length;\n    const struct sock_filter *code;\n};\n",
+    ]
+    for place, architecture in enumerate(AUDIT):
+        parts.append(f"#{'elif' if place else 'if'} defined(__{architecture}__)")
+        parts.append(as_c("filter_usual", program(policy, architecture)))
+        parts.append(as_c("filter_offline", program(policy, architecture, offline=True)))
+    parts.append("#else")
+    parts.append("static const struct filter filter_usual = {0, 0}, filter_offline = {0, 0};")
+    parts.append("#endif\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "filters.h"
+    target.write_text(header())

@@ -1,0 +1,164 @@
+"""Chunked publishes of the sessions topic: large data as a row of snapshots, and back.
+
+msgpack comes with msgspec, an optional dependency: `pip install plughost-sdk[batch]`.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+WIRE_VERSION = 3
+TARGET = 2 << 20
+"""Bytes of msgpack in one chunk, about; in base64, with its envelope, it stays below 2.7 MiB."""
+STEP = 64
+"""Calls are added by so many before the size is looked at again."""
+MAX_BATCH = 64 << 20
+"""Bytes of msgpack in one batch that is received; a larger one is dropped."""
+
+_LISTS = (
+    "daily", "weekly", "projects", "calls", "sessions", "models", "activities", "tools", "mcp_servers",
+    "shell_commands", "branches", "model_project_counts",
+)  # fmt: skip
+_COUNTS = (
+    "input_tokens", "cache_creation_tokens", "cache_read_tokens", "output_tokens", "reasoning_tokens",
+    "session_count", "project_count", "call_count",
+)  # fmt: skip
+
+
+class Batch:
+    """A publish, whole again. `partial` is the publisher's word that more is still being counted."""
+
+    def __init__(self, published_ns: int, partial: bool, data: dict[str, Any]) -> None:
+        self.published_ns = published_ns
+        self.partial = partial
+        self.data = data
+
+
+class Mismatch:
+    """Data of another wire version: to be shown as such, not read."""
+
+    def __init__(self, expected: int, got: int) -> None:
+        self.expected = expected
+        self.got = got
+
+
+class Unreadable(ValueError):
+    """What came is no chunk at all."""
+
+
+def nothing() -> dict[str, Any]:
+    """Usage data before anything is used."""
+    total: dict[str, Any] = {**dict.fromkeys(_COUNTS, 0), "cost_usd": None}
+    return {**{name: [] for name in _LISTS}, "grand_total": total}
+
+
+def split(
+    data: dict[str, Any], published_ns: int, *, partial: bool = False, target: int = TARGET
+) -> Iterator[bytes]:
+    """The chunks of one publish: the first has the aggregates and the first calls, the others only calls."""
+    if not isinstance(data, dict) or not isinstance(data.get("calls", []), list):
+        raise TypeError("a batch is a dict, its `calls` a list: {'grand_total': {…}, 'calls': [{…}, …]}")
+    encode = msgpack().encode
+    slices = [*_slices({**nothing(), **data}, target, encode)]
+    for index, part in enumerate(slices):
+        yield encode(
+            {
+                "version": WIRE_VERSION,
+                "published_ns": published_ns,
+                "partial": partial,
+                "chunk_index": index,
+                "is_final": index == len(slices) - 1,
+                "data": part,
+            }
+        )
+
+
+def _slices(data: dict[str, Any], target: int, encode: Callable[[Any], bytes]) -> Iterator[dict[str, Any]]:
+    """At least one, whose calls may be none. A single call that is too large still goes."""
+    calls = data["calls"]
+    begun = {**data, "calls": []}
+    room = target - len(encode(begun))
+    for at in range(0, len(calls), STEP):
+        some = calls[at : at + STEP]
+        for piece in [some] if len(encode(some)) <= target else [[call] for call in some]:
+            size = len(encode(piece))
+            if begun["calls"] and size > room:
+                yield begun
+                begun, room = nothing(), target
+            begun["calls"] += piece
+            room -= size
+    yield begun
+
+
+class Assembler:
+    """Takes the snapshots of one topic as they come."""
+
+    def __init__(self, most: int = MAX_BATCH) -> None:
+        self._most = most
+        self._begun: dict[str, Any] | None = None
+        self._published_ns = 0
+        self._expected = 0
+        self._size = 0
+
+    def feed(self, payload: bytes) -> Batch | Mismatch | None:
+        """A whole batch with its last chunk; None before that, and for a chunk without those before it."""
+        begun, self._begun = self._begun, None  # kept only if this chunk is the one that belongs to it
+        chunk = _decoded(payload)
+        if chunk["version"] != WIRE_VERSION:
+            return Mismatch(WIRE_VERSION, chunk["version"])
+        index, data = _checked(chunk)
+        if index == 0:  # a new publish: what was under way is old
+            begun, self._size = data, 0
+        elif begun is None or (chunk["published_ns"], index) != (self._published_ns, self._expected):
+            return None
+        else:
+            begun["calls"] += data["calls"]
+        self._size += len(payload)
+        if self._size > self._most:
+            raise Unreadable(f"a batch is over the limit of {self._most} bytes")
+        self._published_ns, self._expected = chunk["published_ns"], index + 1
+        if chunk.get("is_final", True):
+            return Batch(chunk["published_ns"], chunk["partial"], begun)
+        self._begun = begun
+        return None
+
+
+def _decoded(payload: bytes) -> dict[str, Any]:
+    try:
+        chunk = msgpack().decode(payload)
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise Unreadable(f"no msgpack: {error}") from None
+    if not isinstance(chunk, dict) or type(chunk.get("version")) is not int:
+        raise Unreadable("no chunk: it has no version")
+    return chunk
+
+
+_MEMBERS = {"published_ns": int, "partial": bool, "chunk_index": int, "is_final": bool, "data": dict}
+
+
+def _checked(chunk: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Its index, and its data with all the members there are."""
+    chunk = {"chunk_index": 0, "is_final": True, **chunk}
+    for name, kind in _MEMBERS.items():
+        if type(chunk.get(name)) is not kind:
+            raise Unreadable(f"no chunk: its `{name}` is {chunk.get(name)!r:.60}")
+    data = {**nothing(), **chunk["data"]}
+    for name in _LISTS:
+        if not isinstance(data[name], list):
+            raise Unreadable(f"no chunk: its `{name}` is no list")
+    if not isinstance(data["grand_total"], dict):
+        raise Unreadable("no chunk: its `grand_total` is no map")
+    return chunk["chunk_index"], data
+
+
+def msgpack() -> Any:
+    """The codec, imported when it is needed."""
+    try:
+        import msgspec.msgpack
+    except ImportError:
+        told = "batches are msgpack, which the standard library does not speak"
+        raise ImportError(f"{told}: pip install 'plughost-sdk[batch]', which brings msgspec") from None
+    return msgspec.msgpack

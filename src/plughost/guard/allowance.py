@@ -1,0 +1,86 @@
+"""The operator's words for powers and limits, made into values: `read = ["~/notes"]`, `memory = "256M"`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard.powers import NONE, Endpoint, Limits, Powers, endpoint
+
+KINDS = ("read", "write", "execute", "connect")
+_SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.I)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def powers(words: Mapping[str, Sequence[str]], base: str) -> Powers:
+    """What may be read, written, executed and connected to. Relative paths are taken from `base`."""
+    unknown = words.keys() - set(KINDS)
+    if unknown:
+        raise InvalidSpec(f"nothing is allowed by {sorted(unknown)[0]!r}; known: {', '.join(KINDS)}")
+    return Powers(
+        read=_each(words.get("read", ()), lambda word: _path(word, base)),
+        write=_each(words.get("write", ()), lambda word: _path(word, base)),
+        execute=_each(words.get("execute", ()), lambda word: _program(word, base)),
+        connect=_endpoints(words.get("connect", ())),
+    )
+
+
+def joined(first: Powers, second: Powers) -> Powers:
+    """What either allows."""
+    if second == NONE:
+        return first
+    return Powers(
+        read=_each((*first.read, *second.read)),
+        write=_each((*first.write, *second.write)),
+        execute=_each((*first.execute, *second.execute)),
+        connect=tuple(dict.fromkeys((*first.connect, *second.connect))),
+    )
+
+
+def limits(table: Mapping[str, int | str | None]) -> Limits:
+    """Sizes as bytes or with K, M, G; `"none"` is no limit."""
+    unknown = table.keys() - set(Limits.__struct_fields__)
+    if unknown:
+        known = ", ".join(Limits.__struct_fields__)
+        raise InvalidSpec(f"there is no limit called {sorted(unknown)[0]!r}; known: {known}")
+    return Limits(**{name: _amount(name, value) for name, value in table.items()})
+
+
+def _each(words: Sequence[str], meaning: Callable[[str], str] = str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(meaning(word) for word in words))
+
+
+def _path(word: str, base: str) -> str:
+    if not word or "\0" in word:
+        raise InvalidSpec(f"{word!r} is no path")
+    path = os.path.normpath(os.path.join(base, os.path.expanduser(word)))
+    if path == "/" or not os.path.isabs(path):
+        raise InvalidSpec(f"{word!r} cannot be allowed: name a folder or a file, not the whole machine")
+    return path
+
+
+def _program(word: str, base: str) -> str:
+    if os.sep in word:
+        return _path(word, base)
+    import shutil
+
+    found = shutil.which(word)
+    if found is None:
+        raise InvalidSpec(f"the program {word!r} is not on PATH; give its path")
+    return os.path.abspath(found)
+
+
+def _endpoints(words: Sequence[str]) -> tuple[Endpoint, ...]:
+    return tuple(dict.fromkeys(map(endpoint, words)))
+
+
+def _amount(name: str, value: int | str | None) -> int | None:
+    if value is None or value == "none":
+        return None
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    amount = int(match[1]) << _UNITS[match[2].lower()] if match else value
+    if isinstance(amount, bool) or not isinstance(amount, int) or not 1 <= amount < 1 << 50:
+        raise InvalidSpec(f"{name} = {value!r} is no limit: write a number, one such as 256M, or none")
+    return amount

@@ -1,0 +1,69 @@
+"""Why a plugin could not be started, in words: each stage the launcher and its inner step may fail at."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from plughost.base.errors import LaunchFailed
+
+STAGES = {
+    "uid": (
+        "cannot run the plugin as another user",
+        "only a host that runs as root can, and only to a user other than root; a container may forbid it",
+    ),
+    "group": ("cannot put the plugin into its control group", "check that this user may write to it"),
+    "limit": ("cannot set the limit of {what}", "it is above what this host itself may use: lower it"),
+    "landlock": (
+        "cannot confine the plugin with Landlock",
+        "the kernel has none, or it is not switched on (lsm=landlock,... at boot): `plughost doctor` tells",
+    ),
+    "forward": ("cannot start the network forwarder of the sandbox", "run `plughost doctor`"),
+    "capabilities": ("cannot drop the privileges of the plugin", "run `plughost doctor`"),
+    "seccomp": (
+        "cannot filter the system calls of the plugin",
+        "the kernel has no seccomp filters, or there is none for this processor (x86-64 and arm64 have one)",
+    ),
+    "descriptors": ("cannot close the descriptors of the sandbox", "confinement needs Linux 5.9 or newer"),
+    "words": (
+        "plughost-inner does not understand {what!r}",
+        "it is another version: install plughost anew",
+    ),
+}
+
+
+def explain(program: str, cwd: str | None, stage: str, number: int, what: str) -> LaunchFailed:
+    """`what` comes from the inner step only: the file, folder or limit it stopped at."""
+    why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
+    if stage == "exec":
+        hint = _hint_inside(number) if what else _hint(program, number)
+        return LaunchFailed(f"cannot execute {what or program!r}: {why}", hint=hint)
+    if stage == "chdir":
+        return LaunchFailed(
+            f"cannot start in folder {what or cwd!r}: {why}", hint="check the plugin's cwd setting"
+        )
+    if stage in STAGES:
+        message, hint = STAGES[stage]
+        return LaunchFailed(f"{message.format(what=what)}: {why}", hint=hint)
+    return LaunchFailed(f"the launcher failed at {stage}: {why}", hint="run `plughost doctor`")
+
+
+def _hint(program: str, number: int) -> str:
+    if number == errno.ENOENT and os.path.exists(program):
+        return "the file is there, but the interpreter on its first line, or its loader, is not"
+    return {
+        errno.ENOENT: "check the path of the command",
+        errno.EACCES: f"make it executable (chmod +x {program}) and reachable for this user",
+        errno.ENOEXEC: "it is no program: a script needs a first line such as #!/usr/bin/env python3",
+    }.get(number, "")
+
+
+def _hint_inside(number: int) -> str:
+    """Inside a sandbox a file may be missing or closed although the host sees it."""
+    return {
+        errno.ENOENT: "the file, its interpreter or its loader is not visible inside the sandbox",
+        errno.EACCES: "it must be executable and granted inside the sandbox, with its interpreter and loader;"
+        " a program below a private folder (mode 0700) cannot be reached by another user",
+        errno.ENOEXEC: "it is no program: a script needs a first line such as #!/usr/bin/env python3",
+        errno.ENOMEM: "the plugin's memory limit leaves no room to start it: raise it",
+    }.get(number, "")

@@ -1,0 +1,1 @@
+"""What a plugin's process may do, held by the kernel."""

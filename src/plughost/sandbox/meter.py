@@ -1,0 +1,66 @@
+"""The host's own look at how much memory plugins use, where the kernel does not count it for a whole tree.
+
+One timer for all plugins of a host, and none while nothing runs. A plugin that is far below its limit is
+looked at less often: each process is held to the limit by itself, so a tree cannot pass it in no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from plughost.base.clock import Clock, Timer
+from plughost.sandbox.trees import memory_of
+
+SHORTEST, LONGEST = 0.1, 1.0
+"""Seconds between two looks at one plugin."""
+
+
+class Watched:
+    """A plugin with a limit: how to find its processes, and what to do when they are past it."""
+
+    __slots__ = ("due", "limit", "over", "roots")
+
+    def __init__(self, limit: int, roots: Callable[[], Iterable[int]], over: Callable[[int], object]) -> None:
+        self.limit = limit
+        self.roots = roots
+        self.over = over
+        self.due = 0.0
+
+
+class Meter:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._running: dict[Watched, None] = {}
+        self._timer: Timer | None = None
+
+    def started(self, watched: Watched) -> None:
+        """A process of it runs now."""
+        self._running[watched] = None
+        watched.due = self._clock.time() + SHORTEST
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._running:
+            self._timer = self._clock.call_at(min(each.due for each in self._running), self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._clock.time()
+        for watched in [*self._running]:
+            if watched.due <= now:
+                self._look_at(watched, now)
+        self._plan()
+
+    def _look_at(self, watched: Watched, now: float) -> None:
+        roots = list(watched.roots())
+        if not roots:
+            del self._running[watched]
+            return
+        used = sum(map(memory_of, roots))
+        if used > watched.limit:
+            watched.over(used)
+        share = used / watched.limit
+        watched.due = now + max(SHORTEST, LONGEST * (1 - 2 * share))

@@ -1,0 +1,297 @@
+"""Limits: what keeps each, and that it does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard.powers import Limits
+from plughost.runtime.launch import Launch
+from plughost.runtime.process import Process
+from plughost.sandbox import cgroups, trees
+from plughost.sandbox.budget import plan
+from plughost.sandbox.meter import LONGEST, SHORTEST, Meter, Watched
+from plughost.testkit import VirtualClock
+from tests.support import LAUNCHERS
+
+MiB = 1 << 20
+
+
+def test_every_limit_that_is_set_is_kept_by_something():
+    limits = Limits(memory=MiB, processes=2, open_files=3, file_size=4, cpu_seconds=5, scratch=6)
+    budget = plan(limits, grouped=False, own_tmp=True)
+    assert dict(budget.rlimits) == {"data": MiB, "nproc": 2, "nofile": 3, "fsize": 4, "cpu": 5}
+    assert budget.summed == MiB
+    assert set(budget.kept) == set(Limits.__struct_fields__)
+
+
+def test_a_control_group_takes_the_place_of_the_meter():
+    budget = plan(Limits(), grouped=True, own_tmp=True)
+    assert budget.summed is None
+    assert budget.kept["memory"].startswith("control group")
+    assert budget.kept["processes"] == "control group"
+
+
+def test_what_is_not_limited_is_kept_by_nothing():
+    unlimited = Limits(memory=None, processes=None, open_files=None, file_size=None, scratch=None)
+    budget = plan(unlimited, grouped=False, own_tmp=True)
+    assert budget.rlimits == ()
+    assert budget.summed is None
+    assert budget.kept == {}
+
+
+def test_a_scratch_folder_that_is_not_its_own_is_said_to_be_unlimited():
+    assert plan(Limits(), grouped=False, own_tmp=False).kept["scratch"] == "nothing"
+
+
+# Trees
+
+HUNGRY = """
+import os, sys
+sizes = [int(word) for word in sys.argv[1].split(",")]
+for size in sizes[1:]:
+    if os.fork() == 0:
+        sizes = [size]
+        break
+held = bytearray(os.urandom(1 << 12)) * (sizes[0] >> 12)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_memory_is_summed_over_all_descendants():
+    words = [sys.executable, "-I", "-S", "-c", HUNGRY, f"{8 * MiB},{16 * MiB},{32 * MiB}"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(3):
+            process.stdout.readline()
+        assert len(trees.tree(process.pid)) == 3
+        used = trees.memory_of(process.pid)
+        process.stdin.close()
+    assert 56 * MiB <= used <= 56 * MiB + 3 * 30 * MiB
+
+
+def test_a_process_that_is_gone_uses_nothing():
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    assert trees.memory_of(process.pid) == 0
+
+
+# The meter
+
+
+class Usage:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.bytes: dict[int, int] = {}
+        self.looks = 0
+        monkeypatch.setattr("plughost.sandbox.meter.memory_of", self.look)
+
+    def look(self, pid: int) -> int:
+        self.looks += 1
+        return self.bytes[pid]
+
+
+@pytest.fixture
+def usage(monkeypatch):
+    return Usage(monkeypatch)
+
+
+async def test_who_is_past_the_limit_is_told_with_the_sum(usage):
+    clock = VirtualClock()
+    meter, told = Meter(clock), []
+    usage.bytes = {1: 60, 2: 30}
+    meter.started(Watched(100, lambda: usage.bytes, told.append))
+    clock.advance(LONGEST)
+    assert told == []
+    usage.bytes[2] = 41
+    clock.advance(LONGEST)
+    assert told[0] == 101
+
+
+async def test_a_plugin_that_uses_little_is_seldom_looked_at(usage):
+    clock = VirtualClock()
+    meter = Meter(clock)
+    usage.bytes = {1: 1}
+    meter.started(Watched(1000, lambda: usage.bytes, lambda used: None))
+    clock.advance(10 * LONGEST)
+    assert 5 <= usage.looks <= 12
+    usage.looks, usage.bytes = 0, {1: 900}
+    clock.advance(LONGEST)
+    clock.advance(10 * SHORTEST)
+    assert usage.looks >= 8
+
+
+async def test_nothing_is_looked_at_once_nothing_runs(usage):
+    clock = VirtualClock()
+    meter = Meter(clock)
+    usage.bytes = {1: 1}
+    watched = Watched(100, lambda: usage.bytes, lambda used: None)
+    meter.started(watched)
+    clock.advance(LONGEST)
+    usage.bytes, usage.looks = {}, 0
+    clock.advance(10 * LONGEST)
+    assert usage.looks == 0
+    assert meter._timer is None
+    usage.bytes = {1: 1}
+    meter.started(watched)
+    clock.advance(SHORTEST)
+    assert usage.looks == 1
+
+
+# Control groups
+
+
+@pytest.fixture
+def parent():
+    """A v1 parent of this test's own, where the machine lets us make one."""
+    name = f"/plughost-test-{uuid.uuid4().hex[:8]}"
+    folders = [f"/sys/fs/cgroup/{controller}{name}" for controller in ("memory", "pids")]
+    try:
+        for folder in folders:
+            os.mkdir(folder)
+    except OSError as error:
+        pytest.skip(f"no v1 control group can be made here: {error}")
+    yield name
+    for folder in folders:
+        os.rmdir(folder)
+
+
+EATER = """
+import os, sys
+for door in sys.argv[1:]:
+    open(door, "w").write("0")
+held = []
+while True:
+    held.append(bytearray(os.urandom(1 << 12)) * 256)
+"""
+
+
+def test_a_v1_group_holds_memory_over_all_processes(parent):
+    found = cgroups.find(parent)
+    assert found is not None
+    assert found.version == 1
+    group = found.make(64 * MiB, 10)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", EATER, *group.doors], timeout=30)
+    assert done.returncode == -signal.SIGKILL
+    group.remove()
+    assert not any(map(os.path.exists, group.folders))
+
+
+FORKER = """
+import os, sys, time
+for door in sys.argv[1:]:
+    open(door, "w").write("0")
+made = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60)
+        made += 1
+except BlockingIOError:
+    print(made, flush=True)
+os.killpg(0, 9)
+"""
+
+
+def test_a_v1_group_holds_the_number_of_processes(parent):
+    found = cgroups.find(parent)
+    assert found is not None
+    group = found.make(None, 10)
+    words = [sys.executable, "-I", "-S", "-c", FORKER, *group.doors]
+    done = subprocess.run(words, timeout=30, stdout=subprocess.PIPE, start_new_session=True)
+    assert int(done.stdout) == 9
+    group.remove()
+
+
+def test_groups_of_hosts_that_are_gone_are_swept_and_those_of_live_ones_are_not(parent):
+    found = cgroups.find(parent)
+    assert found is not None
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    dead = Path(f"/sys/fs/cgroup/memory{parent}/plughost-{gone.pid}-1")
+    dead.mkdir()
+    group = found.make(MiB, None)
+    found.sweep()
+    assert not dead.exists()
+    assert os.path.exists(group.folders[0])
+    group.remove()
+
+
+def test_a_parent_that_cannot_be_used_is_refused_with_its_folder(tmp_path):
+    with pytest.raises(InvalidSpec, match="/nowhere"):
+        cgroups.find("/nowhere", str(tmp_path))
+
+
+def test_without_delegation_there_is_no_group(tmp_path):
+    assert cgroups.find(None, str(tmp_path)) is None
+
+
+def v2(folder: Path, controllers: str) -> None:
+    (folder / "box").mkdir()
+    (folder / "cgroup.controllers").write_text("cpu memory pids\n")
+    (folder / "box/cgroup.subtree_control").write_text(controllers)
+
+
+def test_a_delegated_v2_group_is_told_by_its_subtree(tmp_path):
+    v2(tmp_path, "cpu memory pids\n")
+    found = cgroups.find("/box", str(tmp_path))
+    assert found is not None
+    assert (found.version, set(found.folders.values())) == (2, {str(tmp_path / "box")})
+
+
+def test_a_v2_group_without_the_controllers_is_none(tmp_path):
+    v2(tmp_path, "cpu\n")
+    with pytest.raises(InvalidSpec):
+        cgroups.find("/box", str(tmp_path))
+
+
+@pytest.mark.parametrize("launcher", list(LAUNCHERS.values()), ids=list(LAUNCHERS))
+async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, launcher):
+    found = cgroups.find(parent)
+    assert found is not None
+    group = found.make(64 * MiB, 50)
+    loop = asyncio.get_running_loop()
+    executed, exited = loop.create_future(), loop.create_future()
+    command = ("/bin/sh", "-c", "sh -c 'cat /proc/self/cgroup'; read line")
+    launch = Launch(command, {"PATH": os.defpath}, launcher=launcher, groups=group.doors)
+    process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
+    try:
+        assert await executed is None
+        name = os.path.basename(group.folders[0])
+        os.set_blocking(process.stdout, True)
+        said = b""
+        while said.count(name.encode()) < 2:
+            said += os.read(process.stdout, 65536)
+        assert f"memory:{parent}/{name}" in said.decode()
+        assert f"pids:{parent}/{name}" in said.decode()
+    finally:
+        process.kill()
+        await exited
+        os.close(process.stdin)
+        os.close(process.stdout)
+        process.release()
+    group.remove()
+    assert not any(map(os.path.exists, group.folders))
+
+
+async def test_a_group_that_is_not_there_starts_nothing():
+    loop = asyncio.get_running_loop()
+    executed, exited = loop.create_future(), loop.create_future()
+    launch = Launch(("/bin/true",), {}, groups=("/sys/fs/cgroup/memory/nowhere/cgroup.procs",))
+    process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
+    failure = await executed
+    assert failure is not None
+    assert "control group" in failure.message
+    await exited
+    os.close(process.stdin)
+    os.close(process.stdout)
+    process.release()

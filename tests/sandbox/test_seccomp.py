@@ -1,0 +1,136 @@
+"""The generated filters say what policy.toml says, for both architectures."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sandbox import bpf
+from tests.support import ROOT
+
+SECCOMP = ROOT / "launcher/seccomp"
+spec = importlib.util.spec_from_file_location("generate", SECCOMP / "generate.py")
+generate = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(generate)
+
+POLICY = tomllib.loads((SECCOMP / "policy.toml").read_text())
+NUMBERS = tomllib.loads((SECCOMP / "numbers.toml").read_text())
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+PROGRAMS = {
+    (name, off): generate.program(POLICY, name, off) for name in ARCHITECTURES for off in (False, True)
+}
+NAMES = {
+    architecture: {pair[place]: name for name, pair in NUMBERS.items() if pair[place] >= 0}
+    for place, architecture in enumerate(ARCHITECTURES)
+}
+
+numbers = st.one_of(
+    st.sampled_from(sorted({number for pair in NUMBERS.values() for number in pair if number >= 0})),
+    st.integers(0, 600),
+    st.integers(0x40000000, 0x40000200),  # x32
+    st.integers(0, 2**32 - 1),
+)
+
+
+def arguments(low_halves):
+    """Six of them; the upper half is what the kernel cuts off."""
+    whole = st.builds(lambda low, high: low | high << 32, low_halves, st.sampled_from([0, 0, 1, 2**32 - 1]))
+    return st.lists(whole, min_size=6, max_size=6)
+
+
+def telling(check):
+    """The values a check speaks of, some flags around them, and anything else."""
+    words = " ".join(text for row in check["rows"] for text in row).split()
+    spoken = [POLICY["names"].get(word, 0) for word in words if word in POLICY["names"]] + [0]
+    return st.one_of(
+        st.sampled_from(spoken),
+        st.builds(
+            lambda value, flag: value | flag, st.sampled_from(spoken), st.sampled_from([0o4000, 1 << 31])
+        ),
+        st.integers(0, 2**32 - 1),
+    )
+
+
+checked = st.sampled_from(POLICY["check"]).flatmap(
+    lambda check: st.tuples(st.just(check["call"]), arguments(telling(check)))
+)
+programs = st.sampled_from(sorted(PROGRAMS))
+
+
+@settings(max_examples=300, deadline=None)
+@given(programs, checked)
+def test_a_filter_looks_at_arguments_as_the_policy_reads(which, call_and_args):
+    call, args = call_and_args
+    architecture, offline = which
+    number = NUMBERS[call][list(ARCHITECTURES).index(architecture)]
+    answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
+    assert answer == bpf.verdict(POLICY, call, args, offline)
+
+
+@given(programs, numbers, arguments(st.integers(0, 2**32 - 1)))
+def test_a_filter_answers_any_call_as_the_policy_reads(which, number, args):
+    architecture, offline = which
+    answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
+    assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), args, offline)
+
+
+def test_every_number_is_answered_as_the_policy_reads():
+    for (architecture, offline), program in PROGRAMS.items():
+        for number in range(700):
+            answer = bpf.run(program, number, ARCHITECTURES[architecture], [0] * 6)
+            assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), [0] * 6, offline)
+
+
+@given(st.sampled_from(sorted(ARCHITECTURES)), numbers, st.integers(0, 2**32 - 1))
+def test_the_call_table_of_another_architecture_kills(architecture, number, other):
+    if other != ARCHITECTURES[architecture]:
+        assert bpf.run(PROGRAMS[architecture, False], number, other, [0] * 6) == bpf.KILL
+
+
+def test_the_x32_table_is_not_there():
+    for number in range(600):
+        answer = bpf.run(PROGRAMS["x86_64", False], 0x40000000 | number, ARCHITECTURES["x86_64"], [0] * 6)
+        assert answer == bpf.ERRNO | errno.ENOSYS
+
+
+def test_filters_are_small_and_their_jumps_stay_inside():
+    for program in PROGRAMS.values():
+        assert len(program) < 400
+        for at, (code, value, if_so, if_not) in enumerate(program):
+            assert max(if_so, if_not) <= 255
+            assert at + 1 + max(if_so, if_not, value if code == 0x05 else 0) < len(program) or code == 0x06
+
+
+def test_far_branches_of_a_large_policy_go_through_a_long_jump():
+    stretches = [(n, (generate.Instruction(0x06, n),)) for n in range(2000)]
+    program = [generate.Instruction(0x20, 0), *generate.search(stretches)]
+    assert any(code == 0x05 for code, *_ in program)
+    assert [bpf.run(program, n, 0, [0] * 6) for n in range(2000)] == list(range(2000))
+
+
+def test_generation_is_the_same_every_time():
+    assert generate.header() == generate.header()
+
+
+def test_numbers_are_those_of_the_systems_headers():
+    """Only x86-64 machines carry their own list; the generic one, which arm64 uses, comes with every libc."""
+    generic = Path("/usr/include/asm-generic/unistd.h")
+    if not generic.exists():
+        pytest.skip("no kernel headers here")
+    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", generic.read_text()))
+    renamed = {"newfstatat": "fstatat"}  # as the generic list spells it
+    for name, (_, number) in NUMBERS.items():
+        listed = found.get(renamed.get(name, name), found.get(name))
+        assert listed is None or int(listed) == number, name
+    assert sum(name in found for name in NUMBERS) > 200
+    own = Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")
+    if own.exists():
+        found = dict(re.findall(r"#define __NR_(\w+) (\d+)", own.read_text()))
+        assert all(int(found.get(name, pair[0])) == pair[0] for name, pair in NUMBERS.items())

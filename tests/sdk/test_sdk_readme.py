@@ -1,0 +1,59 @@
+"""The examples of the SDK's README, as they stand."""
+
+from __future__ import annotations
+
+import re
+
+from tests.sdk.support import HANDSHAKE, ainb_folder, execute, lines, program
+from tests.support import ROOT
+
+README = (ROOT / "sdk/python/README.md").read_text()
+MCPTEST, RUNE, AINB, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def test_mcptest(tmp_path):
+    asked = [("echo", {"a": 1}), ("add", [1, 2]), ("add", 5)]
+    said = lines(
+        program(tmp_path / "plugin", MCPTEST),
+        *({"id": n, "method": method, "params": params} for n, (method, params) in enumerate(asked)),
+    )
+    assert said.messages == [
+        {"id": 0, "result": {"a": 1}},
+        {"id": 1, "result": 3},
+        {"id": 2, "error": {"code": -32602, "message": "a list of numbers, please"}},
+    ]
+
+
+def test_rune(tmp_path):
+    path = program(tmp_path / "plugin", RUNE)
+    said = lines(path, HANDSHAKE, execute("count", {"text": "one two"}))
+    assert said.messages[0]["manifest"]["capabilities"] == ["tool.execute"]
+    assert (said.messages[1]["output"], said.messages[1]["metadata"]) == ({"words": 2}, {"mode": None})
+    assert lines(path, HANDSHAKE, execute("count", {})).messages[1]["error"]["code"] == "invalid_input"
+
+
+async def test_ainb(host, tmp_path, mark):
+    from plughost.contracts.ainb import Ainb
+    from plughost.contracts.ainb.messages import Char, KeyEvent
+
+    subscribes = {"snapshots": ["notes.text"]}
+    plugin = await host.add(ainb_folder(tmp_path / mark, AINB, "notes", subscribes=subscribes))
+    view = Ainb(plugin)
+    assert await view.cli("notes", []) == (b"notes: none\n", b"", 0)
+    host.service("snapshots").put("notes.text", b"hello")
+    assert (await view.cli("notes", [])).stdout == b"notes: hello, after yes\n"
+    frame = (await view.render(5, 1)).buffer
+    assert "".join(cell.symbol for _, cell in frame.cells) == "hello"
+    view.key("main", KeyEvent(Char("x")))
+    assert (await view.cli("notes", [])).stdout == b"notes: none\n"
+
+
+def test_a_class(tmp_path):
+    said = lines(program(tmp_path / "plugin", CLASS), *[{"id": 1, "method": "next"}] * 2)
+    assert [message["result"] for message in said.messages] == [1, 2]
+
+
+def test_claiming(tmp_path):
+    said = lines(program(tmp_path / "plugin", CLAIM), {"id": 1, "method": "echo", "params": 5})
+    assert said.messages == [{"id": 1, "result": 5}]
+    assert said.stderr.startswith("The Zen of Python")

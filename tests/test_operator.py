@@ -1,0 +1,71 @@
+"""What an operator says of confinement, in plughost.toml and on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from plughost import config
+from plughost.base.errors import InvalidConfig
+from plughost.cli.targets import Target
+from plughost.guard.powers import Endpoint, Limits, Powers
+
+TABLE = """
+[plugins.one]
+contract = "mcptest"
+command = ["python3", "one.py"]
+"""
+
+
+def load(folder: Path, more: str = ""):
+    (folder / "plughost.toml").write_text(TABLE + more)
+    return config.load(folder / "plughost.toml", {"DATA": "/srv/data"})["one"]
+
+
+def test_who_says_nothing_allows_nothing(tmp_path):
+    spec = load(tmp_path)
+    assert (spec.sandbox, spec.allow, spec.limits) == (None, Powers(), Limits())
+
+
+def test_a_file_says_class_powers_and_limits(tmp_path):
+    spec = load(
+        tmp_path,
+        """
+sandbox = "strict"
+allow.read = ["notes", "${DATA}"]
+allow.connect = ["api.example.com:443"]
+limits = { memory = "64M", processes = 4 }
+""",
+    )
+    assert spec.sandbox == "strict"
+    assert spec.allow.read == (str(tmp_path.resolve() / "notes"), "/srv/data")
+    assert spec.allow.connect == (Endpoint("api.example.com", 443),)
+    assert spec.limits == Limits(memory=64 << 20, processes=4)
+
+
+def test_every_wrong_word_is_told_with_its_line(tmp_path):
+    with pytest.raises(InvalidConfig) as caught:
+        load(tmp_path, 'sandbox = "tight"\nallow.reed = ["x"]\nlimits.memory = "lots"\n')
+    told = {problem.field: (problem.line, problem.message) for problem in caught.value.problems}
+    assert told["plugins.one.sandbox"][0] == 5
+    with pytest.raises(InvalidConfig) as caught:
+        load(tmp_path, 'allow.reed = ["x"]\nlimits.memory = "lots"\n')
+    told = {problem.field: (problem.line, problem.message) for problem in caught.value.problems}
+    assert "'reed'" in told["plugins.one.allow"][1]
+    assert "256M" in told["plugins.one.limits"][1]
+
+
+def test_the_command_line_adds_to_what_the_file_allows(tmp_path, monkeypatch):
+    load(tmp_path, 'allow.read = ["notes"]\nlimits.memory = "64M"\n')
+    monkeypatch.chdir(tmp_path)
+    target = Target(
+        file=None, contract=None, name=None, grants=(), env=(), cwd=None, sandbox="strict",
+        allow=("read=more", "connect=b.example:1"), limit=("processes=4",), bare=[],
+    )  # fmt: skip
+    spec, rest = target.take(["one"])
+    assert not rest
+    assert spec.sandbox == "strict"
+    assert spec.allow.read == (str(tmp_path / "notes"), str(tmp_path / "more"))
+    assert spec.allow.connect == (Endpoint("b.example", 1),)
+    assert spec.limits == Limits(memory=64 << 20, processes=4)

@@ -22,7 +22,7 @@ def holdings(
     """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
     `grouped` is with a control group."""
     strict = confined == "strict"
-    landlock = f"Landlock {machine.landlock}"
+    landlock = f"Landlock {machine.landlock or ''}".rstrip()
     files = f"mount namespace, {landlock}" if strict else landlock
     found = [
         Holding("user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plughost.base.text import visible
-from plughost.sandbox.explanation import Explanation
+from plughost.sandbox.explanation import Bound, Explanation
 
 CLASSES = {
     "strict": "namespaces, Landlock, seccomp and limits hold it",
@@ -55,23 +55,23 @@ def show(found: Explanation) -> None:
         [(each,) for each in found.unused],
     )
     if found.bound is not None:
-        made = set(found.bound.made)
+        bound = found.bound
         _table(
             console,
             "in its sandbox",
             [
-                ("network", found.bound.network),
-                ("writable", "\n".join(_place(path, made) for path in found.bound.writable)),
-                ("read-only", "\n".join(_place(path, made) for path in found.bound.read_only)),
+                ("network", bound.network),
+                ("writable", "\n".join(_place(path, bound) for path in bound.writable)),
+                ("read-only", "\n".join(_place(path, bound) for path in bound.read_only)),
             ],
         )
-    _table(
-        console,
-        f"{would}limited",
-        [(each.name, _amount(each.name, each.value), each.rule, each.by) for each in found.limits],
-        ("limit", "", "rule", f"{would}held by"),
-    )
     if found.sandbox != "none":
+        _table(
+            console,
+            f"{would}limited",
+            [(each.name, _amount(each.name, each.value), each.rule, each.by) for each in found.limits],
+            ("limit", "", "rule", f"{would}held by"),
+        )
         _table(console, f"{would}held", [(each.what, each.by) for each in found.held], ("what", "by"))
     _table(
         console,
@@ -94,8 +94,9 @@ def _asked(words: Sequence[str] | None, unknown: str) -> str:
     return unknown if words is None else ", ".join(words) or "nothing"
 
 
-def _place(path: str, made: set[str]) -> str:
-    return f"{path} (made for it)" if path in made else path
+def _place(path: str, bound: Bound) -> str:
+    size = f", {_amount('scratch', bound.scratch)}" if path == "/tmp" and bound.scratch else ""
+    return f"{path} (made for it{size})" if path in bound.made else path
 
 
 def _amount(name: str, value: int | None) -> str:

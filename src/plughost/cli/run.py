@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +15,17 @@ import msgspec
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
+from plughost.base.text import visible
 from plughost.cli import output, roots, targets
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
 from plughost.cli.words import in_words
 from plughost.contracts.contract import PluginSpec
-from plughost.host import Host
+from plughost.guard.allowance import KINDS
+from plughost.host import Host, Plugin
 from plughost.runtime.tap import Tap
+from plughost.sandbox.lints import HOW
 
 
 @click.command()
@@ -72,6 +76,8 @@ async def _run(
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if adding.done():
                     adding.result()
+                if adding.done():
+                    _unconfined(host)
                 if adding.done() and not as_json:
                     _doubled(host)
                     output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
@@ -91,12 +97,30 @@ async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> N
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
-            if plugin.capabilities:
-                output.say(f"{plugin.name} may: {', '.join(sorted(map(str, plugin.capabilities)))}")
+            if (may := _grants(plugin)) is not None:
+                output.say(f"{plugin.name} may: {may}")
         if start:
             await plugin.start()
     except PluginError as error:
         output.failure(error, as_json=as_json)
+
+
+def _grants(plugin: Plugin) -> str | None:
+    """What it may ask of the host and, confined, reach itself; None when there is nothing to tell."""
+    words = sorted(map(str, plugin.capabilities))
+    if plugin.sandbox == "none":
+        return ", ".join(words) or None
+    powers = plugin.confinement.powers
+    words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
+    return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")
+
+
+def _unconfined(host: Host) -> None:
+    """Told even to programs: nobody should find out later."""
+    names = [plugin.name for plugin in host.plugins.values() if plugin.sandbox == "none"]
+    if names:
+        user = "root" if os.geteuid() == 0 else "your user"
+        output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")
 
 
 def _doubled(host: Host) -> None:

@@ -215,7 +215,8 @@ def _landlock(
     )
     return launch, (
         *(Place(path) for path in sorted({*rules.read, *rules.execute})),
-        *(Place(path, writable=True, made=path == prepared.scratch) for path in sorted({*rules.write})),
+        Place("$TMPDIR", writable=True, made=True),
+        *(Place(path, writable=True) for path in rules.write if path != prepared.scratch),
     )
 
 

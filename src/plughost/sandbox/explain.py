@@ -85,7 +85,7 @@ def explain(
         granted=tuple(granted),
         missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding)),
         unused=tuple(_unused(spec, contract, binding)),
-        bound=None if decided is None or confined == "none" else _bound(decided),
+        bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         limits=tuple(limits),
         held=tuple(holding for holding in held if holding.what not in told),
         wire=tuple(_checks(contract, binding)),
@@ -199,7 +199,7 @@ def _unused(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[
                 yield f"allow {kind} {spelled(item)}"
 
 
-def _bound(decided: Confinement) -> Bound:
+def _bound(decided: Confinement, limits: Limits) -> Bound:
     places = sorted(decided.places, key=lambda place: place.path)
     if decided.confined != "strict":
         network = "no sockets at all"
@@ -212,6 +212,7 @@ def _bound(decided: Confinement) -> Bound:
         read_only=_paths(places, writable=False),
         writable=(*(SCRATCH if strict else ()), *_paths(places, writable=True)),
         made=(*(MADE if strict else ()), *(place.path for place in places if place.made)),
+        scratch=limits.scratch if strict else None,
         network=network,
     )
 

@@ -55,6 +55,8 @@ class Bound(msgspec.Struct, frozen=True):
     writable: tuple[str, ...]
     made: tuple[str, ...]
     """Of both: what the host has made for it."""
+    scratch: int | None
+    """Bytes that /tmp has room for; None when nothing bounds it."""
     network: str
 
 

@@ -21,7 +21,7 @@ from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
 from plughost.cli.words import in_words
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.contract import PluginSpec, contract
 from plughost.guard.allowance import KINDS
 from plughost.host import Host, Plugin
 from plughost.runtime.tap import Tap
@@ -54,6 +54,7 @@ def run(
     specs = target.all(words) if root is None else roots.take(root, words)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
+    _unconfined(specs)
     with recording.tap() as tap:
         asyncio.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
 
@@ -76,8 +77,6 @@ async def _run(
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if adding.done():
                     adding.result()
-                if adding.done():
-                    _unconfined(host)
                 if adding.done() and not as_json:
                     _doubled(host)
                     output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
@@ -115,9 +114,9 @@ def _grants(plugin: Plugin) -> str | None:
     return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")
 
 
-def _unconfined(host: Host) -> None:
-    """Told even to programs: nobody should find out later."""
-    names = [plugin.name for plugin in host.plugins.values() if plugin.sandbox == "none"]
+def _unconfined(specs: Sequence[PluginSpec]) -> None:
+    """Told even to programs, and before anything runs: nobody should find out later."""
+    names = [spec.name for spec in specs if (spec.sandbox or contract(spec.contract).sandbox) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
         output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")

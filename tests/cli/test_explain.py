@@ -10,6 +10,7 @@ import sys
 import tomllib
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from plughost.base.capability import Capability
@@ -39,13 +40,15 @@ CONTRACT = SimpleNamespace(
 MISSING = Unconfinable("bubblewrap is not installed", hint="apt install bubblewrap")
 
 
-def explained(*, source=None, problem=None, asked=None, held=(), declared=None, own=None, **said):
+def explained(
+    *, here=MACHINE, source=None, problem=None, asked=None, held=(), declared=None, own=None, **said
+):
     spec = PluginSpec(contract="made-up", name="p", command=["/bin/p"], **said)
     binding = Binding(
         Policy(), {}, capabilities=frozenset(held), asked=asked, declared=declared, own=own or Powers()
     )
     decided = problem or unconfined(Launch(("/bin/p",), {}), Powers())
-    return explain(spec, CONTRACT, binding, decided, MACHINE, source)
+    return explain(spec, CONTRACT, binding, decided, here, source)
 
 
 def rules(found):
@@ -145,6 +148,14 @@ def test_the_class_none_says_that_nothing_is_enforced_and_what_the_host_checks(c
     assert explained().lints == (), "who says nothing is told at the start of `run`, not for each plugin"
     show(found)
     assert "nothing is enforced by the kernel" in capsys.readouterr().out
+
+
+def test_a_landlock_that_does_not_hold_signals_is_not_said_to():
+    old = msgspec.structs.replace(MACHINE, landlock=5)
+    held = {each.what: each.by for each in explained(sandbox="landlock", problem=MISSING, here=old).held}
+    assert held["processes of others"].endswith("Landlock 5, but not from signals of its user")
+    held = {each.what: each.by for each in explained(sandbox="landlock", problem=MISSING).held}
+    assert held["processes of others"].endswith("Landlock 6")
 
 
 def test_a_manifests_words_are_text_on_a_terminal(capsys):

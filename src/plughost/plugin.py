@@ -19,6 +19,7 @@ from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
 from plughost.runtime.tap import Origin, Tap, Tapping
 from plughost.sandbox.confinement import Confinement
+from plughost.sandbox.lints import lints
 from plughost.sandbox.meter import Watched
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
 
@@ -243,7 +244,7 @@ class Plugin:
             "grants": list(self.spec.grants),
             "capabilities": sorted(map(str, self.capabilities)),
             "sandbox": self.sandbox,
-            "lints": list(self._binding.lints),
+            "lints": [*self._binding.lints, *lints(self.spec, self.sandbox)],
             "state": self.state,
             "generation": self._generation,
             "lifecycle": {

@@ -15,6 +15,7 @@ from plughost.cli.recording import options as record_options
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.runtime.tap import Tap
+from plughost.sandbox.lints import lints
 from plughost.wire.envelope import ABSENT
 
 
@@ -61,6 +62,8 @@ async def _call(
 ) -> msgspec.Raw:
     async with Host(tap=tap) as host:
         plugin = await host.add(spec)
+        for lint in lints(spec, plugin.sandbox):
+            output.say(f"{plugin.name} lint: {lint}")
         result: msgspec.Raw = await plugin.call(
             method, params, timeout=timeout, context=context or None, type=msgspec.Raw
         )

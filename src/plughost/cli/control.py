@@ -49,9 +49,8 @@ def ps(hosts: list[Path], as_json: bool) -> None:
     if not answers:
         output.say("no host is running: start one with `plughost run`")
         return
-    table = Table(
-        "host", "plugin", "contract", "state", "generation", "pid", "in flight", "failures", box=None
-    )
+    heads = ("host", "plugin", "contract", "sandbox", "state", "generation", "pid", "in flight", "failures")
+    table = Table(*heads, box=None)
     for answer in answers:
         for plugin in answer["plugins"]:
             newest = plugin["instances"][-1] if plugin["instances"] else {}
@@ -60,6 +59,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
                 answer["pid"],
                 plugin["name"],
                 plugin["contract"],
+                plugin["sandbox"],
                 plugin["state"],
                 plugin["generation"],
                 *cells,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import resource
 import sys
@@ -12,8 +13,10 @@ import click
 import msgspec
 
 from plughost.cli import output
+from plughost.cli.trial import Trial, trial
 from plughost.contracts.contract import names
 from plughost.runtime import launch, probe
+from plughost.sandbox import machine, mechanisms
 
 
 class Finding(msgspec.Struct):
@@ -26,13 +29,22 @@ class Finding(msgspec.Struct):
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def doctor(as_json: bool) -> None:
-    """Find out what works here. Exit 3 when plugins cannot be run safely."""
+    """Find out what works here, sandboxes too: each is tried with escapes that must fail.
+
+    Exit 3 when plugins cannot be run safely, or when one got out of its sandbox; a class that cannot be had
+    here is told, and refused when it is asked for.
+    """
+    here = machine.machine()
     findings = asyncio.run(_examine())
-    healthy = all(finding.ok for finding in findings)
+    around = mechanisms.surroundings(os.environ.get("PLUGHOST_CGROUP"))
+    matrix = list(mechanisms.mechanisms(here, around))
+    trials = asyncio.run(_try(here))
+    healthy = all(finding.ok for finding in findings) and not any(each.escaped for each in trials)
     if as_json:
-        output.answer({"ok": healthy, "findings": findings})
+        answer = {"ok": healthy, "findings": findings, "sandbox": {"mechanisms": matrix, "classes": trials}}
+        output.answer(answer)
     else:
-        _show(findings)
+        _show(findings, matrix, trials)
     if not healthy:
         sys.exit(3)
 
@@ -49,6 +61,15 @@ async def _examine() -> list[Finding]:
         findings += [await _launcher(), _files()]
     findings.append(Finding("contracts", True, ", ".join(names())))
     return findings
+
+
+async def _try(here: machine.Machine) -> list[Trial]:
+    """Each class that nothing is known to be missing for."""
+    tried = []
+    for confined in ("strict", "landlock"):
+        missing = mechanisms.unavailable(confined, here)
+        tried.append(await trial(confined) if missing is None else Trial.without(confined, *missing))
+    return tried
 
 
 async def _launcher() -> Finding:
@@ -74,13 +95,40 @@ def _files() -> Finding:
     )
 
 
-def _show(findings: list[Finding]) -> None:
+def _show(findings: list[Finding], matrix: list[mechanisms.Mechanism], trials: list[Trial]) -> None:
     from rich.console import Console
+
+    console = Console()
+    ok, no, missing = ("ok", "green"), ("no", "red"), ("--", "yellow")
+    _table(console, [(ok if each.ok else no, each.check, each.detail, each.hint) for each in findings])
+    console.print("\n[bold]what can hold a plugin[/]")
+    _table(console, [(ok if each.there else missing, each.name, each.detail, each.remedy) for each in matrix])
+    console.print("\n[bold]sandboxes, tried with escapes that must fail[/]")
+    _table(
+        console,
+        [
+            (ok if each.works else no if each.escaped else missing, each.sandbox, _outcome(each), each.remedy)
+            for each in trials
+        ],
+    )
+
+
+def _outcome(tried: Trial) -> str:
+    if tried.works:
+        held = ", ".join(name for name, came in tried.attempts.items() if came.startswith("refused"))
+        by = ", ".join(tried.confined_by)
+        return f"works: {held} refused; {by}" + (f"; {tried.detail}" if tried.detail else "")
+    return f"does not hold: {tried.detail}" if tried.escaped else f"cannot be had: {tried.detail}"
+
+
+def _table(console: Any, rows: list[tuple[tuple[str, str], str, str, str]]) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     table: Any = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for finding in findings:
-        mark = "[green]ok[/]" if finding.ok else "[red]no[/]"
-        hint = f"\n[dim]{finding.hint}[/]" if finding.hint else ""
-        table.add_row(mark, finding.check, finding.detail + hint)
-    Console().print(table)
+    for (mark, colour), name, detail, hint in rows:
+        told = Text(detail)
+        if hint:
+            told.append(f"\n{hint}", style="dim")
+        table.add_row(Text(mark, style=colour), Text(name), told)
+    console.print(table)

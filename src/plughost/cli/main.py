@@ -14,6 +14,7 @@ from plughost.cli.conform import conform
 from plughost.cli.control import logs, ps, reload, stop
 from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
+from plughost.cli.explain import explain
 from plughost.cli.inspect import inspect
 from plughost.cli.new import new
 from plughost.cli.replay import replay
@@ -37,7 +38,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (new, call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
+for command in (new, call, inspect, explain, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 

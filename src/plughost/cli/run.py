@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +15,17 @@ import msgspec
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
+from plughost.base.text import visible
 from plughost.cli import output, roots, targets
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
 from plughost.cli.words import in_words
-from plughost.contracts.contract import PluginSpec
-from plughost.host import Host
+from plughost.contracts.contract import PluginSpec, contract
+from plughost.guard.allowance import KINDS
+from plughost.host import Host, Plugin
 from plughost.runtime.tap import Tap
+from plughost.sandbox.lints import HOW
 
 
 @click.command()
@@ -50,6 +54,7 @@ def run(
     specs = target.all(words) if root is None else roots.take(root, words)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
+    _unconfined(specs)
     with recording.tap() as tap:
         asyncio.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
 
@@ -91,12 +96,30 @@ async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> N
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
-            if plugin.capabilities:
-                output.say(f"{plugin.name} may: {', '.join(sorted(map(str, plugin.capabilities)))}")
+            if (may := _grants(plugin)) is not None:
+                output.say(f"{plugin.name} may: {may}")
         if start:
             await plugin.start()
     except PluginError as error:
         output.failure(error, as_json=as_json)
+
+
+def _grants(plugin: Plugin) -> str | None:
+    """What it may ask of the host and, confined, reach itself; None when there is nothing to tell."""
+    words = sorted(map(str, plugin.capabilities))
+    if plugin.sandbox == "none":
+        return ", ".join(words) or None
+    powers = plugin.confinement.powers
+    words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
+    return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")
+
+
+def _unconfined(specs: Sequence[PluginSpec]) -> None:
+    """Told even to programs, and before anything runs: nobody should find out later."""
+    names = [spec.name for spec in specs if (spec.sandbox or contract(spec.contract).sandbox) == "none"]
+    if names:
+        user = "root" if os.geteuid() == 0 else "your user"
+        output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")
 
 
 def _doubled(host: Host) -> None:

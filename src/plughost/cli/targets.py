@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,6 +14,10 @@ import msgspec
 from plughost import config
 from plughost.contracts.contract import PluginSpec, contract
 from plughost.guard import allowance
+from plughost.guard.powers import Powers
+
+if TYPE_CHECKING:
+    from plughost.sandbox.explanation import Source
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
@@ -115,9 +119,6 @@ class Target(msgspec.Struct):
         said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
         given = [] if self.grants and said_nothing else list(spec.grants)
         grants = [*given, *(word for word in self.grants if word not in given)]
-        allow: dict[str, list[str]] = {}
-        for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
-            allow.setdefault(kind, []).append(what)
         limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
         return msgspec.structs.replace(
             spec,
@@ -125,8 +126,26 @@ class Target(msgspec.Struct):
             grants=grants,
             cwd=self.cwd or spec.cwd,
             sandbox=self.sandbox or spec.sandbox,
-            allow=allowance.joined(spec.allow, allowance.powers(allow, os.getcwd())),
+            allow=allowance.joined(spec.allow, self._allowed()),
             limits=allowance.limits({**msgspec.structs.asdict(spec.limits), **limits}),
+        )
+
+    def _allowed(self) -> Powers:
+        allow: dict[str, list[str]] = {}
+        for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
+            allow.setdefault(kind, []).append(what)
+        return allowance.powers(allow, os.getcwd())
+
+    def source(self) -> Source:
+        """Which words were said on the command line."""
+        from plughost.sandbox.explanation import Source
+
+        return Source(
+            file=str(self.file or config.FILE),
+            grants=self.grants,
+            allow=self._allowed(),
+            limits=tuple(pair("--limit", "NAME=AMOUNT", word)[0] for word in self.limit),
+            sandbox=self.sandbox is not None,
         )
 
 

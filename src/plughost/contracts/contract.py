@@ -72,6 +72,8 @@ class Binding(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     """The whole environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
+    asked: tuple[Capability, ...] | None = None
+    """The capabilities that its manifest asks for; None when that is not known before it runs."""
     methods: frozenset[str] | None = None
     """What may be called; None when the contract leaves that to the plugin."""
     settings: Any = None

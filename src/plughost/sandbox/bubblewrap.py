@@ -52,16 +52,21 @@ def words(view: View, bubblewrap: str, version: tuple[int, ...], env: Mapping[st
         found += ["--setenv", name, env[name]]
     found += ["--proc", "/proc", "--dev", "/dev", *_sized(view.shared, "/dev/shm"), "--remount-ro", "/dev"]
     found += _sized(view.scratch, "/tmp")
-    mounts = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
-    mounts |= {path: ("--ro-bind", path) for path in view.read}
-    mounts |= {path: ("--bind", path) for path in view.write}
-    shown = outermost(mounts)
-    for inside in sorted(shown):
-        found += [*mounts[inside], inside]
+    shown = mounts(view)
+    for inside, how in shown.items():
+        found += [*how, inside]
     for link, text in sorted(view.links):
         if not any(is_beneath(link, path) for path in shown):
             found += ["--symlink", text, link]
     return (*found, "--chdir", view.cwd, "--remount-ro", "/", "--")
+
+
+def mounts(view: View) -> dict[str, tuple[str, str]]:
+    """What is mounted: by its place inside, how and from where."""
+    wanted = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
+    wanted |= {path: ("--ro-bind", path) for path in view.read}
+    wanted |= {path: ("--bind", path) for path in view.write}
+    return {inside: wanted[inside] for inside in sorted(outermost(wanted))}
 
 
 def obeyed(env: Mapping[str, str]) -> set[str]:

@@ -17,7 +17,7 @@ from plughost.guard.powers import Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap, inner
 from plughost.sandbox.cgroups import Group
-from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
+from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
 from plughost.sandbox.grants import Granted
 from plughost.sandbox.holdings import holdings
 from plughost.sandbox.machine import Machine
@@ -90,18 +90,19 @@ def confine(
                 f"its own code in {own} would be writable by what it is granted",
                 hint="grant a folder to write that its code is not in",
             )
-    rlimits = _rlimits(confined, limits, machine, prepared.user)
+    rlimits = rlimits_for(confined, limits, machine, prepared.user)
     if confined == "strict":
         if powers.connect and prepared.way_out is None:
             raise Unconfinable("it is granted endpoints, and has no way out to them")
-        launch = _strict(cwd, env, limits, rlimits, machine, prepared)
+        launch, places = _strict(cwd, env, limits, rlimits, machine, prepared)
     else:
-        launch = _landlock(cwd, env, rlimits, prepared)
+        launch, places = _landlock(cwd, env, rlimits, prepared)
     grouped = prepared.group is not None
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
-    return Confinement(confined, launch, tuple(held), powers, None if grouped else limits.memory)
+    summed = None if grouped else limits.memory
+    return Confinement(confined, launch, tuple(held), powers, places, summed)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:
@@ -148,7 +149,7 @@ def _strict(
     rlimits: Mapping[str, int],
     machine: Machine,
     prepared: Prepared,
-) -> Launch:
+) -> tuple[Launch, tuple[Place, ...]]:
     assert machine.bubblewrap is not None
     runnable, granted, way_out = prepared.runnable, prepared.granted, prepared.way_out
     env = {**env, **(way_out.env if way_out is not None else {})}
@@ -174,17 +175,22 @@ def _strict(
     )
     last = inner.words(rules, rlimits)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
-    return Launch(
+    launch = Launch(
         (*outside, bubblewrap.INNER, *last, "--", runnable.path, *runnable.argv),
         {name: value for name, value in env.items() if name not in bubblewrap.obeyed(env)},
         confine="keep" if prepared.user is None else str(prepared.user),
         way_out=(way_out.socket, way_out.listing) if way_out is not None else None,
     )
+    return launch, tuple(
+        Place(inside, writable=how == "--bind", made=outside != inside)
+        for inside, (how, outside) in bubblewrap.mounts(view).items()
+        if inside != bubblewrap.INNER
+    )
 
 
 def _landlock(
     cwd: str | None, env: Mapping[str, str], rlimits: Mapping[str, int], prepared: Prepared
-) -> Launch:
+) -> tuple[Launch, tuple[Place, ...]]:
     runnable, granted = prepared.runnable, prepared.granted
     if obeyed := sorted(bubblewrap.obeyed(env)):
         raise Unconfinable(
@@ -202,10 +208,15 @@ def _landlock(
         cwd=cwd or prepared.scratch,
         seccomp="offline",
     )
-    return Launch(
+    launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),
         {**env, "TMPDIR": prepared.scratch},
         confine="keep" if prepared.user is None else str(prepared.user),
+    )
+    return launch, (
+        *(Place(path) for path in sorted({*rules.read, *rules.execute})),
+        Place("$TMPDIR", writable=True, made=True),
+        *(Place(path, writable=True) for path in rules.write if path != prepared.scratch),
     )
 
 
@@ -214,7 +225,8 @@ def _ports(way_out: WayOut | None) -> tuple[int, ...]:
     return tuple(sorted({int(line.split(" ")[2]) for line in lines if line}))
 
 
-def _rlimits(confined: str, limits: Limits, machine: Machine, user: User | None) -> dict[str, int]:
+def rlimits_for(confined: str, limits: Limits, machine: Machine, user: User | None) -> dict[str, int]:
+    """The limits that are set for each process, by name."""
     wanted = {
         "core": 0,
         "nofile": limits.open_files,

@@ -17,6 +17,16 @@ class Holding(msgspec.Struct, frozen=True):
     by: str
 
 
+class Place(msgspec.Struct, frozen=True):
+    """A file, or a folder with all below it, that there is for the plugin."""
+
+    path: str
+    """Where the plugin finds it."""
+    writable: bool = False
+    made: bool = False
+    """It is not the machine's: the host has made it for the plugin."""
+
+
 class Confinement(msgspec.Struct, frozen=True):
     """What was decided for one plugin."""
 
@@ -27,6 +37,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """For people and for records."""
     powers: Powers = NONE
     """What it may reach."""
+    places: tuple[Place, ...] = ()
+    """What there is of the machine, or for Landlock what is open of it."""
     summed: int | None = None
     """Bytes of memory that the host itself must hold all its processes to, together."""
 

@@ -9,6 +9,9 @@ from plughost.sandbox.confinement import Holding
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.users import User
 
+SIGNALS = 6
+"""From this ABI on Landlock holds signals."""
+
 
 def holdings(
     confined: str,
@@ -22,13 +25,13 @@ def holdings(
     """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
     `grouped` is with a control group."""
     strict = confined == "strict"
-    landlock = f"Landlock {machine.landlock}"
+    landlock = f"Landlock {machine.landlock or ''}".rstrip()
     files = f"mount namespace, {landlock}" if strict else landlock
     found = [
         Holding("user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"),
         Holding("its code", f"read-only: {files}"),
         Holding("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
-        Holding("processes of others", f"PID namespace, {landlock}" if strict else landlock),
+        Holding("processes of others", _apart(strict, landlock, machine.landlock)),
         Holding("system calls", "seccomp"),
     ]
     found += [Holding(f"read {path}", files) for path in powers.read]
@@ -60,3 +63,10 @@ def holdings(
     if limits.scratch is not None:
         found.append(Holding(f"scratch {limits.scratch}", "tmpfs of that size" if strict else "nothing"))
     return found
+
+
+def _apart(strict: bool, landlock: str, abi: int) -> str:
+    if strict:
+        return f"PID namespace, {landlock}"
+    signals = "" if abi >= SIGNALS else ", but not from signals of its user"
+    return f"the launcher's PID namespace where there is one, {landlock}{signals}"

@@ -147,6 +147,7 @@ class AinbContract:
             _policy(told, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
+            asked=tuple(told.capabilities.granted()),
             settings=settings,
             topics=topics,
             log_level=options.log_level,

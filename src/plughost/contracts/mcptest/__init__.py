@@ -72,7 +72,7 @@ class McptestContract:
             forget_launch_failures=True,
         )
         env = {**from_host("PATH", "HOME", "LANG", "TERM"), **spec.env}
-        return Binding(policy, env, settings=options)
+        return Binding(policy, env, asked=(), settings=options)
 
     def session(self, spec: PluginSpec, binding: Binding) -> McptestSession:
         return McptestSession(binding.settings.max_line)

@@ -1,0 +1,59 @@
+"""`plughost explain`: what a plugin may, by whose word, and what holds it to that, without starting it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+
+from plughost.base.clock import best_clock
+from plughost.base.errors import LaunchFailed
+from plughost.cli import output, targets
+from plughost.contracts.contract import PluginSpec, check_runnable, contract
+from plughost.sandbox.explanation import Explanation, Source
+
+
+@click.command()
+@targets.options
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.argument("words", nargs=-1, metavar="[TARGET]")
+def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
+    """Tell what a plugin asks for, what it is granted and by which rule, what holds it to that, what it
+    finds in its sandbox, and the words that would grant the rest. Nothing is started.
+
+    Exit 3 when it cannot be confined here as it should be: then all is told as it would be.
+    """
+    spec, rest = target.take(words)
+    if rest:
+        raise click.UsageError(f"unexpected: {' '.join(rest)}")
+    found = asyncio.run(_explain(spec, target.source()))
+    if as_json:
+        output.answer(found)
+    else:
+        from plughost.cli.explained import show
+
+        show(found)
+    if found.problem is not None:
+        sys.exit(3)
+
+
+async def _explain(spec: PluginSpec, source: Source) -> Explanation:
+    from plughost.sandbox.explain import explain
+    from plughost.sandbox.keeper import Keeper
+    from plughost.sandbox.machine import machine
+
+    its_contract = contract(spec.contract)
+    binding = its_contract.bind(spec)
+    check_runnable(spec, binding)
+    clock = best_clock(asyncio.get_running_loop())
+    keeper = Keeper(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    try:
+        decided = await keeper.confine(spec, binding, spec.sandbox or its_contract.sandbox)
+        return explain(spec, its_contract, binding, decided, machine(), source)
+    except LaunchFailed as error:
+        return explain(spec, its_contract, binding, error, machine(), source)
+    finally:
+        await keeper.close()
+        clock.close()

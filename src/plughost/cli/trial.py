@@ -1,0 +1,170 @@
+"""A class of sandbox tried out: a real confined plugin attempts what it must not be able to do.
+
+What counts is what is seen outside; the plugin's own word is believed only where nothing can be seen there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import PluginError, Unconfinable
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+
+PATIENCE = 20.0
+PROBE = """
+import json, os, sys
+def attempt(deed):
+    try:
+        return deed()
+    except OSError as error:
+        return "refused: " + (error.strerror or "")
+    except ImportError as error:
+        return "not tried: " + str(error)
+def read(about):
+    with open(about["secret"]) as file:
+        return file.read()
+def connect(about):
+    import socket
+    socket.create_connection(("127.0.0.1", about["port"]), 2).close()
+    return "done"
+def mount(about):
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0:
+        return "done"
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def signal(about):
+    os.kill(about["bystander"], 9)
+    return "done"
+deeds = {deed.__name__: deed for deed in (read, connect, mount, signal)}
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = asked["params"]
+    told = {name: attempt(lambda: deeds[name](about)) for name in about["deeds"]}
+    print(json.dumps({"id": asked["id"], "result": told}), flush=True)
+"""
+DEEDS = ("read", "connect", "mount", "signal")
+
+
+class Trial(msgspec.Struct, frozen=True):
+    sandbox: str
+    works: bool
+    escaped: bool = False
+    """It can be had, and something got out: worse than not having it."""
+    detail: str = ""
+    remedy: str = ""
+    attempts: dict[str, str] = {}
+    """What came of each."""
+    confined_by: tuple[str, ...] = ()
+
+    @classmethod
+    def without(cls, confined: str, cause: str, remedy: str) -> Trial:
+        """Of a class that cannot be had."""
+        return cls(confined, False, detail=cause, remedy=remedy)
+
+
+async def trial(confined: str, deeds: tuple[str, ...] = DEEDS) -> Trial:
+    """Whether the class works here."""
+    failure = Trial.without(confined, "there is no Python to try it with", "install python3")
+    for python in _pythons():
+        try:
+            return await _tried(confined, python, deeds)
+        except Unconfinable as error:
+            failure = Trial.without(confined, error.message, error.hint or "")
+        except PluginError as error:
+            tail = error.stderr_tail.strip().rpartition("\n")[2]
+            detail = error.message + (f" ({tail})" if tail else "")
+            return Trial.without(confined, detail, error.hint or "")
+    return failure
+
+
+async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> Trial:
+    spec = PluginSpec(
+        contract="mcptest",
+        name=f"doctor-{confined}",
+        command=[python, "-I", "-S", "-c", PROBE],
+        sandbox=confined,
+    )
+    with _outside() as (about, seen):
+        async with Host() as host:
+            plugin = await host.add(spec)
+            asked = {**about, "deeds": deeds}
+            attempts: dict[str, Any] = await plugin.call("attempt", asked, timeout=PATIENCE)
+            by = plugin.inspect()["instances"][-1]["confined_by"]
+        escapes = await asyncio.to_thread(seen, attempts)
+    if escapes:
+        return Trial(
+            confined, False, True, f"a plugin got out: {', '.join(escapes)}", "report it: docs/security.md",
+            attempts, tuple(by),
+        )  # fmt: skip
+    untried = [f"{name} {came}" for name, came in attempts.items() if came.startswith("not tried")]
+    return Trial(confined, True, detail="; ".join(untried), attempts=attempts, confined_by=tuple(by))
+
+
+@contextlib.contextmanager
+def _outside() -> Iterator[Any]:
+    """A secret, a listener and a bystander made for the trial, and a function that tells what got at them."""
+    word = secrets.token_hex(8)
+    with (
+        tempfile.TemporaryDirectory(prefix="plughost-doctor-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        subprocess.Popen(
+            ["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+        ) as bystander,
+    ):
+        # Open to every user: what keeps a plugin out must be its sandbox.
+        os.chmod(folder, 0o755)
+        secret = os.path.join(folder, "secret")
+        with open(secret, "w", encoding="ascii") as file:
+            file.write(word)
+        os.chmod(secret, 0o644)
+
+        def seen(attempts: dict[str, str]) -> list[str]:
+            listener.settimeout(0)
+            found = {
+                "read": attempts.get("read") == word,
+                "connect": _came(listener),
+                "mount": attempts.get("mount") == "done",
+                "signal": _died(bystander, attempts.get("signal") == "done"),
+            }
+            return [name for name, escaped in found.items() if escaped]
+
+        try:
+            yield {"secret": secret, "port": listener.getsockname()[1], "bystander": bystander.pid}, seen
+        finally:
+            bystander.kill()
+
+
+def _came(listener: socket.socket) -> bool:
+    try:
+        listener.accept()[0].close()
+    except OSError:
+        return False
+    return True
+
+
+def _died(bystander: subprocess.Popen[bytes], claimed: bool) -> bool:
+    try:
+        bystander.wait(1 if claimed else 0)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _pythons() -> list[str]:
+    """The host's own first: if a plugin's user can reach it, it is the one that plugins run with."""
+    found = [sys.executable, shutil.which("python3", path=os.defpath)]
+    return list(dict.fromkeys(path for path in found if path))

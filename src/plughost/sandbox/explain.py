@@ -1,0 +1,234 @@
+"""Why a plugin may do what it may: what was asked and granted, by whose word, and what holds it to that."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from plughost import guard
+from plughost.base.errors import PluginError
+from plughost.contracts.contract import Binding, Contract, PluginSpec
+from plughost.guard.allowance import KINDS
+from plughost.guard.overlap import overlap
+from plughost.guard.powers import NONE, Endpoint, Limits, Powers
+from plughost.sandbox.confine import rlimits_for
+from plughost.sandbox.confinement import Confinement, Holding, Place
+from plughost.sandbox.explanation import Asked, Bound, Check, Explanation, Grant, Limit, Missing, Source
+from plughost.sandbox.holdings import holdings
+from plughost.sandbox.keeper import effective
+from plughost.sandbox.lints import lints
+from plughost.sandbox.machine import Machine
+
+LIMITS = {
+    "memory": "memory",
+    "processes": "processes",
+    "open_files": "open files",
+    "file_size": "file size",
+    "cpu_seconds": "processor seconds",
+    "scratch": "scratch",
+}
+"""Each limit as the operator writes it, and as what holds it is told."""
+SCRATCH = ("/dev/shm", "/tmp")
+MADE = ("/dev", "/proc", *SCRATCH)
+
+
+def explain(
+    spec: PluginSpec,
+    contract: Contract,
+    binding: Binding,
+    confinement: Confinement | PluginError,
+    machine: Machine,
+    source: Source | None = None,
+) -> Explanation:
+    """`confinement` is what was decided for the plugin, or why nothing could be."""
+    source = source or Source()
+    confined = spec.sandbox or contract.sandbox
+    powers = effective(spec, binding)
+    decided = None if isinstance(confinement, PluginError) else confinement
+    held = decided.holdings if decided is not None else _planned(confined, powers, spec.limits, machine)
+    by = {holding.what: holding.by for holding in held}
+    nothing = "nothing: class none" if confined == "none" else "nothing"
+    granted = [
+        *_capabilities(spec, contract, binding, source),
+        *(
+            Grant(kind, spelled(item), _power_rule(kind, item, binding, source), by.get(told, nothing))
+            for kind, item in _items(powers)
+            for told in [f"{kind} {item}"]
+        ),
+    ]
+    limits = [
+        Limit(name, value, _limit_rule(name, value, source), by.get(f"{word} {value}", nothing))
+        for name, word in LIMITS.items()
+        for value in [getattr(spec.limits, name)]
+    ]
+    told = {f"{kind} {item}" for kind, item in _items(powers)}
+    told |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
+    return Explanation(
+        plugin=spec.name,
+        contract=contract.name,
+        sandbox=confined,
+        chosen_by="--sandbox"
+        if source.sandbox
+        else source.file
+        if spec.sandbox
+        else "the contract's default",
+        problem=confinement.report() if isinstance(confinement, PluginError) else None,
+        asked=Asked(
+            None if binding.asked is None else tuple(map(str, binding.asked)),
+            None
+            if binding.declared is None
+            else tuple(f"{kind} {spelled(item)}" for kind, item in _items(binding.declared)),
+        ),
+        granted=tuple(granted),
+        missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding)),
+        unused=tuple(_unused(spec, contract, binding)),
+        bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
+        limits=tuple(limits),
+        held=tuple(holding for holding in held if holding.what not in told),
+        wire=tuple(_checks(contract, binding)),
+        lints=(*binding.lints, *lints(spec, confined)),
+    )
+
+
+def spelled(item: str | Endpoint) -> str:
+    """As an operator writes it."""
+    if isinstance(item, str):
+        return item
+    return str(item).replace(" (private)", " private")
+
+
+def _items(powers: Powers) -> Iterator[tuple[str, str | Endpoint]]:
+    return ((kind, item) for kind in KINDS for item in getattr(powers, kind))
+
+
+def _only(kind: str, item: str | Endpoint) -> Powers:
+    return msgspec.structs.replace(NONE, **{kind: (item,)})
+
+
+def _planned(confined: str, powers: Powers, limits: Limits, machine: Machine) -> tuple[Holding, ...]:
+    """What would hold it, if the machine could. As whom it would run is not known without trying."""
+    rlimits = rlimits_for(confined, limits, machine, None)
+    held = holdings(confined, powers, limits, rlimits, machine, None, grouped=False)
+    return tuple(holding for holding in held if holding.what != "user")
+
+
+def _capabilities(spec: PluginSpec, contract: Contract, binding: Binding, source: Source) -> Iterator[Grant]:
+    for capability in sorted(binding.capabilities, key=str):
+        words = [word for word in spec.grants if word.partition("=")[0] == capability.name]
+        usual = [word for word in spec.grants if word in contract.default_grants]
+        if words:
+            whose = "--grant" if set(words) <= set(source.grants) else source.file
+        elif set(usual) & set(source.grants):
+            words, whose = usual, "--grant"
+        else:
+            said_nothing = tuple(spec.grants) == contract.default_grants
+            words, whose = usual, "the contract's default" if said_nothing else source.file
+        asked = "" if binding.asked is None else "its manifest asks; "
+        methods = [check.method for check in _checks(contract, binding) if capability.name in check.needs]
+        at = f", at each {' and '.join(methods)}" if methods else ""
+        yield Grant("capability", str(capability), f"{asked}{whose}: {', '.join(words)}", f"the host{at}")
+
+
+def _power_rule(kind: str, item: str | Endpoint, binding: Binding, source: Source) -> str:
+    if item in getattr(binding.own, kind):
+        return "comes with its capabilities"
+    asked = "" if binding.declared is None else "its manifest asks; "
+    if _is_within(kind, item, source.allow):
+        return f"{asked}--allow {kind}"
+    return f"{asked}{source.file}: allow.{kind}"
+
+
+def _is_within(kind: str, item: str | Endpoint, allowed: Powers) -> bool:
+    """Whether these powers are enough for that one."""
+    got = getattr(overlap(_only(kind, item), allowed), kind)
+    if isinstance(item, Endpoint):
+        return any(each.host == item.host and each.private >= item.private for each in got)
+    return item in got
+
+
+def _class_rule(spec: PluginSpec, source: Source) -> str:
+    if source.sandbox:
+        return "--sandbox"
+    return "the contract's default" if spec.sandbox is None else source.file
+
+
+def _limit_rule(name: str, value: int | None, source: Source) -> str:
+    if name in source.limits:
+        return "--limit"
+    return "plughost's default" if value == getattr(Limits(), name) else f"{source.file}: limits"
+
+
+def _missing_capabilities(spec: PluginSpec, binding: Binding) -> Iterator[Missing]:
+    for wanted in guard.ungranted(binding.asked or (), binding.capabilities):
+        part = [str(held) for held in binding.capabilities if held.name == wanted.name]
+        yield Missing(
+            "capability",
+            str(wanted),
+            f"only {', '.join(part)} is granted" if part else "no grant names it",
+            f"grants = {_listed([*spec.grants, wanted.name])}",
+            f"--grant {shlex.quote(wanted.name)}",
+        )
+
+
+def _missing_powers(spec: PluginSpec, binding: Binding) -> Iterator[Missing]:
+    for kind, item in _items(binding.declared or NONE):
+        if _is_within(kind, item, spec.allow):
+            continue
+        part = getattr(overlap(_only(kind, item), spec.allow), kind)
+        allowed = [*map(spelled, getattr(spec.allow, kind)), spelled(item)]
+        yield Missing(
+            kind,
+            spelled(item),
+            f"only {', '.join(map(spelled, part))} is allowed" if part else "nothing allows it",
+            f"allow.{kind} = {_listed(allowed)}",
+            f"--allow {shlex.quote(f'{kind}={spelled(item)}')}",
+        )
+
+
+def _unused(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[str]:
+    held = {capability.name for capability in binding.capabilities}
+    for word in spec.grants:
+        if word not in contract.default_grants and word.partition("=")[0] not in held:
+            yield f"grant {word}"
+    if binding.declared is not None:
+        for kind, item in _items(spec.allow):
+            if overlap(binding.declared, _only(kind, item)) == NONE:
+                yield f"allow {kind} {spelled(item)}"
+
+
+def _bound(decided: Confinement, limits: Limits) -> Bound:
+    places = sorted(decided.places, key=lambda place: place.path)
+    if decided.confined != "strict":
+        network = "no sockets at all"
+    elif decided.powers.connect:
+        network = "its own: a proxy of the host leads to what it may connect to, and nowhere else"
+    else:
+        network = "its own, and empty"
+    strict = decided.confined == "strict"
+    return Bound(
+        read_only=_paths(places, writable=False),
+        writable=(*(SCRATCH if strict else ()), *_paths(places, writable=True)),
+        made=(*(MADE if strict else ()), *(place.path for place in places if place.made)),
+        scratch=limits.scratch if strict else None,
+        network=network,
+    )
+
+
+def _paths(places: Sequence[Place], *, writable: bool) -> tuple[str, ...]:
+    return tuple(place.path for place in places if place.writable == writable)
+
+
+def _checks(contract: Contract, binding: Binding) -> Iterator[Check]:
+    for method, reverse in contract.reverse.items():
+        needs = reverse.checks if reverse.capability is None else (reverse.capability,)
+        yield Check(
+            method, needs, not needs or any(guard.allows(binding.capabilities, word) for word in needs)
+        )
+
+
+def _listed(words: Sequence[str]) -> str:
+    """A list as TOML has it."""
+    return json.dumps(list(dict.fromkeys(words)), ensure_ascii=False)

@@ -1,0 +1,147 @@
+"""What there is on this machine to hold a plugin with, each with its cause and remedy where it is missing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec, Unconfinable
+from plughost.guard.powers import NONE
+from plughost.runtime.launch import NATIVE
+from plughost.sandbox import cgroups
+from plughost.sandbox.confine import check
+from plughost.sandbox.machine import Machine
+from plughost.sandbox.users import UIDS, is_mapped
+
+LANDLOCK = {
+    1: "files",
+    3: "truncating",
+    4: "TCP ports",
+    5: "devices",
+    6: "signals and abstract sockets",
+}
+"""From which ABI on Landlock holds what."""
+
+
+class Mechanism(msgspec.Struct, frozen=True):
+    name: str
+    there: bool
+    detail: str
+    remedy: str = ""
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What is known beside the machine itself."""
+
+    compiled: bool
+    """The launcher."""
+    users: bool
+    """The users that plugins of a root host become exist here."""
+    parent: cgroups.Parent | str | None
+    """Where control groups can be made; or why the one that was named cannot be used."""
+
+
+def surroundings(named: str | None) -> Surroundings:
+    """Here; `named` is the control group that the operator named."""
+    try:
+        parent: cgroups.Parent | str | None = cgroups.find(named)
+    except InvalidSpec as error:
+        parent = error.message
+    return Surroundings(os.access(NATIVE, os.X_OK), is_mapped(UIDS[-1]), parent)
+
+
+def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
+    """Everything that may be part of a sandbox."""
+    if not machine.linux:
+        yield Mechanism("sandbox", False, "plugins can be confined on Linux only")
+        return
+    yield Mechanism(
+        "launcher",
+        around.compiled,
+        "compiled" if around.compiled else "Python: slower starts, and no way out to granted endpoints",
+        "" if around.compiled else _COMPILER,
+    )
+    yield Mechanism(
+        "inner",
+        machine.inner is not None,
+        "compiled" if machine.inner else "missing: no C compiler when plughost was installed",
+        "" if machine.inner else _COMPILER,
+    )
+    yield _bubblewrap(machine)
+    yield _namespaces(machine)
+    yield _landlock(machine)
+    yield Mechanism(
+        "seccomp",
+        machine.seccomp,
+        "filters of system calls" if machine.seccomp else "the kernel has none",
+        "" if machine.seccomp else "a kernel with CONFIG_SECCOMP_FILTER",
+    )
+    yield _user(machine, around)
+    yield _groups(around.parent)
+
+
+def unavailable(confined: str, machine: Machine) -> tuple[str, str] | None:
+    """Why a class cannot be had here, and what to do; None when nothing is known to be missing."""
+    try:
+        check(confined, machine, NONE)
+    except Unconfinable as error:
+        return error.message, error.hint or ""
+    return None
+
+
+_COMPILER = "install a C compiler (apt install gcc libc6-dev) and plughost again"
+
+
+def _bubblewrap(machine: Machine) -> Mechanism:
+    if machine.bubblewrap is None:
+        remedy = "apt install bubblewrap (or dnf, pacman, apk: the package has the same name)"
+        return Mechanism("bubblewrap", False, "not installed", remedy)
+    version = ".".join(map(str, machine.version)) or "of an unknown version"
+    if machine.version < (0, 8):
+        detail = f"{version}: nested user namespaces are refused by seccomp alone"
+        return Mechanism("bubblewrap", True, detail, "0.8 or later")
+    return Mechanism("bubblewrap", True, version)
+
+
+def _namespaces(machine: Machine) -> Mechanism:
+    if machine.bubblewrap is None:
+        return Mechanism("namespaces", False, "not tried: bubblewrap makes them")
+    if machine.namespaces:
+        return Mechanism("namespaces", False, machine.namespaces, machine.remedy)
+    counted = "" if machine.counts_apart else "; processes are counted with the user's others (Linux 5.14)"
+    return Mechanism("namespaces", True, f"user, mount, PID, network, IPC{counted}")
+
+
+def _landlock(machine: Machine) -> Mechanism:
+    if not machine.landlock:
+        remedy = "Linux 5.13 or later, with landlock among the modules of the boot parameter lsm="
+        return Mechanism("Landlock", False, "the kernel has none, or it is switched off", remedy)
+    holds = [what for abi, what in LANDLOCK.items() if abi <= machine.landlock]
+    lacks = [what for abi, what in LANDLOCK.items() if abi > machine.landlock]
+    missing = f"; not {', '.join(lacks)}" if lacks else ""
+    return Mechanism("Landlock", True, f"ABI {machine.landlock}: {', '.join(holds)}{missing}")
+
+
+def _user(machine: Machine, around: Surroundings) -> Mechanism:
+    if machine.uid != 0:
+        return Mechanism("user", True, f"plugins run as the host's own user, {machine.uid}")
+    if around.users:
+        return Mechanism("user", True, f"root: each plugin becomes a user of {UIDS[0]} to {UIDS[-1]}")
+    remedy = f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user"
+    return Mechanism("user", False, "root, and there is no user that a plugin could become", remedy)
+
+
+def _groups(parent: cgroups.Parent | str | None) -> Mechanism:
+    if isinstance(parent, str):
+        return Mechanism("control groups", False, parent, "correct PLUGHOST_CGROUP, or unset it")
+    if parent is None:
+        return Mechanism(
+            "control groups",
+            False,
+            "none: memory is summed by the host a few times a second",
+            "delegate a v2 group (systemd-run --user -p Delegate=yes), or name one in PLUGHOST_CGROUP",
+        )
+    where = parent.folders["memory"]
+    return Mechanism("control groups", True, f"v{parent.version}, {where}: memory and processes together")

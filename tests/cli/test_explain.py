@@ -1,0 +1,231 @@
+"""`plughost explain`: what is told is what is so, and the words it offers grant what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tomllib
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from plughost.base.capability import Capability
+from plughost.base.errors import Unconfinable
+from plughost.cli.explained import show
+from plughost.contracts.contract import Binding, PluginSpec, Reverse
+from plughost.guard import allowance
+from plughost.guard.powers import Endpoint, Limits, Powers
+from plughost.runtime.launch import Launch
+from plughost.runtime.policy import Policy
+from plughost.sandbox.confinement import unconfined
+from plughost.sandbox.explain import explain
+from plughost.sandbox.explanation import Source
+from plughost.sandbox.machine import Machine
+from tests.confinable import PATH, needs
+from tests.support import ROOT
+
+MACHINE = Machine(
+    uid=1000, inner="/inner", bubblewrap=None, landlock=6, seccomp=True, counts_apart=True, ceilings={}
+)
+CONTRACT = SimpleNamespace(
+    name="made-up",
+    sandbox="none",
+    default_grants=("declared",),
+    reverse={"host/fetch": Reverse("network.fetch", "network"), "host/log": Reverse("logs.log")},
+)
+MISSING = Unconfinable("bubblewrap is not installed", hint="apt install bubblewrap")
+
+
+def explained(
+    *, here=MACHINE, source=None, problem=None, asked=None, held=(), declared=None, own=None, **said
+):
+    spec = PluginSpec(contract="made-up", name="p", command=["/bin/p"], **said)
+    binding = Binding(
+        Policy(), {}, capabilities=frozenset(held), asked=asked, declared=declared, own=own or Powers()
+    )
+    decided = problem or unconfined(Launch(("/bin/p",), {}), Powers())
+    return explain(spec, CONTRACT, binding, decided, here, source)
+
+
+def rules(found):
+    return {(grant.kind, grant.what): (grant.rule, grant.by) for grant in found.granted}
+
+
+def test_each_grant_is_told_with_whose_word_it_was():
+    found = explained(
+        problem=MISSING,
+        sandbox="strict",
+        grants=("network", "log"),
+        asked=(Capability("network"), Capability("log")),
+        held=(Capability("network"), Capability("log")),
+        declared=Powers(read=("/a/b",), connect=(Endpoint("api.example.com", 443),)),
+        own=Powers(write=("/data",)),
+        allow=Powers(read=("/a",), connect=(Endpoint("*.example.com", 443),)),
+        limits=Limits(memory=1 << 20, processes=3),
+        source=Source(
+            file="my.toml",
+            grants=("log",),
+            allow=Powers(connect=(Endpoint("*.example.com", 443),)),
+            limits=("processes",),
+        ),
+    )
+    assert found.chosen_by == "my.toml"
+    assert rules(found) == {
+        ("capability", "network"): ("its manifest asks; my.toml: network", "the host, at each host/fetch"),
+        ("capability", "log"): ("its manifest asks; --grant: log", "the host"),
+        ("read", "/a/b"): ("its manifest asks; my.toml: allow.read", "mount namespace, Landlock 6"),
+        ("write", "/data"): ("comes with its capabilities", "mount namespace, Landlock 6"),
+        ("connect", "api.example.com:443"): (
+            "its manifest asks; --allow connect",
+            "network namespace, proxy",
+        ),
+    }
+    limits = {limit.name: (limit.value, limit.rule) for limit in found.limits}
+    assert limits["memory"] == (1 << 20, "my.toml: limits")
+    assert limits["processes"] == (3, "--limit")
+    assert limits["scratch"] == (64 << 20, "plughost's default")
+    assert (found.missing, found.unused) == ((), ())
+
+
+def test_the_contracts_default_is_told_as_such():
+    found = explained(grants=("declared",), asked=(Capability("log"),), held=(Capability("log"),))
+    assert rules(found)["capability", "log"][0] == "its manifest asks; the contract's default: declared"
+    assert found.chosen_by == "the contract's default"
+
+
+def test_what_was_asked_for_and_not_granted_comes_with_the_words_that_grant_it():
+    declared = Powers(
+        read=("/a", "/it's here"),
+        execute=("/bin/ls",),
+        connect=(Endpoint("api.example.com", 443), Endpoint("intern", 80, private=True)),
+    )
+    allow = Powers(read=("/a/b",), connect=(Endpoint("intern", 80),))
+    found = explained(declared=declared, allow=allow, sandbox="strict", problem=MISSING)
+    missing = {(each.kind, each.what): each for each in found.missing}
+    assert set(missing) == {
+        ("read", "/a"),
+        ("read", "/it's here"),
+        ("execute", "/bin/ls"),
+        ("connect", "api.example.com:443"),
+        ("connect", "intern:80 private"),
+    }
+    assert missing["read", "/a"].why == "only /a/b is allowed"
+    for each in found.missing:
+        for words in (
+            tomllib.loads(each.toml)["allow"],
+            {each.kind: [shlex.split(each.option)[1].partition("=")[2]]},
+        ):
+            allowed = allowance.joined(allow, allowance.powers(words, "/"))
+            left = explained(declared=declared, allow=allowed, sandbox="strict", problem=MISSING).missing
+            assert (each.kind, each.what) not in {(one.kind, one.what) for one in left}
+
+
+def test_what_was_granted_and_not_asked_for_is_told():
+    found = explained(
+        declared=Powers(read=("/a",)),
+        allow=Powers(read=("/a", "/b"), connect=(Endpoint("x.example", 1),)),
+        grants=("network",),
+        asked=(),
+    )
+    assert found.unused == ("grant network", "allow read /b", "allow connect x.example:1")
+
+
+def test_the_class_none_says_that_nothing_is_enforced_and_what_the_host_checks(capsys):
+    found = explained(
+        sandbox="none", allow=Powers(read=("/a",)), limits=Limits(memory=1), held=(Capability("network"),)
+    )
+    assert rules(found)["read", "/a"] == ("plughost.toml: allow.read", "nothing: class none")
+    assert {limit.by for limit in found.limits} == {"nothing: class none"}
+    assert [(check.method, check.needs, check.allowed) for check in found.wire] == [
+        ("host/fetch", ("network",), True),
+        ("host/log", (), True),
+    ]
+    assert [lint.split(" ")[0] for lint in found.lints] == ["it", "`allow`", "`limits`"]
+    assert explained().lints == (), "who says nothing is told at the start of `run`, not for each plugin"
+    show(found)
+    assert "nothing is enforced by the kernel" in capsys.readouterr().out
+
+
+def test_a_landlock_that_does_not_hold_signals_is_not_said_to():
+    old = msgspec.structs.replace(MACHINE, landlock=5)
+    held = {each.what: each.by for each in explained(sandbox="landlock", problem=MISSING, here=old).held}
+    assert held["processes of others"].endswith("Landlock 5, but not from signals of its user")
+    held = {each.what: each.by for each in explained(sandbox="landlock", problem=MISSING).held}
+    assert held["processes of others"].endswith("Landlock 6")
+
+
+def test_a_manifests_words_are_text_on_a_terminal(capsys):
+    show(explained(asked=(Capability("[red]x[/]", ("\x1b]0;evil\x07",)),)))
+    told = capsys.readouterr().out
+    assert "[red]x[/]" in told
+    assert "\x1b]0" not in told
+
+
+def plughost(*words, cwd=ROOT, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "plughost.cli", *words],
+        capture_output=True, text=True, cwd=cwd, timeout=60, env={**os.environ, **(env or {})},
+    )  # fmt: skip
+
+
+def sh(*words, script="read line", **how):
+    given = ["explain", "--json", "--contract", "mcptest", *words, "--", "/bin/sh", "-c", script]
+    ran = plughost(*given, **how)
+    return ran.returncode, json.loads(ran.stdout)
+
+
+def test_a_real_sandbox_is_explained_and_nothing_is_started(tmp_path):
+    needs("strict")
+    given = ["--sandbox", "strict", "--allow", "read=/usr/share/doc", "--allow", "connect=example.com:443"]
+    status, told = sh(*given, "--limit", "scratch=8M", env={"PATH": PATH}, cwd="/")
+    assert (status, told["problem"]) == (0, None), told
+    assert "/usr/share/doc" in told["bound"]["read_only"]
+    assert set(told["bound"]["writable"]) == {"/tmp", "/dev/shm"}
+    assert told["bound"]["scratch"] == 8 << 20
+    assert "proxy" in told["bound"]["network"]
+    assert {"seccomp"} <= {holding["by"] for holding in told["held"]}
+    status, told = sh(script=f"touch {tmp_path}/started")
+    assert (status, told["sandbox"], list(tmp_path.iterdir())) == (0, "none", [])
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there the cause is another")
+def test_a_class_that_cannot_be_had_is_exit_3_with_cause_and_remedy_and_all_that_would_be(tmp_path):
+    given = ["--sandbox", "strict", "--allow", "read=/usr/share/doc"]
+    status, told = sh(*given, env={"PATH": str(tmp_path)})
+    assert status == 3
+    if told["problem"]["message"] == "bubblewrap is not installed":  # without a compiler it is another
+        assert "apt install bubblewrap" in told["problem"]["hint"]
+    assert told["bound"] is None
+    assert ["read", "/usr/share/doc"] in [[each["kind"], each["what"]] for each in told["granted"]]
+    ran = plughost("explain", *given, "--contract", "mcptest", "--", "/bin/sh", env={"PATH": str(tmp_path)})
+    assert (ran.returncode, "cannot be had" in ran.stdout, "would be granted" in ran.stdout) == (
+        3,
+        True,
+        True,
+    )
+
+
+def test_an_ainb_manifest_and_a_grant_that_narrows_it(tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "manifest.toml").write_text(
+        '[plugin]\nname = "p"\nversion = "1.0.0"\nabi_version = 2\n'
+        '[capabilities]\nevent_bus = true\nnetwork = ["a.example", "b.example"]\n'
+    )
+    (tmp_path / "p" / "p").write_text("#!/bin/sh\n")
+    (tmp_path / "p" / "p").chmod(0o755)
+
+    def told(*words):
+        return json.loads(plughost("explain", "--json", str(tmp_path / "p"), *words).stdout)
+
+    assert told()["missing"] == []
+    narrowed = told("--grant", "network=a.example")
+    assert narrowed["asked"]["capabilities"] == ["event_bus", "network[a.example, b.example]"]
+    missing = {each["what"]: each for each in narrowed["missing"]}
+    assert missing["event_bus"]["why"] == "no grant names it"
+    assert missing["network[a.example, b.example]"]["why"] == "only network[a.example] is granted"
+    words = [word for each in missing.values() for word in shlex.split(each["option"])]
+    assert told("--grant", "network=a.example", *words)["missing"] == []

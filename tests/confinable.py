@@ -1,0 +1,33 @@
+"""For tests that really confine something: where this machine cannot, they are skipped, but never in CI."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from plughost.sandbox.machine import machine
+from plughost.sandbox.mechanisms import unavailable
+
+PATH = "/usr/local/bin:/usr/bin:/bin"
+"""Programs that every user can reach."""
+
+
+def needs(*classes: str) -> None:
+    for each in classes:
+        if (missing := unavailable(each, machine())) is not None:
+            if os.environ.get("CI"):
+                pytest.fail(missing[0])
+            pytest.skip(missing[0])
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A folder that plugins of a root host can reach; those of pytest are closed to other users."""
+    with tempfile.TemporaryDirectory(prefix="plughost-open-") as made:
+        os.chmod(made, 0o755)
+        yield Path(os.path.realpath(made))

@@ -125,7 +125,7 @@ MUTANTS = [
     Mutant("anybody-controls-a-host", "control.py", "if _peer(writer) in (os.geteuid(), 0):", "if True:", "tests/cli/test_control.py"),
     Mutant("specs-show-their-secrets", "contracts/contract.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/test_mcptest.py tests/cli"),
     Mutant("nul-in-a-command", "contracts/contract.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
-    Mutant("limits-are-not-summed", "sandbox/trees.py", "return sum(map(_private, tree(root)))", "return _private(root)", "tests/sandbox/test_memory_and_groups.py"),
+    Mutant("limits-are-not-summed", "sandbox/trees.py", "            found += _children(pid)", "            pass", "tests/sandbox/test_memory_and_groups.py"),
     Mutant("sweeps-groups-of-live-hosts", "sandbox/cgroups.py", 'if match and not os.path.exists(f"{PROC}/{match[1]}"):', "if match:", "tests/sandbox/test_memory_and_groups.py"),
     Mutant("a-manifest-widens-a-grant", "guard/overlap.py", "        host = one.host\n    elif", "        host = other.host\n    elif", "tests/guard/test_powers.py"),
     Mutant("a-name-without-a-dot-matches", "guard/overlap.py", "host.removeprefix(\"*\").endswith(pattern[1:])", "host.removeprefix(\"*\").endswith(pattern[2:])", "tests/guard/test_powers.py"),

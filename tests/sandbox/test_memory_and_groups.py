@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from plughost.base.errors import InvalidSpec
 from plughost.runtime.launch import Launch
 from plughost.runtime.process import Process
 from plughost.sandbox import cgroups, trees
-from plughost.sandbox.meter import LONGEST, SHORTEST, Meter, Watched
+from plughost.sandbox.meter import BREATH, LONGEST, PIECE, SHORTEST, Meter, Watched
 from plughost.testkit import VirtualClock
 from tests.support import LAUNCHERS
 
@@ -45,8 +46,8 @@ def test_memory_is_summed_over_all_descendants():
         assert process.stdout is not None
         for _ in range(3):
             process.stdout.readline()
-        assert len(trees.tree(process.pid)) == 3
-        used = trees.memory_of(process.pid)
+        assert len([*trees.tree([process.pid])]) == 3
+        used = sum(trees.memory_of([process.pid]))
         process.stdin.close()
     assert 56 * MiB <= used <= 56 * MiB + 3 * 30 * MiB
 
@@ -54,7 +55,28 @@ def test_memory_is_summed_over_all_descendants():
 def test_a_process_that_is_gone_uses_nothing():
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert trees.memory_of(process.pid) == 0
+    assert sum(trees.memory_of([process.pid])) == 0
+
+
+RENAMED = """
+import ctypes, sys
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)
+held = bytearray(b"x" * 4096) * (32 << 8)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("name", ["\rVmSwap: -99999", "\rRssAnon: x", "\rVmSwap: 9 kB", "VmSwap: 1 kB"])
+def test_a_process_cannot_talk_itself_small_by_its_name(name):
+    words = [sys.executable, "-I", "-S", "-c", RENAMED, name]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        used = sum(trees.memory_of([process.pid]))
+        process.stdin.close()
+    assert 32 * MiB <= used <= 64 * MiB
 
 
 # The meter
@@ -64,11 +86,11 @@ class Usage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes: dict[int, int] = {}
         self.looks = 0
-        monkeypatch.setattr("plughost.sandbox.meter.memory_of", self.look)
+        monkeypatch.setattr("plughost.sandbox.meter.memory_of", lambda roots: self.look(roots))
 
-    def look(self, pid: int) -> int:
+    def look(self, roots: list[int]) -> Iterator[int]:
         self.looks += 1
-        return self.bytes[pid]
+        return (self.bytes[pid] for pid in roots)
 
 
 @pytest.fixture
@@ -99,6 +121,34 @@ async def test_a_plugin_that_uses_little_is_seldom_looked_at(usage):
     clock.advance(LONGEST)
     clock.advance(10 * SHORTEST)
     assert usage.looks >= 8
+
+
+async def test_a_look_at_many_processes_is_cut_into_pieces(usage):
+    clock = VirtualClock()
+    meter, told, roots = Meter(clock), [], dict.fromkeys(range(100), 1)
+    usage.bytes = roots
+    seen = []
+    usage.look = lambda pids: (seen.append(pid) or roots[pid] for pid in pids)
+    meter.started(Watched(99, lambda: roots, told.append))
+    for pieces in range(1, 7):
+        clock.advance(SHORTEST if pieces == 1 else BREATH)
+        assert len(seen) == PIECE * pieces
+    clock.advance(BREATH)
+    assert told == [100]
+
+
+async def test_who_cannot_be_told_does_not_end_the_looks_at_others(usage):
+    clock = VirtualClock()
+    meter, told = Meter(clock), []
+    usage.bytes = {1: 200}
+    meter.started(Watched(100, lambda: usage.bytes, lambda used: 1 / 0))
+    meter.started(Watched(100, lambda: usage.bytes, told.append))
+    for _ in range(3):
+        try:
+            clock.advance(LONGEST)
+        except ZeroDivisionError:
+            pass
+    assert told
 
 
 async def test_nothing_is_looked_at_once_nothing_runs(usage):

@@ -1,30 +1,40 @@
 """The host's own look at how much memory plugins use, where the kernel does not count it for a whole tree.
 
 One timer for all plugins of a host, and none while nothing runs. A plugin that is far below its limit is
-looked at less often: each process is held to the limit by itself, so a tree cannot pass it in no time.
+looked at less often: each process is held to the limit by itself, so a tree cannot pass it in no time. A look
+at many processes is cut into pieces, with the loop's other work between them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 from plughost.base.clock import Clock, Timer
 from plughost.sandbox.trees import memory_of
 
 SHORTEST, LONGEST = 0.1, 1.0
 """Seconds between two looks at one plugin."""
+PIECE = 16
+"""Processes that are looked at in one go."""
+BREATH = 0.002
+"""Seconds between two pieces."""
 
 
 class Watched:
     """A plugin with a limit: how to find its processes, and what to do when they are past it."""
 
-    __slots__ = ("due", "limit", "over", "roots")
+    __slots__ = ("due", "limit", "look", "over", "roots", "used")
 
     def __init__(self, limit: int, roots: Callable[[], Iterable[int]], over: Callable[[int], object]) -> None:
         self.limit = limit
         self.roots = roots
         self.over = over
         self.due = 0.0
+        self.look: Iterator[int] | None = None
+        """What is left of a look that was begun."""
+        self.used = 0
+        """What it has found so far."""
 
 
 class Meter:
@@ -49,18 +59,27 @@ class Meter:
     def _look(self) -> None:
         self._timer = None
         now = self._clock.time()
-        for watched in [*self._running]:
-            if watched.due <= now:
-                self._look_at(watched, now)
-        self._plan()
+        try:
+            for watched in [*self._running]:
+                if watched.due <= now:
+                    self._look_at(watched, now)
+        finally:
+            self._plan()
 
     def _look_at(self, watched: Watched, now: float) -> None:
-        roots = list(watched.roots())
-        if not roots:
-            del self._running[watched]
+        if watched.look is None:
+            roots = list(watched.roots())
+            if not roots:
+                del self._running[watched]
+                return
+            watched.look, watched.used = memory_of(roots), 0
+        piece = list(islice(watched.look, PIECE))
+        watched.used += sum(piece)
+        over = watched.used > watched.limit
+        if len(piece) == PIECE and not over:
+            watched.due = now + BREATH
             return
-        used = sum(map(memory_of, roots))
-        if used > watched.limit:
-            watched.over(used)
-        share = used / watched.limit
-        watched.due = now + max(SHORTEST, LONGEST * (1 - 2 * share))
+        watched.look = None
+        watched.due = now + max(SHORTEST, LONGEST * (1 - 2 * watched.used / watched.limit))
+        if over:
+            watched.over(watched.used)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Iterator
 
 MOST = 4096
 """Processes looked at: a tree that is larger has other limits to meet."""
-_COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
+_COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+([0-9]+) kB$", re.M)
+"""Lines end with LF and nothing else: a process may have a CR in its name."""
 
 
-def memory_of(root: int) -> int:
-    """Bytes that the tree below `root` holds, `root` included.
+def memory_of(roots: Iterable[int]) -> Iterator[int]:
+    """Bytes that each process holds of the trees below `roots`, one at a time: a look may be spread out.
 
-    What two processes share is counted for each: the sum may be too high, and never too low.
+    What two processes share is counted for each: the sum may be too high. What no process has mapped is not
+    counted.
     """
-    return sum(map(_private, tree(root)))
+    for pid in tree(roots):
+        status = _read(f"/proc/{pid}/status")
+        yield sum(int(kilobytes) << 10 for kilobytes in _COUNTED.findall(status))
 
 
-def tree(root: int) -> list[int]:
-    found = [root]
+def tree(roots: Iterable[int]) -> Iterator[int]:
+    found = [*roots]
     for pid in found:  # it grows while it is walked
-        if len(found) >= MOST:
-            break
-        found += _children(pid)
-    return found[:MOST]
+        yield pid
+        if len(found) < MOST:
+            found += _children(pid)
 
 
 def _children(pid: int) -> list[int]:
@@ -35,14 +40,6 @@ def _children(pid: int) -> list[int]:
     return [
         int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()
     ]
-
-
-def _private(pid: int) -> int:
-    total = 0
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(_COUNTED):
-            total += int(line.split()[1]) << 10
-    return total
 
 
 def _read(path: str) -> bytes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import plughost
 from plughost import config
 from plughost.base.errors import InvalidConfig
 from plughost.cli.targets import Target
@@ -69,3 +70,39 @@ def test_the_command_line_adds_to_what_the_file_allows(tmp_path, monkeypatch):
     assert spec.allow.read == (str(tmp_path / "notes"), str(tmp_path / "more"))
     assert spec.allow.connect == (Endpoint("b.example", 1),)
     assert spec.limits == Limits(memory=64 << 20, processes=4)
+
+
+SELFISH = """
+sandbox = "none"
+allow.read = ["/etc"]
+limits.memory = "none"
+env = { SECRET = "${TOP_SECRET}" }
+"""
+
+
+def test_a_folder_that_is_to_be_confined_allows_itself_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOP_SECRET", "hunter2")
+    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH.replace("env =", "# env ="))
+    target = Target(
+        file=None, contract=None, name=None, grants=(), env=(), cwd=None, sandbox="strict", allow=(),
+        limit=("processes=4",), bare=[],
+    )  # fmt: skip
+    spec, _ = target.take([str(tmp_path)])
+    assert (spec.sandbox, spec.allow, spec.limits) == ("strict", Powers(), Limits(processes=4))
+    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH)
+    with pytest.raises(InvalidConfig, match="TOP_SECRET"):
+        target.take([str(tmp_path)])
+
+
+def test_a_folder_of_ones_own_is_taken_at_its_word(tmp_path, monkeypatch):
+    monkeypatch.setenv("TOP_SECRET", "hunter2")
+    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH)
+    spec = config.of_folder(tmp_path)
+    assert (spec.sandbox, spec.allow.read, spec.limits.memory) == ("none", ("/etc",), None)
+    assert spec.env == {"SECRET": "hunter2"}
+
+
+async def test_a_sandbox_of_no_name_is_none_that_is_known():
+    async with plughost.Host() as host:
+        with pytest.raises(plughost.InvalidSpec, match="unknown sandbox ''"):
+            await host.add(plughost.PluginSpec(contract="mcptest", name="x", command=["true"], sandbox=""))

@@ -11,7 +11,14 @@ import msgspec
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand, load_toml
-from plughost.contracts.contract import PluginSpec, check_runnable, contract, contract_of, names
+from plughost.contracts.contract import (
+    PluginSpec,
+    check_runnable,
+    contract,
+    contract_of,
+    from_host,
+    names,
+)
 from plughost.guard import allowance
 from plughost.guard.powers import NONE, Limits
 
@@ -62,12 +69,21 @@ def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, Plu
     return specs
 
 
-def of_folder(folder: Path) -> PluginSpec:
-    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest."""
+def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
+    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
+
+    The file in a folder that is not `trusted` only says how to run it: what it allows itself does not count,
+    and of the host's variables it gets those that tell nothing.
+    """
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")
     if (folder / FILE).exists():
-        return load_one(folder)
+        if trusted:
+            return load_one(folder, os.environ)
+        spec = load_one(folder, from_host("PATH", "HOME", "LANG", "TERM"))
+        return msgspec.structs.replace(
+            spec, sandbox=None, allow=NONE, limits=Limits(), grants=contract(spec.contract).default_grants
+        )
     told = contract_of(folder)
     if told is None:
         raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
@@ -97,9 +113,9 @@ def of_root(root: Path) -> Root:
     return found
 
 
-def load_one(folder: Path) -> PluginSpec:
+def load_one(folder: Path, variables: Mapping[str, str]) -> PluginSpec:
     """The one plugin that a folder's own file binds."""
-    specs = load(folder / FILE)
+    specs = load(folder / FILE, variables)
     if len(specs) != 1:
         raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
     return next(iter(specs.values()))

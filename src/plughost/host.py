@@ -14,7 +14,7 @@ from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, Stopped
 from plughost.base.events import EventHub, Subscription
 from plughost.base.weakly import weakly
-from plughost.contracts.contract import PluginSpec, check_runnable, contract
+from plughost.contracts.contract import PluginSpec, check_runnable, contract, sandbox_of
 from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
@@ -77,8 +77,8 @@ class Host:
     def plugins(self) -> Mapping[str, Plugin]:
         return dict(self._plugins)
 
-    async def add(self, target: PluginSpec | str | os.PathLike[str]) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start."""
+    async def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
         if self._closed:
             raise Stopped("this host is closed")
         spec = target if isinstance(target, PluginSpec) else _spec_of(target)
@@ -87,14 +87,14 @@ class Host:
         its_contract = contract(spec.contract)
         binding = its_contract.bind(spec)
         check_runnable(spec, binding)
-        confinement = await self._keeper.confine(spec, binding, spec.sandbox or its_contract.sandbox)
+        confinement = await self._keeper.confine(spec, binding, sandbox_of(spec, its_contract))
         if self._closed or spec.name in self._plugins:  # meanwhile
             raise Stopped("this host is closed, or a plugin of that name was added", plugin=spec.name)
         plugin = Plugin(self, spec, its_contract, binding, confinement)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
-        if plugin._binding.policy.eager:
+        if start and plugin._binding.policy.eager:
             await plugin.start()
         return plugin
 

@@ -12,7 +12,7 @@ from plughost.base.capability import Capability
 from plughost.base.clock import Clock
 from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.base.weakly import weakly
-from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable
+from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
 from plughost.runtime.session import Session
@@ -73,7 +73,7 @@ class Plugin:
     @property
     def sandbox(self) -> str:
         """How its processes are confined: strict, landlock or none."""
-        return self.spec.sandbox or self._contract.sandbox
+        return sandbox_of(self.spec, self._contract)
 
     @property
     def confinement(self) -> Confinement:

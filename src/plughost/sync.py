@@ -255,9 +255,9 @@ class Host:
     def plugins(self) -> Mapping[str, Plugin]:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
-    def add(self, target: PluginSpec | str | os.PathLike[str]) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start."""
-        return Plugin(self._loop.run(self._host.add(target)), self._loop)
+    def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
+        return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
 
     def remove(self, name: str) -> None:
         self._loop.run(self._host.remove(name))

@@ -11,7 +11,7 @@ import click
 from plughost.base.clock import best_clock
 from plughost.base.errors import LaunchFailed
 from plughost.cli import output, targets
-from plughost.contracts.contract import PluginSpec, check_runnable, contract
+from plughost.contracts.contract import PluginSpec, check_runnable, contract, sandbox_of
 from plughost.sandbox.explanation import Explanation, Source
 
 
@@ -50,7 +50,7 @@ async def _explain(spec: PluginSpec, source: Source) -> Explanation:
     clock = best_clock(asyncio.get_running_loop())
     keeper = Keeper(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
     try:
-        decided = await keeper.confine(spec, binding, spec.sandbox or its_contract.sandbox)
+        decided = await keeper.confine(spec, binding, sandbox_of(spec, its_contract))
         return explain(spec, its_contract, binding, decided, machine(), source)
     except LaunchFailed as error:
         return explain(spec, its_contract, binding, error, machine(), source)

@@ -34,7 +34,7 @@ def inspect(
 
 async def _inspect(spec: PluginSpec) -> dict[str, Any]:
     async with Host() as host:
-        return (await host.add(spec)).inspect()
+        return (await host.add(spec, start=False)).inspect()
 
 
 def _show(seen: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
 from plughost.cli.words import in_words
-from plughost.contracts.contract import PluginSpec, contract
+from plughost.contracts.contract import PluginSpec, contract, sandbox_of
 from plughost.guard.allowance import KINDS
 from plughost.host import Host, Plugin
 from plughost.runtime.tap import Tap
@@ -116,7 +116,7 @@ def _grants(plugin: Plugin) -> str | None:
 
 def _unconfined(specs: Sequence[PluginSpec]) -> None:
     """Told even to programs, and before anything runs: nobody should find out later."""
-    names = [spec.name for spec in specs if (spec.sandbox or contract(spec.contract).sandbox) == "none"]
+    names = [spec.name for spec in specs if sandbox_of(spec, contract(spec.contract)) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
         output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")

@@ -39,7 +39,9 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
             click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
             click.option("--env", "env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
             click.option(
-                "--sandbox", type=click.Choice(["strict", "landlock", "none"]), help="Confine it like this."
+                "--sandbox",
+                type=click.Choice(["strict", "landlock", "none"]),
+                help="Confine it like this; what a folder's own plughost.toml allows does not count then.",
             ),
             click.option(
                 "--allow",
@@ -101,7 +103,7 @@ class Target(msgspec.Struct):
     def _named(self, word: str) -> PluginSpec:
         folder = Path(word)
         if self.file is None and folder.is_dir():
-            return config.of_folder(folder)
+            return config.of_folder(folder, trusted=self.sandbox is None)
         specs = self._file_specs()
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"

@@ -117,6 +117,11 @@ class Contract(Protocol):
         """A conversation for one instance."""
 
 
+def sandbox_of(spec: PluginSpec, contract: Contract) -> str:
+    """How it is confined: as the operator says, or else as its contract has it."""
+    return contract.sandbox if spec.sandbox is None else spec.sandbox
+
+
 def contract(name: str) -> Contract:
     """The contract called `name`."""
     found = _registered().get(name)

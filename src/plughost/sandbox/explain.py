@@ -10,7 +10,7 @@ import msgspec
 
 from plughost import guard
 from plughost.base.errors import PluginError
-from plughost.contracts.contract import Binding, Contract, PluginSpec
+from plughost.contracts.contract import Binding, Contract, PluginSpec, sandbox_of
 from plughost.guard.allowance import KINDS
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import NONE, Endpoint, Limits, Powers
@@ -45,7 +45,7 @@ def explain(
 ) -> Explanation:
     """`confinement` is what was decided for the plugin, or why nothing could be."""
     source = source or Source()
-    confined = spec.sandbox or contract.sandbox
+    confined = sandbox_of(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
     held = decided.holdings if decided is not None else _planned(confined, powers, spec.limits, machine)

@@ -18,7 +18,7 @@ from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.ainb.view import Ainb, CliResult
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
 from plughost.guard.powers import Powers
 from plughost.runtime.policy import Policy
 
@@ -152,7 +152,7 @@ class AinbContract:
             topics=topics,
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, spec.sandbox or self.sandbox),
+            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, sandbox_of(spec, self)),
             own=Powers(write=() if settings.data_folder is None else (settings.data_folder,)),
         )
 

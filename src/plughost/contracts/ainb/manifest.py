@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,19 +9,13 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.located import Document, Problem, load_toml
+from plughost.base.semver import is_semantic
 
 FILE = "manifest.toml"
 ABI_VERSION = 2
 MOST_TOPICS = 1000
 RESERVED = "host"
 """The publisher that is no plugin."""
-
-_SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
-    re.ASCII,
-)
 
 Grant = bool | list[str]
 """True, or a list of what it is limited to; false and an empty list deny."""
@@ -116,7 +109,7 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
         document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
-    if isinstance(version, str) and not _SEMVER.fullmatch(version):
+    if isinstance(version, str) and not is_semantic(version):
         document.problem(("plugin", "version"), "expected a semantic version such as 1.0.0")
     if isinstance(abi, int) and not isinstance(abi, bool) and abi != ABI_VERSION:
         document.problem(("plugin", "abi_version"), f"expected {ABI_VERSION}, which this host speaks")

@@ -89,6 +89,8 @@ class Binding(msgspec.Struct, frozen=True):
     words for them; then the operator alone decides."""
     own: Powers = NONE
     """What comes with its capabilities: its data folder, for one that may keep data."""
+    offered: frozenset[str] = frozenset()
+    """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"

@@ -26,6 +26,16 @@ class Line(Protocol):
     fields: msgspec.Raw
 
 
+class Named(Protocol):
+    """A plugin, or one process of it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def generation(self) -> int: ...
+
+
 class Logs:
     """The last lines of each plugin. What is below a plugin's threshold is not kept at all."""
 
@@ -60,6 +70,10 @@ class Logs:
         for line in lines[-KEPT:]:
             self._keep(caller, "info", line, None, "stderr")
 
+    def noted(self, about: Named, what: str) -> None:
+        """The host's own remark on a plugin."""
+        self._keep(about, "warn", what[:LONGEST], None, "host")
+
     def denied(self, caller: Caller, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
         seen = self._denied.setdefault(caller.name, {})
@@ -69,7 +83,7 @@ class Logs:
             seen[what] = caller.generation
             self._keep(caller, "warn", f"{what} ({remedy})"[:LONGEST], None, "denied")
 
-    def _keep(self, caller: Caller, level: str, message: str, fields: Any, source: str) -> None:
+    def _keep(self, caller: Named, level: str, message: str, fields: Any, source: str) -> None:
         line = Logged(
             plugin=caller.name,
             generation=caller.generation,

@@ -86,6 +86,9 @@ def do(number, method, params):
         send(id=number, error=params)
     elif method == "p.raw":
         write_all(params["text"].encode("latin-1").replace(b"$ID", str(number).encode()))
+    elif method == "p.fill":
+        begin, end = b'{"jsonrpc":"2.0","id":%d,"result":"' % number, b'"}'
+        write_all(begin + b"y" * (params["bytes"] - len(begin) - len(end)) + end + b"\n")
     elif method == "p.stderr":
         sys.stderr.write(params["text"])
         sys.stderr.flush()

@@ -1,8 +1,8 @@
 """What the operator's grants come to, beside what a manifest declares.
 
 A kaged plugin holds what it was granted. A declaration alone gives nothing, and a grant may add what a
-manifest forgot; the operator is told of both. `declared` grants all that the manifest declares, but no private
-hosts: those are granted by name.
+manifest forgot; the operator is told of both. `declared` grants all that the manifest declares, but no
+private hosts: those are granted by name.
 """
 
 from __future__ import annotations

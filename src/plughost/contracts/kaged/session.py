@@ -109,7 +109,7 @@ class KagedSession(JsonRpc):
                     hint="grant it, if the plugin should have it",
                 )
         if said.version != manifest.version:
-            yield f"its version is {said.version!r:.100} by its own word, {manifest.version!r} by its manifest"
+            yield f"its version is {said.version!r:.80} by its word, {manifest.version!r} by its manifest"
         if further := {*said.methods} - manifest.all_methods:
             yield f"methods that its manifest does not declare are ignored: {_some(further)}"
         if further := {*said.notifications} - self._notifications:

@@ -13,7 +13,20 @@ import plughost
 from plughost import config
 from tests.support import PLUGINS
 
-METHODS = ["about", "ask", "echo", "exit", "fail", "fill", "hold", "raw", "received", "stderr", "tell"]
+METHODS = [
+    "about",
+    "ask",
+    "echo",
+    "exit",
+    "fail",
+    "fill",
+    "freeze",
+    "hold",
+    "raw",
+    "received",
+    "stderr",
+    "tell",
+]
 ABOUT: dict[str, Any] = {
     "name": "puppet",
     "version": "1.2.3",

@@ -1,8 +1,9 @@
 """A kaged plugin that does as it is told, well or badly. Standard library only.
 
 Variables say how it begins: `init` (a JSON object over its answer to initialize, or never, crash, refuse),
-`unknown` (protocol methods it does not know), `silent` (methods it never answers), `rude` (ignores the end of its
-stdin and SIGTERM), `first` (what it writes before it answers initialize).
+`unknown` (protocol methods it does not know), `silent` (methods it never answers), `failing` (methods it refuses), `rude` (ignores the end of its
+stdin and SIGTERM), `first` (what it writes before it answers initialize), `witness` (a file that it makes when it
+hears initialized).
 """
 
 import json
@@ -18,6 +19,7 @@ last = [0]
 held = []
 INIT = os.environ.get("init", "{}")
 UNKNOWN = os.environ.get("unknown", "").split()
+FAILING = os.environ.get("failing", "").split()
 SILENT = os.environ.get("silent", "").split()
 
 
@@ -72,6 +74,15 @@ def do(number, method, params):
         send(id=number, error={"code": -32601, "message": f"method not found: {method}"})
     elif method in SILENT:
         pass
+    elif method in FAILING:
+        send(id=number, error={"code": -32000, "message": "ill, but here"})
+    elif method == "p.freeze":
+        signal.sigwait({signal.SIGUSR1})
+        send(id=number, result="thawed")
+    elif method == "shutdown":
+        sys.stderr.write("shutdown\n")
+        sys.stderr.flush()
+        send(id=number, result={"status": "ok"})
     elif method == "p.echo":
         send(id=number, result=params)
     elif method == "p.about":
@@ -107,6 +118,7 @@ def do(number, method, params):
         send(id=number, result={"status": "ok"})
 
 
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 if os.environ.get("rude"):
     signal.signal(signal.SIGTERM, lambda *_: os.write(2, b"SIGTERM, so what\n"))
 for line in sys.stdin.buffer:
@@ -118,6 +130,8 @@ for line in sys.stdin.buffer:
             waiting[number][0].set()
         continue
     received.append(message)
+    if method == "initialized" and os.environ.get("witness"):
+        open(os.environ["witness"], "w").close()
     if method == "initialize":
         initialize(number, params)
     elif method == "p.ask":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import fan_out, idle, importing, keys, neighbour, sdk
+from benchmarks.measures import fan_out, idle, importing, keys, neighbour, sdk, storage
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -81,6 +81,10 @@ def first_answer(contract: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[sdk.label(contract)].ratio("time", sdk.SDK, sdk.BARE)
 
 
+def stored(way: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[storage.NAME].ratio("rate", way, storage.BARE)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -126,4 +130,6 @@ GOALS = (
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
         for contract in sdk.FIRST
     ),
+    Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
+    Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
 )

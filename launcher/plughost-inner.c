@@ -8,7 +8,6 @@
  *   connect PORT               granted when landlock comes: a TCP port that may be connected to
  *   landlock                   refuse every other file and TCP port; signals and abstract sockets go no
  *                              further than the sandbox where the kernel can hold them
- *   forward SOCKET LISTING     start the forwarder (forwarder.h), which none of the words after it binds
  *   seccomp                    filter system calls (seccomp/policy.toml)
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
@@ -34,7 +33,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "forwarder.h"
 #include "landlock.h"
 #include "seccomp/filters.h"
 
@@ -148,11 +146,6 @@ static int apply(char **argv, const struct filter **filter) {
         return grant(landlock_grant_connect(argv[1]), argv[1]), 2;
     if (is_word(argv, "landlock", 0))
         return enforce_landlock(), 1;
-    if (is_word(argv, "forward", 2)) {
-        if (forwarder_start(argv[1], argv[2]) != 0)
-            fail("forward", argv[1]);
-        return 3;
-    }
     if (is_word(argv, "seccomp", 0))
         return *filter = *filter ? *filter : &filter_usual, 1; /* the stricter of both stays */
     if (is_word(argv, "offline", 0))
@@ -164,7 +157,7 @@ static int apply(char **argv, const struct filter **filter) {
 int main(int argc, char **argv) {
     const struct filter *filter = NULL;
     (void)argc;
-    /* Until the plugin's exec, and for the forwarder for good: nobody traces us or reads our memory. */
+    /* Until the plugin's exec nobody traces us or reads our memory. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
     for (argv++; *argv != NULL && strcmp(*argv, "--") != 0;)

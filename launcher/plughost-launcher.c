@@ -11,7 +11,7 @@
  * Where no namespace can be made, A becomes the subreaper of everything below it and kills until
  * none is left. That is best effort (a SIGKILL of A itself is not survived) and is reported as such.
  *
- * Usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE PATH ARGV0 [ARG...]
+ * Usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PROXY LISTING PATH ARGV0 [ARG...]
  *   MODE    auto | pidns | subreaper     NOFILE  soft limit of open files for the plugin, or -
  *   CWD     folder to start in, or -     PATH    program to execute, already looked up
  *   CONFINE -        the program is the plugin
@@ -19,6 +19,9 @@
  *                    its report, and is plughost-inner's to close
  *           UID:GID  keep, and first drop from root to this user. B stays root: the plugin can neither
  *                    signal nor trace it
+ *   GROUPS  control groups to be in: their cgroup.procs, with colons between them, or -
+ *   PROXY   - or a unix socket: the plugin gets a network of its own, whose only way out is a forwarder to
+ *           that socket, listening as LISTING says (forwarder.h); LISTING is - where there is none
  * The environment is the plugin's. fd 3 is a pipe to the host that carries lines:
  *   mode pidns|subreaper      what holds the plugin
  *   proc host                 /proc could not be mounted afresh
@@ -47,12 +50,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "forwarder.h"
+
 enum { REPORT_FD = 3, NOT_ENDED = -1 };
 
 extern char **environ;
 
 struct plan {
-    const char *nofile, *cwd, *confine, *path;
+    const char *nofile, *cwd, *confine, *proxy, *listing, *path;
     char **argv;
 };
 
@@ -166,6 +171,16 @@ static int map_own_ids(uid_t uid, gid_t gid) {
            write_file("/proc/self/gid_map", groups);
 }
 
+/* In B, which has the rights that take: the loopback interface is down, and ports may be low ones. */
+static void open_way_out(const struct plan *plan) {
+    unsigned uid = geteuid();
+    if (strcmp(plan->proxy, "-") == 0)
+        return;
+    sscanf(plan->confine, "%u:", &uid); /* whoever the plugin becomes */
+    if (unshare(CLONE_NEWNET) != 0 || forwarder_start(plan->proxy, plan->listing, uid) != 0)
+        fail("forward");
+}
+
 /* B: pid 1. Reaps, passes on the polite signal, ends with the plugin and so ends everything. */
 static void be_init(const struct plan *plan, int *ended) {
     sigset_t watched;
@@ -232,6 +247,7 @@ static pid_t start_in_namespace(const struct plan *plan, int *ended, const int a
     mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL);
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
         report("proc host\n");
+    open_way_out(plan);
     be_init(plan, ended);
     return 0;
 }
@@ -243,6 +259,9 @@ static pid_t start_below_subreaper(const struct plan *plan, const int alive[2]) 
     if (pid != 0)
         return pid;
     close(alive[1]);
+    errno = ENOTSUP;
+    if (strcmp(plan->proxy, "-") != 0)
+        fail("forward"); /* it takes a namespace */
     drop_user(plan->confine);
     die_with(alive[0]);
     report("mode subreaper\n");
@@ -279,15 +298,24 @@ static void end_as(int status) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
 }
 
+/* Before anything is started: a child is where its parent was. */
+static void join(char *groups) {
+    for (char *file = strtok(groups, ":"); strcmp(groups, "-") != 0 && file; file = strtok(NULL, ":"))
+        if (!write_file(file, "0"))
+            fail("group");
+}
+
 int main(int argc, char **argv) {
-    if (argc < 8) {
-        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE PATH ARGV0 [ARG...]\n", stderr);
+    if (argc < 11) {
+        fputs("usage: plughost-launcher HOST_PID MODE NOFILE CWD CONFINE GROUPS PROXY LISTING PATH ARGV0 [ARG...]\n",
+              stderr);
         return 2;
     }
     pid_t host = (pid_t)atoi(argv[1]);
     const char *mode = argv[2];
     struct plan plan = {
-        .nofile = argv[3], .cwd = argv[4], .confine = argv[5], .path = argv[6], .argv = argv + 7};
+        .nofile = argv[3], .cwd = argv[4], .confine = argv[5], .proxy = argv[7], .listing = argv[8],
+        .path = argv[9], .argv = argv + 10};
     int alive[2];
     sigset_t watched;
 
@@ -299,6 +327,7 @@ int main(int argc, char **argv) {
         fail("pidfd_open");
     if (getppid() != host)
         _exit(127);
+    join(argv[6]);
 
     sigemptyset(&watched);
     sigaddset(&watched, SIGTERM);

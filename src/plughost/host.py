@@ -8,16 +8,22 @@ import os
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, Stopped
 from plughost.base.events import EventHub, Subscription
+from plughost.base.weakly import weakly
 from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
 from plughost.runtime.process import Process
+from plughost.runtime.tap import Tap
+from plughost.sandbox.keeper import Keeper
+
+if TYPE_CHECKING:
+    from plughost.sandbox.connection import Connection
 
 __all__ = ["Host", "Plugin", "Service"]
 
@@ -29,20 +35,33 @@ class Host:
     """Runs plugins. Leaving it ends every one of them.
 
     `clock` is for tests; `launcher` and `launch_mode` choose how processes are held (`plughost doctor`
-    shows what works here).
+    shows what works here). `tap` sees every byte to and from each process: it is called with whose process
+    was started, and what it returns with `out` or `in` and the bytes (`testkit.Recorder` keeps them).
+    `cgroup` names a control group below which confined plugins get groups of their own (without it,
+    $PLUGHOST_CGROUP).
     """
 
     def __init__(
-        self, *, clock: Clock | None = None, launcher: tuple[str, ...] = (), launch_mode: str = "auto"
+        self,
+        *,
+        clock: Clock | None = None,
+        launcher: tuple[str, ...] = (),
+        launch_mode: str = "auto",
+        tap: Tap | None = None,
+        cgroup: str | None = None,
     ) -> None:
         raise_fd_limit()
         self._clock: Clock = clock or best_clock(asyncio.get_running_loop())
         self._launcher = launcher
         self._launch_mode = launch_mode
+        self._tap = tap
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
         self._services: dict[str, Service] = {}
         self._processes: dict[Process, PipeChannel] = {}
+        self._keeper = Keeper(
+            self._clock, cgroup or os.environ.get("PLUGHOST_CGROUP"), weakly(self._saw_connection)
+        )
         self._closed = False
         weakref.finalize(self, _let_go, self._processes, self._clock, os.getpid())
 
@@ -68,7 +87,10 @@ class Host:
         its_contract = contract(spec.contract)
         binding = its_contract.bind(spec)
         check_runnable(spec, binding)
-        plugin = Plugin(self, spec, its_contract, binding)
+        confinement = await self._keeper.confine(spec, binding, spec.sandbox or its_contract.sandbox)
+        if self._closed or spec.name in self._plugins:  # meanwhile
+            raise Stopped("this host is closed, or a plugin of that name was added", plugin=spec.name)
+        plugin = Plugin(self, spec, its_contract, binding, confinement)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
@@ -84,6 +106,12 @@ class Host:
         await plugin.stop()
         if self._plugins.get(name) is plugin:  # somebody else may have removed it, and added another
             del self._plugins[name]
+
+    def _saw_connection(self, name: str, connection: Connection) -> None:
+        plugin = self._plugins.get(name)
+        connected = getattr(self.service("logs"), "connected", None)
+        if plugin is not None and connected is not None:
+            connected(plugin, connection)
 
     async def _close_services(self) -> None:
         """Each of them, whatever becomes of the others."""
@@ -130,6 +158,7 @@ class Host:
         finally:
             for process in [*self._processes]:  # whatever went wrong, nothing is left running
                 process.kill()
+            await self._keeper.close()
             self._events.close()
             self._clock.close()
             await self._close_services()

@@ -10,12 +10,16 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.clock import Clock
-from plughost.base.errors import Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
-from plughost.runtime.launch import Launch
+from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
+from plughost.runtime.tap import Origin, Tap, Tapping
+from plughost.sandbox.confinement import Confinement
+from plughost.sandbox.meter import Watched
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
 
 if TYPE_CHECKING:
@@ -25,7 +29,9 @@ if TYPE_CHECKING:
 class Plugin:
     """A name that calls go to. Which process answers is the router's business."""
 
-    def __init__(self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding) -> None:
+    def __init__(
+        self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding, confinement: Confinement
+    ) -> None:
         self.spec = spec
         self.name = spec.name
         self.contract = contract.name
@@ -33,7 +39,7 @@ class Plugin:
         self._contract = contract
         self._binding = binding
         self._methods = binding.methods
-        self._launch = Launch(tuple(spec.command), binding.env, spec.cwd, host._launcher, host._launch_mode)
+        self._confine(confinement)
         self._per_call = binding.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
@@ -62,6 +68,16 @@ class Plugin:
     def capabilities(self) -> frozenset[Capability]:
         """What it may, all in all."""
         return self._binding.capabilities
+
+    @property
+    def sandbox(self) -> str:
+        """How its processes are confined: strict, landlock or none."""
+        return self.spec.sandbox or self._contract.sandbox
+
+    @property
+    def confinement(self) -> Confinement:
+        """What was decided for it, and what holds it to that."""
+        return self._confinement
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -162,7 +178,7 @@ class Plugin:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         old = self._current
-        self._rebind()
+        await self._rebind()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
             self._current = None
@@ -180,13 +196,37 @@ class Plugin:
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
             replaced.drain(new)
 
-    def _rebind(self) -> None:
+    async def _rebind(self) -> None:
         """What is on disk now counts: a new manifest comes with a new program."""
         binding = self._contract.bind(self.spec)
         check_runnable(self.spec, binding)
+        self._confine(await self._host._keeper.confine(self.spec, binding, self.sandbox))
         self._binding = binding
         self._methods = binding.methods
-        self._launch = msgspec.structs.replace(self._launch, env=binding.env)
+
+    def _confine(self, confinement: Confinement) -> None:
+        self._confinement = confinement
+        self._launch = msgspec.structs.replace(
+            confinement.launch, launcher=self._host._launcher, mode=self._host._launch_mode
+        )
+        limit = confinement.summed
+        self._watched = (
+            None if limit is None else Watched(limit, weakly(self._roots, ()), weakly(self._over_memory))
+        )
+
+    def _roots(self) -> list[int]:
+        """The launchers of all its processes."""
+        return [instance.pid for instance in self._instances if instance.pid is not None]
+
+    def _over_memory(self, used: int) -> None:
+        limit = self.spec.limits.memory
+        for instance in [*self._instances]:
+            instance.on_fatal(
+                Crashed(
+                    f"it used {used >> 20} MiB of memory, more than the limit of {(limit or 0) >> 20}",
+                    hint="if it needs more, raise limits.memory",
+                )
+            )
 
     async def stop(self) -> None:
         """End it, gracefully first. Open calls fail at once; so does every later one."""
@@ -194,6 +234,7 @@ class Plugin:
         for instance in [*self._instances]:
             instance.stop()
         await asyncio.gather(*(instance.gone() for instance in [*self._instances]))
+        await self._host._keeper.release(self.name)
 
     def kill(self) -> None:
         """End it by force, now."""
@@ -212,6 +253,7 @@ class Plugin:
             "env": sorted(self._binding.env),
             "grants": list(self.spec.grants),
             "capabilities": sorted(map(str, self.capabilities)),
+            "sandbox": self.sandbox,
             "lints": list(self._binding.lints),
             "state": self.state,
             "generation": self._generation,
@@ -228,6 +270,7 @@ class Plugin:
                     "state": instance.state.value,
                     "pid": instance.pid,
                     "held_by": instance.held_by,
+                    "confined_by": list(instance.confined_by),
                     "in_flight": instance.in_flight,
                     "waiting": instance.waiting,
                     "dropped": instance.dropped,
@@ -255,19 +298,26 @@ class Plugin:
             for method, reverse in self._contract.reverse.items()
             if host.service(reverse.service.partition(".")[0]) is not None
         )
+        binding = msgspec.structs.replace(self._binding, offered=offered)
+        session = self._contract.session(self.spec, binding)
         instance = Instance(
             self.name,
             self._generation,
             self._launch,
             self._binding.policy,
-            self._contract.session(self.spec, msgspec.structs.replace(self._binding, offered=offered)),
+            session,
             clock=host._clock,
             events=host._events,
             home=Reception(self),
             processes=host._processes,
+            tapping=None if host._tap is None else self._tapping(host._tap, session),
         )
         self._instances.add(instance)
         return instance
+
+    def _tapping(self, tap: Tap, session: Session) -> Tapping:
+        origin = Origin(self.name, self.contract, type(session.framing()).__name__, self._generation)
+        return Tapping(tap, origin, asyncio.get_running_loop())
 
     def _retired(self, instance: Instance) -> None:
         """It takes no more calls; the next one starts another."""

@@ -33,6 +33,10 @@ class Reception:
 
     def gone(self, instance: Instance) -> None:
         self._instances.discard(instance)
+        if (plugin := self._plugin()) is not None and all(
+            left.generation == plugin.generation for left in self._instances
+        ):
+            plugin._host._keeper.settled(plugin.name)
 
     def pinned(self) -> bool:
         plugin = self._plugin()
@@ -43,6 +47,8 @@ class Reception:
         if plugin is None:
             return
         caller.belongs_to(plugin)
+        if plugin._watched is not None:
+            plugin._host._keeper.meter.started(plugin._watched)
         for name in {reverse.service.partition(".")[0] for reverse in plugin._contract.reverse.values()}:
             welcome = getattr(plugin._host.service(name), "joined", None)
             if welcome is not None:

@@ -26,6 +26,7 @@ from plughost.base.events import Event
 from plughost.base.events import Subscription as EventQueue
 from plughost.contracts.contract import PluginSpec
 from plughost.runtime.caller import Caller
+from plughost.runtime.tap import Tap
 from plughost.wire.envelope import ABSENT
 
 T = TypeVar("T")
@@ -222,11 +223,22 @@ class Host:
     """Runs plugins. Leaving it, or the program, ends every one of them."""
 
     def __init__(
-        self, *, clock: Clock | None = None, launcher: tuple[str, ...] = (), launch_mode: str = "auto"
+        self,
+        *,
+        clock: Clock | None = None,
+        launcher: tuple[str, ...] = (),
+        launch_mode: str = "auto",
+        tap: Tap | None = None,
+        cgroup: str | None = None,
     ) -> None:
+        """`tap` is called in the host's own thread."""
         self._loop = Loop()
         self._host = self._loop.run(
-            _soon(lambda: asynchronous.Host(clock=clock, launcher=launcher, launch_mode=launch_mode))
+            _soon(
+                lambda: asynchronous.Host(
+                    clock=clock, launcher=launcher, launch_mode=launch_mode, tap=tap, cgroup=cgroup
+                )
+            )
         )
         # Also for a host that nobody holds any more, and at the end of a program that forgot it.
         self._end = weakref.finalize(self, _end, self._loop, self._host)

@@ -349,3 +349,33 @@ def test_run_ends_when_nobody_reads_its_events(mark):
 def test_a_reader_that_has_seen_enough_is_no_answer_of_the_plugins():
     ran = run_in_shell(f'{CALL} ping | exec 0<&-; echo "${{PIPESTATUS[0]}}"')
     assert (ran.stdout, ran.stderr) == ("141\n", "")
+
+
+def test_traffic_is_recorded_without_secrets_and_replayed_as_either_side(tmp_path):
+    path = tmp_path / "t"
+    ran = mcptest("--record", str(path), "--redact", "token", "echo", '{"token": "hunter2", "n": 1}')
+    assert (ran.returncode, ran.stderr) == (0, f"recorded {Path(PUPPET[0]).name} in {path}\n")
+    assert "hunter2" not in path.read_text()
+    ran = plughost("replay", str(path), "--as-host", "--", *PUPPET)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+    ran = plughost("replay", str(path), "--as-host", "plugins/echo-rune", "--timeout", "5")
+    assert ran.returncode == 1
+    assert "the plugin" in ran.stderr
+    request = '{"id": 1, "method": "echo", "params": {"n": 1, "token": "any"}}\n'
+    ran = plughost("replay", str(path), stdin=request)
+    assert (json.loads(ran.stdout)["result"], ran.returncode) == ({"token": "***", "n": 1}, 0)
+    ran = plughost("replay", str(path), stdin=request.replace("echo", "ping"))
+    assert (ran.stdout, ran.returncode) == ("", 1)
+    assert 'method was "echo" and is now "ping"' in ran.stderr
+
+
+def test_a_failure_is_recorded_too_and_wrong_words_are_usage(tmp_path):
+    ran = mcptest("--record", str(tmp_path / "t"), "exit", "3")
+    assert ran.returncode == 3
+    assert '"method\\":\\"exit' in (tmp_path / "t").read_text().replace("\\\\", "\\")
+    assert mcptest("--redact", "token", "ping").returncode == 2
+    assert plughost("replay", str(tmp_path / "t"), "--", *PUPPET).returncode == 2
+    assert plughost("replay", str(tmp_path / "t"), "--as-host").returncode == 2
+    (tmp_path / "t").write_text("no")
+    ran = plughost("replay", str(tmp_path / "t"))
+    assert (ran.returncode, "is no recorded traffic" in ran.stderr) == (2, True)

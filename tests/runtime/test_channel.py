@@ -17,6 +17,7 @@ class Pair:
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
+        self.writes: list[bytes] = []
         self.ended = 0
         self.broken: list[OSError] = []
         self.rooms = 0
@@ -32,8 +33,14 @@ class Pair:
             on_end=self._end,
             on_broken=self.broken.append,
             on_room=self._room,
+            send=self._send,
         )
         self.channel.resume()
+
+    def _send(self, descriptor: int, data: bytes | memoryview) -> int:
+        written = os.write(descriptor, data)
+        self.writes.append(bytes(data[:written]))
+        return written
 
     def _end(self) -> None:
         self.ended += 1
@@ -76,15 +83,12 @@ async def test_with_nothing_waiting_a_frame_leaves_at_once(pair):
     assert pair.take() == b"now"
 
 
-async def test_frames_of_one_pass_leave_in_one_write(pair, monkeypatch):
-    writes = []
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda fd, data: writes.append(bytes(data)) or real(fd, data))
+async def test_frames_of_one_pass_leave_in_one_write(pair):
     for n in range(100):
         pair.channel.write(b"%02d" % n)
-    assert writes == []
+    assert pair.writes == []
     await asyncio.sleep(0)
-    assert writes == [b"".join(b"%02d" % n for n in range(100))]
+    assert pair.writes == [b"".join(b"%02d" % n for n in range(100))]
 
 
 async def test_an_urgent_frame_is_the_next_begun_and_nothing_is_cut_or_lost(pair):
@@ -189,3 +193,17 @@ async def test_the_stream_is_closed_after_what_is_still_to_be_sent(pair):
     await asyncio.sleep(0)
     assert os.read(pair.theirs_in, 1) == b""
     assert taken == frame
+
+
+async def test_what_is_left_in_the_pipe_is_read_to_its_end():
+    """The plugin has gone, and nobody has read its last words yet."""
+    pair = Pair()
+    pair.channel.pause()
+    said = b"last words" * 1000
+    os.write(pair.theirs_out, said)
+    os.close(pair.theirs_out)
+    pair.channel.drain()
+    assert b"".join(pair.data) == said
+    assert pair.ended == 1
+    os.close(pair.theirs_in)
+    pair.channel.close()

@@ -191,7 +191,7 @@ async def test_a_host_killed_at_the_moment_of_the_spawn_leaves_nothing(launcher,
     """The narrow window: the launcher starts while its host is dying."""
     program = f"""
     import os, signal, sys
-    args = [*{launcher!r}, str(os.getpid()), "pidns", "-", "-", "-", {PYTHON[0]!r}, *{PYTHON!r}, {str(PLUGINS / "puppet.py")!r}, {mark!r}]
+    args = [*{launcher!r}, str(os.getpid()), "pidns", "-", "-", "-", "-", "-", "-", {PYTHON[0]!r}, *{PYTHON!r}, {str(PLUGINS / "puppet.py")!r}, {mark!r}]
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 3)
     os.posix_spawn(args[0], args, {{}})
@@ -240,7 +240,7 @@ async def test_the_probe_can_fail(tmp_path, mark):
     careless = tmp_path / "careless"
     careless.write_text(
         f'#!{PYTHON[0]}\nimport os, sys\nos.write(3, b"mode none\\n")\nos.set_inheritable(3, False)\n'
-        f"import subprocess\nsys.exit(subprocess.call(sys.argv[7:], env={{**os.environ, 'MARK': '{mark}'}}))\n"
+        f"import subprocess\nsys.exit(subprocess.call(sys.argv[10:], env={{**os.environ, 'MARK': '{mark}'}}))\n"
     )
     careless.chmod(0o755)
     held, why = await probe.held((str(careless),), "auto", patience=1.0)
@@ -270,7 +270,7 @@ async def test_it_works_for_an_ordinary_user_through_a_user_namespace(launcher, 
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
     r, w = os.pipe()
     out_r, out_w = os.pipe()
-    args = [*{copies!r}, str(os.getpid()), "auto", "-", "/", "-", "/bin/sh", "sh", "-c", "id -u; echo $$"]
+    args = [*{copies!r}, str(os.getpid()), "auto", "-", "/", "-", "-", "-", "-", "/bin/sh", "sh", "-c", "id -u; echo $$"]
     pid = os.posix_spawn(args[0], args, {{"PATH": "/usr/bin:/bin"}}, file_actions=[
         (os.POSIX_SPAWN_DUP2, out_w, 1), (os.POSIX_SPAWN_DUP2, w, 3)])
     os.close(w); os.close(out_w)
@@ -299,7 +299,7 @@ def test_the_source_of_the_launcher_compiles_without_a_warning(tmp_path):
             "-static",
             "-o",
             tmp_path / "l",
-            ROOT / "launcher/plughost-launcher.c",
+            *(ROOT / "launcher" / name for name in ("plughost-launcher.c", "forwarder.c", "relay.c")),
         ],
         capture_output=True,
         text=True,

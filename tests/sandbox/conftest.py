@@ -1,12 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from plughost.runtime.launch import INNER, NATIVE
+from plughost.sandbox.machine import machine
+from plughost.sandbox.quarters import Quarters
+from plughost.sandbox.users import Users
 from tests.sandbox import ground as grounds
+from tests.sandbox.outside import Outside, certificate
 
 Inner = Callable[..., Awaitable[grounds.Ran]]
 
@@ -25,3 +33,49 @@ def inner(ground: Path) -> Inner:
         return grounds.run([str(ground / "plughost-inner"), *words, "--", command[0], *command], **how)
 
     return run
+
+
+@pytest.fixture
+async def outside(tmp_path: Path) -> AsyncIterator[Outside]:
+    outside = Outside(tmp_path)
+    outside.names = {"good.test": ["127.0.0.1"]}
+    yield outside
+    await outside.close()
+
+
+@pytest.fixture(scope="session")
+def tls_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for good.test, names below wild.test and 127.0.0.1, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    return certificate(folder, "DNS:good.test", "DNS:*.wild.test", "IP:127.0.0.1")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that every user can reach, which pytest's own are not."""
+    path = Path(tempfile.mkdtemp(prefix="plughost-test-"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def quarters(folder: Path) -> Iterator[Quarters]:
+    base = folder / "quarters"
+    base.mkdir()
+    with Quarters(str(base), Users(str(folder / "uids"))) as quarters:
+        yield quarters
+
+
+@pytest.fixture
+def strict() -> None:
+    """For tests that really run something."""
+    here = machine()
+    missing = here.namespaces or ("" if here.bubblewrap else "no bubblewrap")
+    for program in (INNER, NATIVE):
+        if not os.access(program, os.X_OK):
+            missing = f"{os.path.basename(program)} was not compiled"
+    if missing:
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)

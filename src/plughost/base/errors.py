@@ -4,6 +4,7 @@
     ├── InvalidSpec       the binding or the request is wrong; no process was started
     │   └── InvalidConfig     a file is wrong: all its problems, located
     ├── LaunchFailed      the program was never executed
+    │   └── Unconfinable      it cannot be confined as asked here, and does not run otherwise
     ├── HandshakeFailed   the first exchange went wrong
     ├── Timeout           no answer in time
     ├── Crashed           the process ended, or its pipes closed, before the answer
@@ -103,6 +104,10 @@ class InvalidConfig(InvalidSpec):
 
 class LaunchFailed(PluginError):
     code = "launch_failed"
+
+
+class Unconfinable(LaunchFailed):
+    code = "unconfinable"
 
 
 class HandshakeFailed(PluginError):

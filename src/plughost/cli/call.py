@@ -10,13 +10,17 @@ import click
 import msgspec
 
 from plughost.cli import output, targets
+from plughost.cli.recording import Recording
+from plughost.cli.recording import options as record_options
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
+from plughost.runtime.tap import Tap
 from plughost.wire.envelope import ABSENT
 
 
 @click.command(options_metavar="[OPTIONS]")
 @targets.options
+@record_options
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for the answer."
 )
@@ -25,6 +29,7 @@ from plughost.wire.envelope import ABSENT
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
 def call(
     target: targets.Target,
+    recording: Recording,
     timeout: float | None,
     context: tuple[str, ...],
     as_json: bool,
@@ -41,13 +46,20 @@ def call(
         raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "K=V", word) for word in context)
-    output.answer(asyncio.run(_call(spec, rest[0], params, timeout, origin)))
+    with recording.tap() as tap:
+        result = asyncio.run(_call(spec, rest[0], params, timeout, origin, tap))
+    output.answer(result)
 
 
 async def _call(
-    spec: PluginSpec, method: str, params: Any, timeout: float | None, context: dict[str, str]
+    spec: PluginSpec,
+    method: str,
+    params: Any,
+    timeout: float | None,
+    context: dict[str, str],
+    tap: Tap | None,
 ) -> msgspec.Raw:
-    async with Host() as host:
+    async with Host(tap=tap) as host:
         plugin = await host.add(spec)
         result: msgspec.Raw = await plugin.call(
             method, params, timeout=timeout, context=context or None, type=msgspec.Raw

@@ -15,6 +15,7 @@ from plughost.conformance.axis import Verdict
 from plughost.conformance.junit import junit
 from plughost.conformance.subject import Sample
 from plughost.conformance.suite import Report, axes_of, examine
+from plughost.conformance.wire import PATIENCE
 
 MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
@@ -24,6 +25,14 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 @click.option("--axis", "only", multiple=True, metavar="NAME", help="Only this axis; may be repeated.")
 @click.option("--list", "listing", is_flag=True, help="The axes of the plugin's contract, and what they ask.")
 @click.option("--sample", metavar="'METHOD [JSON]'", help="A call that the plugin answers with a result.")
+@click.option(
+    "--timeout",
+    "patience",
+    type=click.FloatRange(0, min_open=True),
+    default=PATIENCE,
+    show_default=True,
+    help="Seconds for whatever the plugin owes.",
+)
 @click.option("--json", "json_file", metavar="FILE", help="The report as JSON; - is stdout.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
@@ -32,6 +41,7 @@ def conform(
     only: tuple[str, ...],
     listing: bool,
     sample: str | None,
+    patience: float,
     json_file: str | None,
     junit_file: Path | None,
     words: tuple[str, ...],
@@ -50,9 +60,8 @@ def conform(
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
     quiet = json_file == "-"
-    report = asyncio.run(
-        examine(spec, only=only, sample=_sample(sample), told=(lambda _: None) if quiet else _tell)
-    )
+    told = (lambda verdict: None) if quiet else _tell
+    report = asyncio.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
     _save(report, json_file, junit_file)
     if not quiet:
         output.print_line(_summary(report))
@@ -64,6 +73,8 @@ def _sample(text: str | None) -> Sample | None:
     if text is None:
         return None
     method, _, params = text.strip().partition(" ")
+    if not method:
+        raise click.UsageError("--sample takes a method and JSON")
     try:
         return Sample(method, msgspec.json.decode(params) if params.strip() else msgspec.UNSET)
     except ValueError as error:
@@ -71,10 +82,10 @@ def _sample(text: str | None) -> Sample | None:
 
 
 def _tell(verdict: Verdict) -> None:
-    line = f"{MARKS[verdict.outcome]}  {verdict.axis:12}"
-    output.print_line(f"{line} {verdict.reason}".rstrip() if verdict.reason else line.rstrip())
-    for frame in verdict.frames:
-        output.print_line(f"        {frame}")
+    first, *more = verdict.reason.splitlines() or [""]
+    output.print_line(f"{MARKS[verdict.outcome]}  {verdict.axis:12} {first}".rstrip())
+    for line in (*more, *verdict.frames):
+        output.print_line(f"        {line}")
 
 
 def _summary(report: Report) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import click
 
@@ -11,8 +12,11 @@ from plughost.cli import output
 from plughost.cli.call import call
 from plughost.cli.conform import conform
 from plughost.cli.control import logs, ps, reload, stop
+from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.inspect import inspect
+from plughost.cli.new import new
+from plughost.cli.replay import replay
 from plughost.cli.run import run
 from plughost.cli.x import x
 
@@ -33,7 +37,7 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (call, conform, inspect, run, x, ps, logs, reload, stop, doctor):
+for command in (new, call, inspect, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
 
 
@@ -44,7 +48,7 @@ def main(argv: list[str] | None = None) -> None:
     if "--" in words and words[:1] != ["x"]:  # what follows a namespace is the plugin's
         cut = words.index("--")
         words, bare = words[:cut], words[cut + 1 :]
-    as_json = "--json" in words and words[:1] != ["x"]
+    as_json = _wants_json(words)
     try:
         plughost.main(words, prog_name="plughost", obj=bare, standalone_mode=False)
     except click.ClickException as error:
@@ -66,3 +70,10 @@ def main(argv: list[str] | None = None) -> None:
     except Exception as error:  # our own fault, or the terminal's: never mistaken for the plugin's answer
         output.say(f"plughost failed: {type(error).__name__}: {error}")
         sys.exit(3)
+
+
+def _wants_json(words: list[str]) -> bool:
+    """Whether failures, too, are to be JSON on stdout."""
+    if words[:1] == ["conform"]:  # there it names a file
+        return ("--json", "-") in pairwise(words) or "--json=-" in words
+    return "--json" in words and words[:1] != ["x"]  # what follows a namespace is the plugin's

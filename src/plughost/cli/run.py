@@ -13,27 +13,21 @@ import msgspec
 
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import (
-    Dropped,
-    Event,
-    Exited,
-    Linted,
-    Logged,
-    Notified,
-    Spawned,
-    StateChanged,
-    Subscription,
-)
-from plughost.base.text import visible
+from plughost.base.events import Subscription
 from plughost.cli import output, roots, targets
+from plughost.cli.recording import Recording
+from plughost.cli.recording import options as record_options
 from plughost.cli.teller import Teller
+from plughost.cli.words import in_words
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
+from plughost.runtime.tap import Tap
 
 
 @click.command()
 @targets.options
 @roots.option
+@record_options
 @click.option(
     "--socket-dir",
     "folder",
@@ -45,6 +39,7 @@ from plughost.host import Host
 def run(
     target: targets.Target,
     root: Path | None,
+    recording: Recording,
     folder: Path | None,
     as_json: bool,
     words: tuple[str, ...],
@@ -55,16 +50,19 @@ def run(
     specs = target.all(words) if root is None else roots.take(root, words)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
-    asyncio.run(_run(specs, folder or control.default_folder(), as_json, start_all=root is None))
+    with recording.tap() as tap:
+        asyncio.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
 
 
-async def _run(specs: Sequence[PluginSpec], folder: Path, as_json: bool, *, start_all: bool) -> None:
+async def _run(
+    specs: Sequence[PluginSpec], folder: Path, as_json: bool, tap: Tap | None, *, start_all: bool
+) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked_to_end.set)
     out = Teller(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
-    async with Host() as host:
+    async with Host(tap=tap) as host:
         with host.events() as events:
             telling = asyncio.create_task(_tell(events, out, as_json))
             async with control.Control(host, folder, asked_to_end.set):
@@ -115,24 +113,4 @@ async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
         if as_json:
             out.tell(msgspec.json.encode(event).replace(b"\n", b" "))
         else:
-            out.tell(f"{event.plugin}#{event.generation} {_words(event)}".encode(errors="backslashreplace"))
-
-
-def _words(event: Event) -> str:
-    if isinstance(event, Spawned):
-        return f"started below process {event.pid}"
-    if isinstance(event, StateChanged):
-        return f"{event.old} → {event.new} ({visible(event.why)})"
-    if isinstance(event, Exited):
-        how = "ended" if event.expected else "died"
-        tail = "".join(f"\n    {line}" for line in event.stderr_tail.splitlines())
-        return f"{how}, exit status {event.exit_status}{tail}"
-    if isinstance(event, Dropped):
-        return f"dropped: {visible(event.what)} {visible(event.head)}".rstrip()
-    if isinstance(event, Linted):
-        return f"lint: {visible(event.what)}"
-    if isinstance(event, Logged):
-        return f"{event.level}: {visible(event.message)}"
-    if isinstance(event, Notified):
-        return f"says {visible(event.method)}"
-    return type(event).__name__
+            out.tell(f"{event.plugin}#{event.generation} {in_words(event)}".encode(errors="backslashreplace"))

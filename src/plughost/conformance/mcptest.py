@@ -1,4 +1,8 @@
-"""The axes of mcptest plugins."""
+"""The axes of mcptest plugins.
+
+Only `responses` makes the sample call: what the others ask can be asked of every plugin, because each
+knows how to answer a method that it does not know.
+"""
 
 from __future__ import annotations
 
@@ -9,82 +13,125 @@ import msgspec
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
+from plughost.contracts.mcptest.errors import METHOD_NOT_FOUND, PARSE_ERROR
 
 NO_SUCH_METHOD = "conformance/no-such-method"
-PARSE_ERROR, METHOD_NOT_FOUND = -32700, -32601
+LARGE = 100_000
+"""Bytes of a request that no pipe takes at once."""
 
 
 async def answered(wire: Wire, request: dict[str, Any]) -> dict[str, Any]:
     """The response to a request, which must be a response to just that one."""
     wire.send(request)
-    response = await wire.message(f"the response to {request['method']!r}")
-    number = request["id"]
-    same = response.get("id") == number and type(response.get("id")) is type(number)
-    demand(same, f"the response to id {number!r} carries id {response.get('id')!r}")
-    shape = ("result" in response) != (response.get("error") is not None)
-    demand(shape, "a response holds exactly one of `result` and `error`")
-    if (error := response.get("error")) is not None:
+    return await response(wire, request["id"])
+
+
+async def response(wire: Wire, number: int | str) -> dict[str, Any]:
+    came = await wire.message(f"the response to id {number!r}")
+    same = came.get("id") == number and type(came.get("id")) is type(number)
+    demand(same, f"the response to id {number!r} carries id {came.get('id')!r}")
+    well_formed(came)
+    return came
+
+
+def well_formed(came: dict[str, Any]) -> None:
+    """`"error": null` beside a result counts as absent, `"result": null` as present."""
+    error = came.get("error")
+    demand(("result" in came) != (error is not None), "a response holds exactly one of `result` and `error`")
+    if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
         demand(
             proper and isinstance(error.get("message"), str), "`error` needs an integer code and a message"
         )
-    return response
 
 
-def _call(subject: Subject, number: int | str) -> dict[str, Any]:
-    """The sample call, or one that every plugin can answer: with -32601."""
-    if subject.sample is None:
-        return {"method": NO_SUCH_METHOD, "id": number}
-    request = {"method": subject.sample.method, "id": number}
-    return request if subject.sample.params is msgspec.UNSET else {**request, "params": subject.sample.params}
+def code_of(came: dict[str, Any]) -> int | None:
+    code: int | None = (came.get("error") or {}).get("code")
+    return code
+
+
+def unknown(number: int | str, **more: Any) -> dict[str, Any]:
+    return {"method": NO_SUCH_METHOD, "id": number, **more}
 
 
 async def responses(subject: Subject) -> None:
     async with subject.wire() as wire:
-        for number in (1, 2, 3):
-            response = await answered(wire, _call(subject, number))
+        for number in (1, "two", 3):
+            came = await answered(wire, _sample_call(subject, number))
             if subject.sample is not None:
-                demand("result" in response, f"the sample call was answered with {response.get('error')}")
+                demand("result" in came, f"the sample call was answered with {came.get('error')}")
+        await answered(wire, {"jsonrpc": "2.0", **unknown(4), "added later": {"by": "another version"}})
         await wire.silent("though nothing was asked")
+
+
+def _sample_call(subject: Subject, number: int | str) -> dict[str, Any]:
+    sample = subject.sample
+    if sample is None:
+        return unknown(number)
+    request = {"method": sample.method, "id": number}
+    return request if sample.params is msgspec.UNSET else {**request, "params": sample.params}
+
+
+async def framing(subject: Subject) -> None:
+    request = b'{"method":"%s","id":%%d}\n' % NO_SUCH_METHOD.encode()
+    async with subject.wire() as wire:
+        await answered(wire, unknown(9))  # now it reads, and does not find all of the pieces at once
+        for piece in (request[:9], request[9:25]):
+            wire.send_raw(piece)
+            await wire.silent("before it had the whole line")
+        wire.send_raw(request[25:] % 1)
+        await response(wire, 1)
+        wire.send_raw(request % 2 + request % 3)  # as after a call that took too long
+        both = [(await wire.message("the responses to two requests")).get("id") for _ in (2, 3)]
+        demand(both in ([2, 3], [3, 2]), f"requests 2 and 3, sent together, were answered as {both}")
+        wire.send_raw(b' { "id" : 4 ,\t"method" : "%s" } \r\n' % NO_SUCH_METHOD.encode())
+        await response(wire, 4)
+        await answered(wire, unknown(5, params={"text": "é \u2028 😀" + "x" * LARGE}))
 
 
 async def ids(subject: Subject) -> None:
     async with subject.wire() as wire:
-        for number in (7, "seven", 2**53, "7", -1):
-            await answered(wire, _call(subject, number))
+        for number in (7, "seven", "7", 0, -1, 2**53, 'a "quoted" \\ back\nslash', "é \u2028 😀"):
+            await answered(wire, unknown(number))
 
 
 async def dispatch(subject: Subject) -> None:
     async with subject.wire() as wire:
-        for number in (1, 2):
-            for params in ({}, {"params": None}, {"params": [1]}):
-                response = await answered(wire, {"method": NO_SUCH_METHOD, "id": number, **params})
-                code = (response.get("error") or {}).get("code")
-                demand(
-                    code == METHOD_NOT_FOUND,
-                    f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}",
-                )
+        asked: list[dict[str, Any]] = [{}, {"params": None}, {"params": [1]}, {"params": {"a": 1}}]
+        for number, params in enumerate(asked, 1):
+            code = code_of(await answered(wire, unknown(number, **params)))
+            demand(
+                code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}"
+            )
 
 
 async def garbage(subject: Subject) -> None:
     async with subject.wire() as wire:
-        for line in (b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"):
+        for number, line in enumerate((b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
             wire.send_body(line)
-            response = await wire.message("an error for a line that is no JSON")
-            code = (response.get("error") or {}).get("code")
+            came = await wire.message("an error for a line that is no JSON")
+            well_formed(came)
+            code = code_of(came)
             demand(code == PARSE_ERROR, f"a line that is no JSON is answered with {code}, not {PARSE_ERROR}")
-        await answered(wire, _call(subject, 1))
+            demand(came.get("id") is None, f"a line that is no JSON is answered as id {came.get('id')!r}")
+            await answered(wire, unknown(number))
 
 
 async def shutdown(subject: Subject) -> None:
-    for calls in (0, 1):
-        async with subject.wire() as wire:
-            for number in range(calls):
-                await answered(wire, _call(subject, number))
-            wire.end_input()
-            status = await wire.exit_status()
-            demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
-            await wire.silent("after the end of its stdin")
+    async with subject.wire() as wire:
+        await _ends(wire)
+    async with subject.wire() as wire:
+        wire.send(unknown(1))
+        wire.end_input()  # what it was asked before is still answered
+        await response(wire, 1)
+        await _ends(wire)
+
+
+async def _ends(wire: Wire) -> None:
+    wire.end_input()
+    status = await wire.exit_status()
+    demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
+    await wire.ended("after the end of its stdin")
 
 
 AXES = (
@@ -93,10 +140,15 @@ AXES = (
         promise="answers each request with one response, at once, and says nothing else on stdout",
         test=responses,
     ),
+    Axis(name="framing", promise="takes a line for a request, however its bytes arrive", test=framing),
     Axis(name="ids", promise="echoes a request's id with the JSON type it came with", test=ids),
     Axis(
         name="dispatch", promise="answers a method it does not know with -32601, and lives on", test=dispatch
     ),
     Axis(name="garbage", promise="answers a line that is no JSON with -32700, and lives on", test=garbage),
-    Axis(name="shutdown", promise="ends with exit code 0 when its stdin ends", test=shutdown),
+    Axis(
+        name="shutdown",
+        promise="ends with exit code 0 when its stdin ends, after answering what came before",
+        test=shutdown,
+    ),
 )

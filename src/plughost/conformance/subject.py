@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.wire import Wire
+from plughost.conformance.wire import PATIENCE, Wire
 from plughost.contracts.contract import Binding, PluginSpec, contract
 from plughost.host import Host, Plugin
 from plughost.runtime.launch import Launch
@@ -27,9 +27,10 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Subject:
-    def __init__(self, spec: PluginSpec, sample: Sample | None = None) -> None:
+    def __init__(self, spec: PluginSpec, sample: Sample | None = None, patience: float = PATIENCE) -> None:
         self.spec = spec
         self.sample = sample
+        self.patience = patience
         self.contract = contract(spec.contract)
         self.binding: Binding = self.contract.bind(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
@@ -38,7 +39,8 @@ class Subject:
     def wire(self, env: Mapping[str, str] | None = None) -> Wire:
         """A new process, with nothing said yet."""
         launch = Launch(tuple(self.spec.command), {**self.binding.env, **(env or {})}, self.spec.cwd)
-        return Wire(launch, self.contract.session(self.spec, self.binding).framing(), self.frames)
+        framing = self.contract.session(self.spec, self.binding).framing()
+        return Wire(launch, framing, self.frames, self.patience)
 
     @asynccontextmanager
     async def hosted(self, **options: Any) -> AsyncIterator[tuple[Host, Plugin, VirtualClock]]:

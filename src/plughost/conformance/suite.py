@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, PluginError
+from plughost.base.errors import InvalidSpec, LaunchFailed, PluginError
+from plughost.base.text import visible
 from plughost.conformance.axis import Axis, Failed, Verdict
 from plughost.conformance.subject import Sample, Subject
+from plughost.conformance.wire import PATIENCE
 from plughost.contracts.contract import PluginSpec
 
 GROUP = "plughost.conformance"
 """Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""
+
+LONGEST_AXIS = 12
+"""Times the patience: a plugin that is always just in time is not waited for all day."""
+LONGEST_REASON = 2000
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -32,10 +39,12 @@ class Report(msgspec.Struct, frozen=True):
 def axes_of(contract: str) -> Sequence[Axis]:
     from importlib.metadata import entry_points
 
-    for entry in entry_points(group=GROUP, name=contract):
-        axes: Sequence[Axis] = entry.load()
-        return axes
-    raise InvalidSpec(f"there are no conformance axes for the contract {contract!r}")
+    registered = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if contract not in registered:
+        known = ", ".join(sorted(registered))
+        raise InvalidSpec(f"no conformance axes for the contract {contract!r}; there are for: {known}")
+    axes: Sequence[Axis] = registered[contract].load()
+    return axes
 
 
 async def examine(
@@ -43,15 +52,19 @@ async def examine(
     *,
     only: Collection[str] = (),
     sample: Sample | None = None,
+    patience: float = PATIENCE,
     told: Callable[[Verdict], None] = lambda verdict: None,
 ) -> Report:
-    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once."""
+    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
+
+    LaunchFailed when it cannot be started: that says nothing about its contract.
+    """
     axes = axes_of(spec.contract)
     unknown = set(only) - {axis.name for axis in axes}
     if unknown:
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
-    subject = Subject(spec, sample)
+    subject = Subject(spec, sample, patience)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
@@ -65,11 +78,31 @@ async def _verdict(axis: Axis, subject: Subject) -> Verdict:
         return Verdict(axis=axis.name, outcome="skipped", reason=reason)
     subject.frames.clear()
     began = time.monotonic()
+    reason = await _objection(axis, subject)
+    took = time.monotonic() - began
+    if reason is None:
+        return Verdict(axis=axis.name, outcome="passed", seconds=took)
+    frames = tuple(subject.frames)
+    return Verdict(axis=axis.name, outcome="failed", reason=_shown(reason), frames=frames, seconds=took)
+
+
+async def _objection(axis: Axis, subject: Subject) -> str | None:
+    limit = LONGEST_AXIS * subject.patience
     try:
-        await axis.test(subject)
-    except (Failed, PluginError) as failure:
-        reason = failure.explain() if isinstance(failure, PluginError) else str(failure)
-        frames = tuple(subject.frames)
-        took = time.monotonic() - began
-        return Verdict(axis=axis.name, outcome="failed", reason=reason, frames=frames, seconds=took)
-    return Verdict(axis=axis.name, outcome="passed", seconds=time.monotonic() - began)
+        async with asyncio.timeout(limit):
+            await axis.test(subject)
+    except LaunchFailed:
+        raise
+    except PluginError as failure:
+        return failure.explain()
+    except Failed as failure:
+        return str(failure)
+    except TimeoutError:
+        return f"it was not through with this within {limit:g} s"
+    return None
+
+
+def _shown(reason: str) -> str:
+    """It may quote the plugin."""
+    text = "\n".join(map(visible, reason.splitlines()))
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"

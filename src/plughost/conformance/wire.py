@@ -15,23 +15,31 @@ from plughost.conformance.axis import Failed
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import Launch
 from plughost.runtime.process import Process
-from plughost.wire.framing import Frame, FrameError, Framing
+from plughost.wire.framing import Frame, FrameError, Frames, Framing
 
 PATIENCE = 10.0
 """Seconds for whatever a plugin owes; a slow machine is no fault of the plugin's."""
 QUIET = 0.2
 """Seconds without a word that count as silence."""
+MOST_HELD = 1 << 20
+"""Bytes that wait to be taken before no more are read: whoever floods its stdout waits, too."""
+FRAME_COST = 64
+"""What a frame weighs beside its bytes: a flood of empty lines is one, too."""
 
 
 class Wire:
     """One process. Entered, it runs; left, it and all its descendants are gone."""
 
-    def __init__(self, launch: Launch, framing: Framing, frames: deque[str]) -> None:
+    def __init__(
+        self, launch: Launch, framing: Framing, frames: deque[str], patience: float = PATIENCE
+    ) -> None:
         self._launch = launch
         self._framing = framing
         self._frames = frames
+        self._patience = patience
         self._heard: asyncio.Queue[Frame | FrameError | None] = asyncio.Queue()
         """What came, in order; None is the end of its stdout."""
+        self._held = 0
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -50,9 +58,13 @@ class Wire:
             on_room=lambda: None,
         )
         self._channel.resume()
-        if (failure := await self._executed) is not None:
+        try:
+            await asyncio.wait([self._executed])
+            if (failure := self._executed.result()) is not None:
+                raise failure
+        except BaseException:
             await self._close()
-            raise failure
+            raise
         return self
 
     async def __aexit__(
@@ -62,21 +74,40 @@ class Wire:
 
     async def _close(self) -> None:
         self._process.kill()
-        if not (await asyncio.wait([self._exited], timeout=PATIENCE))[0]:
-            self._process.kill_launcher()
-        self._channel.close()
-        self._process.release()
+        try:
+            await asyncio.wait([self._exited], timeout=PATIENCE)
+        finally:
+            if not self._exited.done():
+                self._process.kill_launcher()
+            self._channel.close()
+            self._process.release()
 
     def _feed(self, data: bytes) -> None:
-        for frame in self._framing.feed(data):
-            self._note("<", frame.head if isinstance(frame, FrameError) else frame)
-            self._heard.put_nowait(frame)
+        self._hear(self._framing.feed(data))
+        if self._held > MOST_HELD:
+            self._channel.pause()
 
     def _end(self) -> None:
-        for frame in self._framing.end():
-            self._note("<", frame.head if isinstance(frame, FrameError) else frame)
-            self._heard.put_nowait(frame)
+        self._hear(self._framing.end())
         self._heard.put_nowait(None)
+
+    def _hear(self, frames: Frames) -> None:
+        for frame in frames:
+            body = frame.head if isinstance(frame, FrameError) else frame
+            self._note("<", body)
+            self._held += len(body) + FRAME_COST
+            self._heard.put_nowait(frame)
+
+    async def _next(self) -> Frame | FrameError | None:
+        """The next frame; at the end of its stdout None, as often as it is asked for."""
+        frame = await self._heard.get()
+        if frame is None:
+            self._heard.put_nowait(None)
+        else:
+            self._held -= len(frame.head if isinstance(frame, FrameError) else frame) + FRAME_COST
+            if self._held <= MOST_HELD:
+                self._channel.resume()
+        return frame
 
     def _note(self, way: str, body: Frame) -> None:
         self._frames.append(f"{way} {visible(bytes(body[:1000]).decode(errors='backslashreplace'))}")
@@ -102,42 +133,50 @@ class Wire:
 
     # What the plugin says
 
-    async def message(self, what: str = "a message", patience: float = PATIENCE) -> dict[str, Any]:
+    async def message(self, what: str = "a message", patience: float | None = None) -> dict[str, Any]:
         """The next frame, which must be a JSON object."""
-        try:
-            async with asyncio.timeout(patience):
-                frame = await self._heard.get()
-        except TimeoutError:
-            raise Failed(f"{what} did not come within {patience:g} s") from None
+        frame = await self._awaited(what, patience)
         if frame is None:
-            self._heard.put_nowait(None)
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
-        if isinstance(frame, FrameError):
-            raise Failed(f"what came instead of {what} is no frame: {frame.message}")
-        try:
-            value = msgspec.json.decode(frame)
-        except (ValueError, RecursionError) as error:
-            raise Failed(f"what came instead of {what} is no JSON: {error}") from None
-        if not isinstance(value, dict):
-            raise Failed(f"what came instead of {what} is no JSON object")
-        return value
+        return _object(frame, what)
+
+    async def rest(self, what: str = "a message") -> list[dict[str, Any]]:
+        """What it had still said when it ended, each frame a JSON object."""
+        await self.exit_status()
+        said = []
+        while (frame := await self._awaited("the end of its stdout", None)) is not None:
+            said.append(_object(frame, what))
+        return said
 
     async def silent(self, what: str) -> None:
         """Nothing comes for a while, or only the end."""
         try:
             async with asyncio.timeout(QUIET):
-                frame = await self._heard.get()
+                frame = await self._next()
         except TimeoutError:
             return
         if frame is not None:
             raise Failed(f"it spoke {what}")
-        self._heard.put_nowait(None)
 
-    async def exit_status(self, patience: float = PATIENCE) -> int | None:
+    async def ended(self, what: str) -> None:
+        """Nothing more comes but the end of its stdout."""
+        if await self._awaited("the end of its stdout", None) is not None:
+            raise Failed(f"it spoke {what}")
+
+    async def exit_status(self, patience: float | None = None) -> int | None:
         """How it ended, by itself."""
+        patience = patience or self._patience
         if not (await asyncio.wait([self._exited], timeout=patience))[0]:
             raise Failed(f"it had not ended {patience:g} s after it should have")
         return self._process.exit_status
+
+    async def _awaited(self, what: str, patience: float | None) -> Frame | FrameError | None:
+        patience = patience or self._patience
+        try:
+            async with asyncio.timeout(patience):
+                return await self._next()
+        except TimeoutError:
+            raise Failed(f"{what} did not come within {patience:g} s") from None
 
     def kill(self) -> None:
         self._process.kill()
@@ -146,3 +185,15 @@ class Wire:
         await asyncio.wait([self._exited], timeout=1.0)
         words = self._process.stderr.text(5).strip()
         return f"; its last words: {words[-400:]}" if words else ""
+
+
+def _object(frame: Frame | FrameError, what: str) -> dict[str, Any]:
+    if isinstance(frame, FrameError):
+        raise Failed(f"what came instead of {what} is no frame: {frame.message}")
+    try:
+        value = msgspec.json.decode(frame)
+    except (ValueError, RecursionError) as error:
+        raise Failed(f"what came instead of {what} is no JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Failed(f"what came instead of {what} is no JSON object")
+    return value

@@ -20,6 +20,9 @@ MOST_LEFT = 4 << 20
 """More than a pipe may hold."""
 _NOTHING = memoryview(b"")
 
+Send = Callable[[int, bytes | memoryview], int]
+"""`os.write`, or something that looks on while it writes."""
+
 
 class Channel(Protocol):
     """Bytes both ways; pipes, an in-memory duplex, a socket."""
@@ -56,7 +59,7 @@ class PipeChannel:
 
     __slots__ = (
         "_begun", "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
-        "_paused", "_read_fd", "_scheduled", "_urgent", "_waiting", "_write_fd", "bite", "buffered",
+        "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_write_fd", "bite", "buffered",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +72,7 @@ class PipeChannel:
         on_end: Callable[[], None],
         on_broken: Callable[[OSError], None],
         on_room: Callable[[], None],
+        send: Send = os.write,
     ) -> None:
         self._loop = loop
         self._read_fd = read_fd
@@ -77,6 +81,7 @@ class PipeChannel:
         self._on_end = on_end
         self._on_broken = on_broken
         self._on_room = on_room
+        self._send = send
         self._frames: deque[bytes] | None = None  # made at need: an idle plugin is small
         self._urgent: deque[bytes] | None = None
         self._begun = _NOTHING
@@ -157,7 +162,7 @@ class PipeChannel:
             self.write(frame)
             return
         try:
-            written = os.write(self._write_fd, frame)
+            written = self._send(self._write_fd, frame)
         except BlockingIOError:
             written = 0
         except OSError as error:
@@ -191,7 +196,7 @@ class PipeChannel:
             batch = self._next_batch()
             data = batch[0] if len(batch) == 1 else b"".join(batch)
             try:
-                written = os.write(self._write_fd, data)
+                written = self._send(self._write_fd, data)
             except BlockingIOError:
                 written = 0
             except OSError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +30,7 @@ from plughost.runtime.policy import Policy
 from plughost.runtime.process import Process
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import Action, Event, State, Supervisor
+from plughost.runtime.tap import Tapping
 from plughost.runtime.witness import Witness, story
 from plughost.wire.envelope import NOTHING, Answer, Notification
 
@@ -47,8 +49,8 @@ class Instance:
     __slots__ = (
         "_caller", "_cause", "_channel", "_checkup", "_clock", "_due", "_executed", "_farewell", "_gone",
         "_held", "_home", "_launch", "_leaving", "_loop", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_witness", "generation", "name",
-        "submit",
+        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_tapping", "_witness",
+        "generation", "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +65,7 @@ class Instance:
         events: EventHub,
         home: Home,
         processes: dict[Process, PipeChannel],
+        tapping: Tapping | None = None,
     ) -> None:
         """`processes` is where everything that runs is known, for a host that is dropped unclosed."""
         self.name = name
@@ -73,6 +76,7 @@ class Instance:
         self._clock = clock
         self._home = home
         self._processes = processes
+        self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
         self._witness = Witness(name, generation, session, events, clock)
@@ -109,6 +113,11 @@ class Instance:
     def held_by(self) -> str:
         """What makes sure that no descendant survives: pidns or subreaper; empty while not running."""
         return self._process.mode if self._process is not None else ""
+
+    @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What was put around the plugin, as its launcher reported it; empty while not running."""
+        return self._process.confined_by if self._process is not None else ()
 
     @property
     def in_flight(self) -> int:
@@ -247,14 +256,17 @@ class Instance:
             self._cause = error if known else LaunchFailed(f"cannot start it: {error!r}")  # type: ignore[assignment]
             self._loop.call_soon(self._on_exit)
             return
+        untapped = self._peer.feed, os.write
+        on_data, send = untapped if self._tapping is None else self._tapping.ends(self._peer.feed)
         self._channel = PipeChannel(
             self._loop,
             self._process.stdout,
             self._process.stdin,
-            on_data=self._peer.feed,
+            on_data=on_data,
             on_end=self._on_stdout_end,
             on_broken=self._on_stdin_broken,
             on_room=self._peer.on_room,
+            send=send,
         )
         self._witness.last_words = self._process.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)

@@ -38,6 +38,10 @@ class Launch(msgspec.Struct, frozen=True):
     """auto | pidns | subreaper: what holds the plugin's descendants."""
     confine: str = "-"
     """- (the command is the plugin) | keep (it ends in plughost-inner) | UID:GID (so, and as this user)."""
+    groups: tuple[str, ...] = ()
+    """The cgroup.procs of the control groups that it is in."""
+    way_out: tuple[str, str] | None = None
+    """It has a network of its own: the proxy's socket, and what the forwarder to it listens on."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Launch(command={self.command!r}, cwd={self.cwd!r}, env=<{len(self.env)} variables>)"
@@ -51,6 +55,8 @@ class Launch(msgspec.Struct, frozen=True):
             "-" if _original_nofile is None else str(_original_nofile),
             "-" if self.cwd is None else os.path.join(".", self.cwd),
             self.confine,
+            ":".join(self.groups) or "-",
+            *(self.way_out or ("-", "-")),
             self.program(),
             *self.command,
         ]

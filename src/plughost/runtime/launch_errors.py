@@ -12,6 +12,7 @@ STAGES = {
         "cannot run the plugin as another user",
         "only a host that runs as root can, and only to a user other than root; a container may forbid it",
     ),
+    "group": ("cannot put the plugin into its control group", "check that this user may write to it"),
     "limit": ("cannot set the limit of {what}", "it is above what this host itself may use: lower it"),
     "landlock": (
         "cannot confine the plugin with Landlock",

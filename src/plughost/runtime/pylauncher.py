@@ -29,10 +29,22 @@ libc = ctypes.CDLL(None, use_errno=True)
 class Plan:
     """What to run, from the command line."""
 
-    def __init__(self, nofile: str, cwd: str, confine: str, path: str, *argv: str) -> None:
+    def __init__(
+        self,
+        nofile: str,
+        cwd: str,
+        confine: str,
+        groups: str,
+        proxy: str,
+        listing: str,
+        path: str,
+        *argv: str,
+    ) -> None:
         self.nofile = nofile
         self.cwd = cwd
         self.confine = confine
+        self.groups = [] if groups == "-" else groups.split(":")
+        self.proxy = proxy
         self.path = path
         self.argv = argv
 
@@ -67,6 +79,16 @@ def fail(stage: str, number: int) -> NoReturn:
 def let_go_of_stdio() -> None:
     for fd in (0, 1, 2, REPORT_FD):
         os.close(fd)
+
+
+def join(groups: list[str]) -> None:
+    """Before anything is started: a child is where its parent was."""
+    for file in groups:
+        try:
+            with open(file, "wb", buffering=0) as door:
+                door.write(b"0")
+        except OSError as error:
+            fail("group", error.errno or 0)
 
 
 def environment() -> dict[bytes, bytes]:
@@ -295,6 +317,9 @@ def main() -> None:
         fail("pidfd_open", error.errno or 0)
     if os.getppid() != host:
         os._exit(127)
+    join(plan.groups)
+    if plan.proxy != "-":
+        fail("forward", errno.ENOSYS)  # the forwarder is the compiled launcher's
     woken = notice({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
     ending = Ending()
     alive = os.pipe2(os.O_CLOEXEC)

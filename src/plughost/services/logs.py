@@ -26,14 +26,27 @@ class Line(Protocol):
     fields: msgspec.Raw
 
 
-class Named(Protocol):
-    """A plugin, or one process of it."""
+class Process(Protocol):
+    """Whose line it is."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def generation(self) -> int: ...
+
+
+class Connected(Protocol):
+    """A connection, as the sandbox tells of it."""
+
+    host: str
+    port: int
+    address: str
+    verdict: Any
+    why: str
+    up: int
+    down: int
+    seconds: float
 
 
 class Logs:
@@ -70,11 +83,11 @@ class Logs:
         for line in lines[-KEPT:]:
             self._keep(caller, "info", line, None, "stderr")
 
-    def noted(self, about: Named, what: str) -> None:
+    def noted(self, about: Process, what: str) -> None:
         """The host's own remark on a plugin."""
         self._keep(about, "warn", what[:LONGEST], None, "host")
 
-    def denied(self, caller: Caller, what: str, remedy: str) -> None:
+    def denied(self, caller: Process, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
         seen = self._denied.setdefault(caller.name, {})
         if len(seen) >= KEPT:
@@ -83,7 +96,25 @@ class Logs:
             seen[what] = caller.generation
             self._keep(caller, "warn", f"{what} ({remedy})"[:LONGEST], None, "denied")
 
-    def _keep(self, caller: Named, level: str, message: str, fields: Any, source: str) -> None:
+    def connected(self, caller: Process, connection: Connected) -> None:
+        """A connection of its own, of a confined plugin, that is over or never was."""
+        place = f"{connection.host}:{connection.port}"
+        if connection.verdict == "refused":
+            remedy = (
+                f'to allow it, connect = ["{place}"]' if connection.host else "no connection was asked for"
+            )
+            self.denied(caller, f"connect {place}: {connection.why}", remedy)
+            return
+        told = f"connect {place}: {connection.why}"
+        traffic = {
+            "address": connection.address,
+            "up": connection.up,
+            "down": connection.down,
+            "seconds": round(connection.seconds, 3),
+        }
+        self._keep(caller, "info", told[:LONGEST], traffic, "egress")
+
+    def _keep(self, caller: Process, level: str, message: str, fields: Any, source: str) -> None:
         line = Logged(
             plugin=caller.name,
             generation=caller.generation,

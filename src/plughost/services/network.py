@@ -13,32 +13,26 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import ipaddress
 import re
 import string
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin
 
 import msgspec
 
 from plughost.base.errors import Denied, InvalidSpec, Stopped
-from plughost.guard.addresses import Target, is_public, literal, names, parse_url, shown
+from plughost.guard.addresses import Target, is_public, names, parse_url, shown
+from plughost.guard.lookup import Lookup, Resolve, addresses
 
 if TYPE_CHECKING:
     import ssl
 
     from plughost.services.exchange import Connect
 
-T = TypeVar("T")
-Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""The IP addresses of a name; OSError when it has none."""
-
 RESOLVERS = 4
-"""Threads that look names up: a slow name server must not use up those of the program."""
+"""Threads that look names up."""
 
 _EXCHANGE = "plughost.services.exchange"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -95,9 +89,9 @@ class Network:
         self._max_redirects = max_redirects
         self._turns = asyncio.Semaphore(at_once)
         self._tls = tls
-        self._resolve = resolve or self._look_up
+        self._lookup = Lookup(RESOLVERS, "plughost-network")
+        self._resolve = resolve or self._lookup
         self._connect = connect
-        self._threads = ThreadPoolExecutor(RESOLVERS, "plughost-network")
         self._running: set[asyncio.Timeout] = set()
         self._idle = asyncio.Event()
         self._closed = False
@@ -131,7 +125,7 @@ class Network:
                 limit.reschedule(0)
         if self._running:
             await self._idle.wait()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._lookup.close()
 
     async def _follow(self, hosts: tuple[str, ...] | None, hop: Hop) -> Fetched:
         start = hop.target
@@ -145,12 +139,12 @@ class Network:
 
     async def _ask(self, hosts: tuple[str, ...] | None, hop: Hop) -> Fetched:
         if _EXCHANGE not in sys.modules:  # httpx takes a sixth of a second: the loop serves others meanwhile
-            await self._in_thread(partial(importlib.import_module, _EXCHANGE))
+            await self._lookup.in_thread(partial(importlib.import_module, _EXCHANGE))
         from plughost.services.exchange import Dialler, certificates, exchange, tcp
 
         target = hop.target
         if target.scheme == "https" and self._tls is None:
-            self._tls = await self._in_thread(partial(certificates, trust_env=False))
+            self._tls = await self._lookup.in_thread(partial(certificates, trust_env=False))
         dialler = Dialler(partial(self._admit, hosts), self._connect or tcp)
         answer = await exchange(dialler, self._tls, target, hop.method, hop.headers, hop.body, self._max_body)
         return Fetched(*answer)
@@ -159,24 +153,10 @@ class Network:
         """The addresses that may be dialled for `host`: all that it has, or Denied."""
         if hosts is not None and not names(hosts, host):
             raise _denied(host)
-        address = literal(host)
-        try:
-            answers = [host] if address is not None else await self._resolve(host)
-            addresses = [ipaddress.ip_address(answer) for answer in dict.fromkeys(answers)]
-        except ValueError as error:
-            raise OSError(f"the name {host} cannot be looked up") from error
-        if hosts is None and not self._allow_private and not all(map(is_public, addresses)):
+        found = await addresses(host, self._resolve)
+        if hosts is None and not self._allow_private and not all(map(is_public, found)):
             raise _denied(host)
-        return [str(address) for address in addresses]
-
-    async def _look_up(self, host: str) -> list[str]:
-        import socket
-
-        found = await self._in_thread(partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM))
-        return [str(address[0]) for *_, address in found]
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return [str(address) for address in found]
 
 
 class Hop(msgspec.Struct, frozen=True):

@@ -38,4 +38,8 @@ def own(name: str, house: House) -> Any:
         from plughost.services.desks import NetworkDesk
 
         return NetworkDesk()
+    if name == "storage":
+        from plughost.services.storage import Storage, usual_folder
+
+        return Storage(usual_folder())
     return None

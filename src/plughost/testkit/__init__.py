@@ -3,6 +3,7 @@
 from plughost.testkit.clock import VirtualClock
 from plughost.testkit.driver import Driver, drive
 from plughost.testkit.duplex import MemoryPipe
-from plughost.testkit.traffic import Traffic
+from plughost.testkit.replay import play_host, play_plugin
+from plughost.testkit.traffic import Recorder, Traffic
 
-__all__ = ["Driver", "MemoryPipe", "Traffic", "VirtualClock", "drive"]
+__all__ = ["Driver", "MemoryPipe", "Recorder", "Traffic", "VirtualClock", "drive", "play_host", "play_plugin"]

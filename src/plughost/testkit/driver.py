@@ -21,6 +21,8 @@ from plughost import config
 from plughost.base.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
 from plughost.contracts.contract import PluginSpec, contract
 from plughost.runtime.session import Incoming, Session
+from plughost.runtime.tap import Origin
+from plughost.testkit.clock import VirtualClock
 from plughost.testkit.duplex import Fault, MemoryPipe
 from plughost.testkit.traffic import Traffic
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Request, decode
@@ -47,16 +49,20 @@ class Driver:
         self,
         plugin: Drivable,
         session: Session,
+        origin: Origin,
         *,
         answers: Mapping[str, Scripted],
         to_plugin: Fault | None,
         from_plugin: Fault | None,
+        clock: VirtualClock | None,
     ) -> None:
         self._session = session
         self._framing = session.framing()
         self._ledger: Ledger[Any] = Ledger(session.first_id)
         self._answers: dict[int, Answer] = {}
-        self._in, self._out = MemoryPipe(from_plugin), MemoryPipe(to_plugin)
+        self.clock = clock or VirtualClock()
+        """What delays and timeouts count on; real time counts, too, for a plugin that hangs."""
+        self._in, self._out = MemoryPipe(from_plugin, self.clock), MemoryPipe(to_plugin, self.clock)
         self._ended = False
         self.answers = dict(answers)
         """What the plugin is answered when it asks the host, by method."""
@@ -66,7 +72,7 @@ class Driver:
         """What it has told the host."""
         self.dropped: list[Any] = []
         """What it sent that means nothing."""
-        self.traffic = Traffic()
+        self.traffic = Traffic(origin)
         self.failure: BaseException | None = None
         """What the plugin's own code has raised out of `run`."""
         self._thread = threading.Thread(target=self._run, args=(plugin,), name="plugin", daemon=True)
@@ -135,18 +141,18 @@ class Driver:
             raise Crashed("the plugin has ended") from self.failure
 
     def _until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
-        end = time.monotonic() + timeout
+        end, deadline = time.monotonic() + timeout, self.clock.time() + timeout
         while not condition():
             left = end - time.monotonic()
-            if left <= 0 or not self._take(left):
+            if left <= 0 or not self._take(left, deadline):
                 if self._ended:
                     raise Crashed(f"the plugin ended before {what}") from self.failure
                 raise Timeout(f"{what} did not come within {timeout:g} s")
 
-    def _take(self, timeout: float) -> bool:
+    def _take(self, timeout: float, deadline: float | None = None) -> bool:
         """What comes next; False when nothing does."""
         try:
-            data = self._in.read(65536, timeout)
+            data = self._in.read(65536, timeout, deadline)
         except TimeoutError:
             return False
         if not data:
@@ -211,6 +217,7 @@ def drive(
     first: str | None = None,
     to_plugin: Fault | None = None,
     from_plugin: Fault | None = None,
+    clock: VirtualClock | None = None,
 ) -> Iterator[Driver]:
     """`target` is the plugin's folder or spec; without one it is an mcptest plugin."""
     if target is None:
@@ -218,7 +225,16 @@ def drive(
     spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
     kind = contract(spec.contract)
     session = kind.session(spec, kind.bind(spec))
-    driver = Driver(plugin, session, answers=answers or {}, to_plugin=to_plugin, from_plugin=from_plugin)
+    origin = Origin(spec.name, spec.contract, type(session.framing()).__name__)
+    driver = Driver(
+        plugin,
+        session,
+        origin,
+        answers=answers or {},
+        to_plugin=to_plugin,
+        from_plugin=from_plugin,
+        clock=clock,
+    )
     driver.start(first)
     try:
         yield driver

@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
-Fault = Callable[[bytes], list[bytes | None]]
+from plughost.testkit.clock import VirtualClock
+
+
+class Late(NamedTuple):
+    """A piece that is so many seconds under way."""
+
+    seconds: float
+    data: bytes
+
+
+Fault = Callable[[bytes], list[bytes | Late | None]]
 """What becomes of a write: the pieces that arrive, in order; None among them ends the stream."""
+
+_passing = threading.Lock()
+"""Time passes in one thread at a time."""
 
 
 class MemoryPipe:
-    """One way. `fault` may drop, garble, split or end what is written."""
+    """One way. `fault` may delay, drop, garble, split or end what is written.
 
-    def __init__(self, fault: Fault | None = None) -> None:
-        self._pieces: list[bytes] = []
+    Delays are of the clock's time, which passes when a reader waits for what is late: nobody really waits.
+    """
+
+    def __init__(self, fault: Fault | None = None, clock: VirtualClock | None = None) -> None:
+        self._clock = clock or VirtualClock()
+        self._pieces: deque[tuple[float, bytes]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self.fault = fault
@@ -27,12 +46,14 @@ class MemoryPipe:
                 if piece is None:
                     self._closed = True
                     break
-                self._pieces.append(piece)
+                seconds, arriving = piece if isinstance(piece, Late) else (0.0, piece)
+                self._pieces.append((self._clock.time() + seconds, arriving))
             self._changed.notify_all()
         return len(data)
 
-    def read(self, size: int, timeout: float | None = None) -> bytes:
-        """What is there, as soon as something is; nothing at the end. TimeoutError when it takes too long."""
+    def read(self, size: int, timeout: float | None = None, deadline: float | None = None) -> bytes:
+        """What is there, as soon as something is; nothing at the end. TimeoutError when it takes too long:
+        `timeout` in real seconds, or until `deadline` by the clock."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._pieces and not self._closed:
@@ -41,10 +62,19 @@ class MemoryPipe:
                     raise TimeoutError
             if not self._pieces:
                 return b""
-            piece = self._pieces.pop(0)
+            when, piece = self._pieces[0]
+            if deadline is not None and when > deadline:
+                self._pass_until(deadline)
+                raise TimeoutError
+            self._pass_until(when)
+            self._pieces.popleft()
             if len(piece) > size:
-                self._pieces.insert(0, piece[size:])
+                self._pieces.appendleft((when, piece[size:]))
             return piece[:size]
+
+    def _pass_until(self, when: float) -> None:
+        with _passing:
+            self._clock.advance(max(0.0, when - self._clock.time()))
 
     def close(self) -> None:
         with self._changed:
@@ -73,19 +103,14 @@ def cut(nth: int, keep: int = 1) -> Fault:
 
 
 def delay(seconds: float) -> Fault:
-    """Everything arrives that much later."""
-
-    def late(data: bytes) -> list[bytes | None]:
-        time.sleep(seconds)
-        return [data]
-
-    return late
+    """Everything arrives that much later, by the clock of the test."""
+    return lambda data: [Late(seconds, data)]
 
 
 def _at(nth: int, fault: Fault) -> Fault:
     count = 0
 
-    def counted(data: bytes) -> list[bytes | None]:
+    def counted(data: bytes) -> list[bytes | Late | None]:
         nonlocal count
         count += 1
         return fault(data) if count == nth else [data]

@@ -1,68 +1,119 @@
-"""Recorded traffic: kept, redacted, saved, and played back."""
+"""Recorded traffic: kept, redacted, saved, and read again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 import msgspec
 
-HIDDEN = "***"
+from plughost.base.errors import InvalidSpec
+from plughost.runtime.tap import Listener, Origin, Way
+from plughost.testkit.frames import TakenApart, reader
+from plughost.testkit.redaction import HIDDEN, Redactor
+from plughost.wire.framing import Frame, FrameError
+
+MOST_KEPT = 64 << 20
+"""Bytes that a recorder keeps, all in all."""
+_OVERHEAD = 256
+"""Of a passage, beside its bytes."""
 
 
 class Passage(msgspec.Struct, frozen=True):
     """Bytes that went one way: `out` to the plugin, `in` from it."""
 
-    way: str
+    way: Way
     data: str
     """As latin-1, so that any byte has a character."""
 
 
 class Traffic:
-    def __init__(self, passages: list[Passage] | None = None) -> None:
+    """What went between the host and one process. What it wrote to stderr is no part of it."""
+
+    def __init__(self, origin: Origin, passages: list[Passage] | None = None) -> None:
+        self.origin = origin
         self.passages = passages or []
 
-    def add(self, way: str, data: bytes) -> None:
+    def add(self, way: Way, data: bytes) -> None:
         self.passages.append(Passage(way, data.decode("latin-1")))
 
-    def bytes(self, way: str) -> bytes:
+    def bytes(self, way: Way) -> bytes:
         """Everything that went one way."""
         return "".join(each.data for each in self.passages if each.way == way).encode("latin-1")
 
+    def frames(self) -> Iterator[tuple[Way, Frame | FrameError]]:
+        """Each frame in the place where it was whole; at the end, what never became whole."""
+        apart = TakenApart(self.origin.framing)
+        for passage in self.passages:
+            for frame in apart.feed(passage.way, passage.data.encode("latin-1")):
+                yield passage.way, frame
+        for way in get_args(Way):
+            for frame in apart.end(way):
+                yield way, frame
+
     def redacted(self, names: Collection[str]) -> Traffic:
-        """The same without the values of these members, wherever they are. Frames that are lines only."""
-        return Traffic([Passage(each.way, _redacted(each.data, names)) for each in self.passages])
+        """The same without the values of the members of these names, wherever they are."""
+        redactor = Redactor(names)
+        for _, frame in self.frames():
+            redactor.learn(frame)
+        framing = reader(self.origin.framing)
+        clean = Traffic(self.origin)
+        for way, frame in self.frames():
+            clean.add(way, HIDDEN.encode() if framing is None else framing.encode(redactor.clean(frame)))
+        return clean
 
     def save(self, path: Path) -> None:
-        path.write_bytes(b"".join(msgspec.json.encode(passage) + b"\n" for passage in self.passages))
+        """For this user's eyes: what is not redacted may be anything."""
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            for line in (self.origin, *self.passages):
+                file.write(msgspec.json.encode(line) + b"\n")
 
     @classmethod
     def load(cls, path: Path) -> Traffic:
-        return cls([msgspec.json.decode(line, type=Passage) for line in path.read_bytes().splitlines()])
+        try:
+            first, *rest = path.read_bytes().splitlines() or [b""]
+            origin = msgspec.json.decode(first, type=Origin)
+            passages = [msgspec.json.decode(line, type=Passage) for line in rest]
+            _ = [passage.data.encode("latin-1") for passage in passages]
+        except (OSError, ValueError) as error:
+            raise InvalidSpec(f"{path} is no recorded traffic: {error}") from error
+        return cls(origin, passages)
 
 
-def _redacted(text: str, names: Collection[str]) -> str:
-    """Each JSON document in `text` anew, with a fitting Content-Length before it if it had one."""
-    header, blank, body = text.partition("\r\n\r\n")
-    if blank and header.lower().startswith("content-length"):
-        new = _hidden_in(body, names)
-        return f"Content-Length: {len(new)}\r\n\r\n{new}"
-    return "".join(_hidden_in(line, names) for line in text.splitlines(keepends=True))
+class Recorder:
+    """Keeps what goes over a host's wires: `Host(tap=recorder)`. Each process is a conversation."""
 
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self.conversations: list[Traffic] = []
+        self.full = False
+        """Whether something is missing, because there was too much."""
+        self._left = most
 
-def _hidden_in(text: str, names: Collection[str]) -> str:
-    end = text[len(text.rstrip("\r\n")) :]
-    try:
-        value = msgspec.json.decode(text.encode("latin-1"))
-    except (ValueError, RecursionError):
-        return text
-    return msgspec.json.encode(_hidden(value, names)).decode("latin-1") + end
+    def __call__(self, origin: Origin) -> Listener | None:
+        if not self._take(0):
+            return None
+        traffic = Traffic(origin)
+        self.conversations.append(traffic)
 
+        def listen(way: Way, data: bytes) -> None:
+            if self._take(len(data)):
+                traffic.add(way, data)
 
-def _hidden(value: Any, names: Collection[str]) -> Any:
-    if isinstance(value, dict):
-        return {key: HIDDEN if key in names else _hidden(inner, names) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_hidden(inner, names) for inner in value]
-    return value
+        return listen
+
+    def _take(self, size: int) -> bool:
+        """Whether there is room. Once there was none there never is: a record has no holes."""
+        self._left -= size + _OVERHEAD
+        self.full = self.full or self._left < 0
+        return not self.full
+
+    def save(self, path: Path, redact: Collection[str] = ()) -> list[tuple[Path, Traffic]]:
+        """The first conversation to `path`, the others beside it: `path.2`, `path.3` …"""
+        saved = []
+        for number, traffic in enumerate(self.conversations, 1):
+            place = path if number == 1 else path.with_name(f"{path.name}.{number}")
+            (traffic.redacted(redact) if redact else traffic).save(place)
+            saved.append((place, traffic))
+        return saved

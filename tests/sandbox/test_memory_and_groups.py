@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,40 +13,14 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import InvalidSpec
-from plughost.guard.powers import Limits
+from plughost.runtime.launch import Launch
+from plughost.runtime.process import Process
 from plughost.sandbox import cgroups, trees
-from plughost.sandbox.budget import plan
 from plughost.sandbox.meter import LONGEST, SHORTEST, Meter, Watched
 from plughost.testkit import VirtualClock
+from tests.support import LAUNCHERS
 
 MiB = 1 << 20
-
-
-def test_every_limit_that_is_set_is_kept_by_something():
-    limits = Limits(memory=MiB, processes=2, open_files=3, file_size=4, cpu_seconds=5, scratch=6)
-    budget = plan(limits, grouped=False, own_tmp=True)
-    assert dict(budget.rlimits) == {"data": MiB, "nproc": 2, "nofile": 3, "fsize": 4, "cpu": 5}
-    assert budget.summed == MiB
-    assert set(budget.kept) == set(Limits.__struct_fields__)
-
-
-def test_a_control_group_takes_the_place_of_the_meter():
-    budget = plan(Limits(), grouped=True, own_tmp=True)
-    assert budget.summed is None
-    assert budget.kept["memory"].startswith("control group")
-    assert budget.kept["processes"] == "control group"
-
-
-def test_what_is_not_limited_is_kept_by_nothing():
-    unlimited = Limits(memory=None, processes=None, open_files=None, file_size=None, scratch=None)
-    budget = plan(unlimited, grouped=False, own_tmp=True)
-    assert budget.rlimits == ()
-    assert budget.summed is None
-    assert budget.kept == {}
-
-
-def test_a_scratch_folder_that_is_not_its_own_is_said_to_be_unlimited():
-    assert plan(Limits(), grouped=False, own_tmp=False).kept["scratch"] == "nothing"
 
 
 # Trees
@@ -248,3 +223,46 @@ def test_a_v2_group_without_the_controllers_is_none(tmp_path):
     v2(tmp_path, "cpu\n")
     with pytest.raises(InvalidSpec):
         cgroups.find("/box", str(tmp_path))
+
+
+@pytest.mark.parametrize("launcher", list(LAUNCHERS.values()), ids=list(LAUNCHERS))
+async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, launcher):
+    found = cgroups.find(parent)
+    assert found is not None
+    group = found.make(64 * MiB, 50)
+    loop = asyncio.get_running_loop()
+    executed, exited = loop.create_future(), loop.create_future()
+    command = ("/bin/sh", "-c", "sh -c 'cat /proc/self/cgroup'; read line")
+    launch = Launch(command, {"PATH": os.defpath}, launcher=launcher, groups=group.doors)
+    process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
+    try:
+        assert await executed is None
+        name = os.path.basename(group.folders[0])
+        os.set_blocking(process.stdout, True)
+        said = b""
+        while said.count(name.encode()) < 2:
+            said += os.read(process.stdout, 65536)
+        assert f"memory:{parent}/{name}" in said.decode()
+        assert f"pids:{parent}/{name}" in said.decode()
+    finally:
+        process.kill()
+        await exited
+        os.close(process.stdin)
+        os.close(process.stdout)
+        process.release()
+    group.remove()
+    assert not any(map(os.path.exists, group.folders))
+
+
+async def test_a_group_that_is_not_there_starts_nothing():
+    loop = asyncio.get_running_loop()
+    executed, exited = loop.create_future(), loop.create_future()
+    launch = Launch(("/bin/true",), {}, groups=("/sys/fs/cgroup/memory/nowhere/cgroup.procs",))
+    process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
+    failure = await executed
+    assert failure is not None
+    assert "control group" in failure.message
+    await exited
+    os.close(process.stdin)
+    os.close(process.stdout)
+    process.release()

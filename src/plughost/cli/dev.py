@@ -1,0 +1,197 @@
+"""`plughost dev`: a plugin that is being written, started anew on every change, and all that it says."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from plughost import config
+from plughost.base.errors import InvalidSpec, PluginError
+from plughost.base.events import Exited, Subscription
+from plughost.cli import watch
+from plughost.cli.building import Build
+from plughost.cli.screen import Screen
+from plughost.cli.teller import Teller
+from plughost.cli.typed import Typed
+from plughost.cli.wires import Wires, readable, shortened
+from plughost.cli.words import in_words
+from plughost.host import Host
+from plughost.wire.envelope import ABSENT
+
+INTERVAL = 0.2
+"""Between two looks at the files."""
+SETTLE = 0.05
+"""Files that are being written are looked at again so soon, until they stay as they are."""
+
+
+@click.command()
+@click.option("--build", metavar="CMD", help="Run this in DIR before every start.")
+@click.option("--ignore", multiple=True, metavar="GLOB", help="Files and folders that are no source.")
+@click.option("--until-eof", is_flag=True, help="End with stdin, once its calls are answered.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def dev(folder: Path, build: str | None, ignore: tuple[str, ...], until_eof: bool, as_json: bool) -> None:
+    """Run the plugin in DIR, start it anew whenever a file changes, and show its frames, errors and timings.
+
+    Lines on stdin are calls: METHOD and, if any, its params as JSON.
+
+    \b
+    plughost dev plugins/echo-mcptest
+    plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
+    """
+    asyncio.run(_dev(folder, build, ignore, as_json=as_json, until_eof=until_eof))
+
+
+async def _dev(
+    folder: Path, build: str | None, ignore: Sequence[str], *, as_json: bool, until_eof: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    asked_to_end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked_to_end.set)
+    out = Teller(1, lambda: loop.call_soon_threadsafe(asked_to_end.set))
+    screen = Screen(out, as_json=as_json)
+    async with Host(tap=Wires(screen)) as host:
+        with host.events() as events:
+            workshop = Workshop(host, folder, screen, build, ignore)
+            telling = asyncio.create_task(_tell(events, screen))
+            keeping = asyncio.create_task(workshop.keep())
+            keeping.add_done_callback(lambda _: asked_to_end.set())
+            async with Typed(workshop.call) as typed:
+                ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked_to_end.wait())]
+                if until_eof or os.isatty(0):
+                    ends.append(asyncio.create_task(workshop.until_answered(typed)))
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for task in (keeping, *ends):
+                task.cancel()
+            await asyncio.wait([keeping])
+            await host.close()
+        await telling
+    if not keeping.cancelled():
+        keeping.result()
+    if not await asyncio.to_thread(out.finish):
+        raise OSError(out.problem or "nobody reads what is told")
+
+
+async def _tell(events: Subscription, screen: Screen) -> None:
+    async for event in events:
+        fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
+        fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
+        words = in_words(event)
+        if isinstance(event, Exited):  # its last words were shown when it said them
+            words = words.partition("\n")[0]
+        screen.show(type(event).__name__.lower(), f"{event.plugin}#{event.generation} {words}", **fields)
+
+
+class Workshop:
+    """The plugin of one folder, as it is there now."""
+
+    def __init__(
+        self, host: Host, folder: Path, screen: Screen, build: str | None, ignored: Sequence[str]
+    ) -> None:
+        self._host = host
+        self._folder = folder
+        self._screen = screen
+        self._build = None if build is None else Build(build, folder, screen)
+        self._ignored = ignored
+        self._seen: watch.Look = {}
+        self._ready = asyncio.Event()
+
+    async def keep(self) -> None:
+        """Start it, and again after every change. What is broken is told, and the next change waited for."""
+        self._seen = await self._look()
+        while True:
+            self._ready.clear()
+            changes = await self._built()
+            self._ready.set()
+            files = changes or await self._changes()
+            shown = ", ".join(files[:5]) + (" …" if len(files) > 5 else "")
+            self._screen.show("changed", f"changed: {shown}", files=files[:100])
+
+    async def _built(self) -> list[str]:
+        """Build and start it; what was changed meanwhile."""
+        if self._build is None:
+            await self._start()
+            return []
+        before = self._seen
+        well = await self._build.run()
+        self._seen = await self._look()
+        changes = self._build.others(before, self._seen)
+        if well and not changes:
+            await self._start()
+        return changes
+
+    async def _start(self) -> None:
+        for name in self._host.plugins:
+            await self._host.remove(name)
+        try:
+            spec = config.of_folder(self._folder)
+            self._screen.hide(spec.env)
+            plugin = await self._host.add(spec)
+            await plugin.start()
+        except PluginError as error:
+            self._screen.error(error)
+        else:
+            words = f"ready: {spec.name} ({spec.contract})"
+            self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
+
+    async def _look(self) -> watch.Look:
+        return await asyncio.to_thread(watch.look, self._folder, self._ignored)
+
+    async def _changes(self) -> list[str]:
+        """Wait until files are other than they were, and stay so."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            now = await self._look()
+            while (later := await self._later()) != now:
+                now = later
+            files, self._seen = watch.changed(self._seen, now), now
+            if self._build is not None:
+                files = self._build.only_sources(files)
+            if files:
+                return files
+
+    async def _later(self) -> watch.Look:
+        await asyncio.sleep(SETTLE)
+        return await self._look()
+
+    async def until_answered(self, typed: Typed) -> None:
+        """Until all that was typed is done; at the least it is started once."""
+        await self._ready.wait()
+        await typed.answered()
+
+    async def call(self, line: str) -> None:
+        """A call as somebody typed it."""
+        method, _, text = line.strip().partition(" ")
+        if not method:
+            return
+        await self._ready.wait()
+        start = time.monotonic()
+        try:
+            answer = bytes(await self._call(method, text))
+        except PluginError as error:
+            self._screen.error(error)
+        else:
+            took = (time.monotonic() - start) * 1000
+            words = f"{method} answered in {took:.1f} ms: {shortened(answer)}"
+            self._screen.show("answer", words, method=method, ms=took, result=readable(answer))
+
+    async def _call(self, method: str, text: str) -> msgspec.Raw:
+        try:
+            params = msgspec.json.decode(text) if text.strip() else ABSENT
+        except (ValueError, RecursionError) as error:
+            raise InvalidSpec(
+                f"the params are no JSON: {error}", hint='type METHOD {"name": "value"}'
+            ) from error
+        for plugin in self._host.plugins.values():
+            answer: msgspec.Raw = await plugin.call(method, params, type=msgspec.Raw)
+            return answer
+        raise InvalidSpec("there is no plugin to call", hint="mend it: it is started at the next change")

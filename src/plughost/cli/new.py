@@ -1,0 +1,37 @@
+"""`plughost new`: a plugin to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from plughost import scaffold
+from plughost.cli import output
+
+
+@click.command()
+@click.option(
+    "--lang", "language", default="python", show_default=True, metavar="LANGUAGE",
+    help="What to write it in: python, node, go or rust.",
+)  # fmt: skip
+@click.option(
+    "--dir", "parent", type=click.Path(path_type=Path), default=Path(), help="Where; here, if not said."
+)
+@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON; failures, too.")
+@click.argument("contract")
+@click.argument("name")
+def new(contract: str, name: str, language: str, parent: Path, as_json: bool) -> None:
+    """Write a plugin with tests and a README into a new folder NAME.
+
+    \b
+    plughost new mcptest greeter
+    plughost new ainb greeter --lang go
+    """
+    made = scaffold.write(contract, name, language, parent)
+    if as_json:
+        output.answer(made)
+        return
+    output.print_line(f"{made.folder}: a plugin for {made.contract} in {made.language}. Next:")
+    for command in made.next.values():
+        output.print_line(f"  {command}")

@@ -1,0 +1,61 @@
+"""`--record` and `--redact`: what went over the wires, kept in a file."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from plughost.cli import output
+from plughost.runtime.tap import Tap
+
+
+def options(function: Callable[..., None]) -> Callable[..., None]:
+    """The same for every command that starts plugins: it gets a `recording`."""
+
+    @functools.wraps(function)
+    def command(record: Path | None, redact: tuple[str, ...], **given: Any) -> None:
+        if redact and record is None:
+            raise click.UsageError("--redact goes with --record FILE")
+        if record is not None and not record.parent.is_dir():
+            raise click.UsageError(f"there is no folder {record.parent} to record in")
+        function(recording=Recording(record, redact), **given)
+
+    record = click.option(
+        "--record",
+        type=click.Path(dir_okay=False, writable=True, path_type=Path),
+        help="Save what goes over the wire, for `plughost replay`.",
+    )
+    redact = click.option(
+        "--redact", multiple=True, metavar="NAME", help="Leave out the values of members of this name."
+    )
+    return record(redact(command))
+
+
+class Recording:
+    """What is to be recorded, if anything is."""
+
+    def __init__(self, path: Path | None, redact: tuple[str, ...]) -> None:
+        self._path = path
+        self._redact = redact
+
+    @contextmanager
+    def tap(self) -> Iterator[Tap | None]:
+        """For a host. Saved at the end, whatever the end is: a failure is what one wants to look at."""
+        if self._path is None:
+            yield None
+            return
+        from plughost.testkit.traffic import Recorder
+
+        recorder = Recorder()
+        try:
+            yield recorder
+        finally:
+            for path, traffic in recorder.save(self._path, self._redact):
+                output.say(f"recorded {traffic.origin.plugin} in {path}")
+            if recorder.full:
+                output.say("recorded only the beginning: there was too much")

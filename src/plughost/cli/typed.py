@@ -1,0 +1,79 @@
+"""Lines that somebody types, or pipes in."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import sys
+import threading
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from plughost.wire.framing import Frame, FrameError, Lines
+
+LONGEST = 1 << 20
+MOST = 100
+"""Lines under way; further ones wait to be read."""
+
+
+class Take(Protocol):
+    def __call__(self, line: str) -> Coroutine[Any, Any, None]: ...
+
+
+class Typed:
+    """Gives every line of stdin to `take`. A thread reads: stdin may be a file, which no loop can watch."""
+
+    def __init__(self, take: Take) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._take = take
+        self._room = asyncio.Semaphore(MOST)
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._ended = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        threading.Thread(target=self._read, name="plughost-stdin", daemon=True).start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._room = asyncio.Semaphore(0)  # what is still read is not taken any more
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    async def answered(self) -> None:
+        """Wait for the end of stdin, and until everything that was typed is done."""
+        await self._ended.wait()
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _read(self) -> None:
+        lines = Lines(LONGEST)
+        try:
+            try:
+                while sys.stdin is not None and (data := os.read(0, 65536)):  # else 0 is something of ours
+                    self._pass_on(lines.feed(data))
+            except OSError:
+                pass  # there is no stdin, or no longer
+            self._pass_on(lines.end())
+            self._loop.call_soon_threadsafe(self._ended.set)
+        except (RuntimeError, concurrent.futures.CancelledError):
+            pass  # the program has ended meanwhile
+
+    def _pass_on(self, lines: list[Frame | FrameError]) -> None:
+        for line in lines:
+            text = "" if isinstance(line, FrameError) else line.decode(errors="replace")
+            asyncio.run_coroutine_threadsafe(self._begin(text), self._loop).result()
+
+    async def _begin(self, line: str) -> None:
+        await self._room.acquire()
+        task = asyncio.create_task(self._take(line))
+        self._under_way.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._room.release()

@@ -1,0 +1,47 @@
+"""Which files of a folder have changed: found by looking, which works on every file system."""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+MOST = 10_000
+"""Files that are looked at; a plugin's folder that holds more is not all source."""
+IGNORED = ("__pycache__", "node_modules", "target", "*.pyc", "*.swp", "*.tmp", "*~", "*.log", ".*")
+
+Look = dict[str, tuple[int, int, int]]
+"""By path: when its content and its mode last changed, and its size."""
+
+
+def look(folder: Path, ignored: Collection[str] = ()) -> Look:
+    """The files below a folder as they are now."""
+    seen: Look = {}
+    for path in itertools.islice(_files(str(folder), (*IGNORED, *ignored)), MOST):
+        try:
+            about = os.stat(path)
+        except OSError:
+            continue  # gone since
+        seen[os.path.relpath(path, folder)] = (about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+    return seen
+
+
+def _files(folder: str, ignored: Collection[str]) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        if any(fnmatch.fnmatch(entry.name, pattern) for pattern in ignored):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            yield from _files(entry.path, ignored)
+        elif entry.is_file():
+            yield entry.path
+
+
+def changed(before: Look, after: Look) -> list[str]:
+    """What is new, gone or other than before."""
+    return sorted(path for path in before | after if before.get(path) != after.get(path))

@@ -1,0 +1,106 @@
+"""Frames as they go by: which way, what they are, how large, and how long an answer took."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from plughost.cli.screen import Screen
+from plughost.runtime.tap import Listener, Origin, Way
+from plughost.testkit.frames import TakenApart, Unreadable, id_of, method_of, value
+from plughost.wire.framing import Frame, FrameError
+
+SHOWN = 500
+"""Bytes of a frame for people."""
+WHOLE = 64 << 10
+"""A larger frame is not shown whole to programs either."""
+MOST_OPEN = 10_000
+ARROWS: dict[Way, str] = {"out": "→", "in": "←"}
+
+
+class Wires:
+    """A tap: `Host(tap=Wires(screen))`."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def __call__(self, origin: Origin) -> Listener:
+        apart = TakenApart(origin.framing)
+        asked: dict[tuple[Way, Any], tuple[float, str]] = {}
+
+        def listen(way: Way, data: bytes) -> None:
+            now = time.monotonic()
+            for frame in apart.feed(way, data):
+                if isinstance(frame, FrameError):
+                    self._broken(origin, way, frame)
+                else:
+                    self._frame(origin, way, frame, now, asked)
+
+        return listen
+
+    def _broken(self, origin: Origin, way: Way, error: FrameError) -> None:
+        head = error.head.decode(errors="backslashreplace")
+        words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}: {shortened(error.head)}"
+        self._screen.show("no_frame", words, plugin=origin.plugin, way=way, why=error.message, head=head)
+
+    def _frame(
+        self,
+        origin: Origin,
+        way: Way,
+        frame: Frame,
+        now: float,
+        asked: dict[tuple[Way, Any], tuple[float, str]],
+    ) -> None:
+        said = value(frame) if len(frame) <= WHOLE else _outline(frame)
+        number, method = id_of(said), method_of(said)
+        took = None
+        if method is not None:
+            if number is not None and len(asked) < MOST_OPEN:
+                asked[way, number] = now, method
+        elif (request := asked.pop(("in" if way == "out" else "out", number), None)) is not None:
+            took, method = (now - request[0]) * 1000, request[1]
+        about = [
+            origin.plugin,
+            ARROWS[way],
+            method or "",
+            f"#{number}" if number is not None else "",
+            f"{len(frame)} B",
+            f"{took:.1f} ms" if took is not None else "",
+            shortened(frame),
+        ]
+        whole = said is not Unreadable and len(frame) <= WHOLE
+        self._screen.show(
+            "frame",
+            " ".join(filter(None, about)),
+            plugin=origin.plugin,
+            generation=origin.generation,
+            way=way,
+            method=method,
+            id=number,
+            size=len(frame),
+            ms=took,
+            **({"frame": said} if whole else {"text": shortened(frame)}),
+        )
+
+
+def shortened(text: Frame) -> str:
+    """The beginning, on one line."""
+    start = bytes(text[:SHOWN]).decode(errors="backslashreplace").rstrip("\r").replace("\n", "\\n")
+    return start + ("…" if len(text) > SHOWN else "")
+
+
+def readable(json: bytes | msgspec.Raw) -> Any:
+    """The value; when it cannot be read, how its text begins."""
+    said = value(bytes(json))
+    return shortened(bytes(json)) if said is Unreadable else said
+
+
+def _outline(frame: Frame) -> Any:
+    """Of a large frame only what tells which it is."""
+    try:
+        members = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
+    except (ValueError, RecursionError):
+        return Unreadable
+    return {name: value(bytes(raw)) for name, raw in members.items() if len(bytes(raw)) <= SHOWN}

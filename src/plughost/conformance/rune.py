@@ -1,0 +1,235 @@
+"""The axes of rune plugins. Each looks at one thing only, and takes the rest as it comes."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.wire import Wire
+
+CONTEXT = {
+    "workspace_id": "workspace",
+    "widget_id": "widget",
+    "repo_root": "/repo",
+    "role_id": "role",
+    "mode_id": "mode",
+}
+UNKNOWN = {"added later": {"by": ["another", "version"]}}
+NO_SUCH_TOOL = "conformance.no-such-tool"
+ANOTHER_VERSION = "rterm.plugin.conformance"
+TRIES = 3
+"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+
+
+async def greeted(wire: Wire, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """The manifest out of the handshake."""
+    wire.send({"type": "handshake", "protocol_version": version, **more})
+    handshake = await wire.message("the handshake")
+    demand(
+        handshake.get("type") == "handshake",
+        f"its first line is of type {handshake.get('type')!r}, not 'handshake'",
+    )
+    manifest = handshake.get("manifest")
+    demand(isinstance(manifest, dict), "its handshake has no manifest")
+    return dict(manifest or {})
+
+
+def request(subject: Subject, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The sample call; without one, the first tool it exposes, which may answer with an error."""
+    sample = subject.sample
+    if sample is None:
+        return _execute(next(iter(_words(manifest.get("exposed_tools"))), NO_SUCH_TOOL), {})
+    return _execute(sample.method, {} if sample.params is msgspec.UNSET else sample.params)
+
+
+def _execute(tool: str, given: Any, context: Mapping[str, str] = CONTEXT) -> dict[str, Any]:
+    return {
+        "type": "request",
+        "request_id": f"plugin_req_{secrets.token_hex(8)}",
+        "tool_name": tool,
+        "context": dict(context),
+        "input": given,
+    }
+
+
+def _words(value: Any) -> list[str]:
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []
+
+
+def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
+    """`null` equals absent for every member."""
+    kind, number, status = response.get("type"), response.get("request_id"), response.get("status")
+    demand(kind == "response", f"its answer is of type {kind!r}, not 'response'")
+    demand(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
+    demand(status in ("ok", "error"), f"its answer has the status {status!r}")
+    if status == "ok":
+        demand(response.get("error") is None, "its answer is ok and has an error")
+    else:
+        has_error_object(response)
+    metadata = response.get("metadata")
+    demand(metadata is None or isinstance(metadata, dict), "its answer's metadata is no object")
+
+
+def has_error_object(response: dict[str, Any]) -> None:
+    error = response.get("error")
+    demand(isinstance(error, dict), "its answer is an error without an error object")
+    message, code = (error or {}).get("message"), (error or {}).get("code")
+    demand(isinstance(message, str) and message.strip(), "its error has no message")
+    demand(code is None or isinstance(code, str), "its error's code is no text")
+
+
+async def handshake(subject: Subject) -> None:
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings, UNKNOWN)
+        for member in ("plugin_id", "plugin_version"):
+            value = manifest.get(member)
+            demand(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
+        for member in ("protocol_version", "exposed_tools"):
+            demand(manifest.get(member), f"its manifest has no {member}")
+        name, bound = manifest["plugin_id"], subject.spec.name
+        demand(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
+        await wire.silent("before it was given a request")
+
+
+async def version(subject: Subject) -> None:
+    own = subject.binding.settings
+    for asked in (own, ANOTHER_VERSION):
+        async with subject.wire() as wire:
+            told = (await greeted(wire, asked)).get("protocol_version")
+            claimed = "; it claims whatever it is asked for" if told == asked != own else ""
+            demand(
+                isinstance(told, str) and told.strip() == own,
+                f"asked for {asked!r}, it says that it speaks {told!r}, not {own!r}{claimed}",
+            )
+
+
+async def requests(subject: Subject) -> None:
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings)
+        asked = request(subject, manifest)
+        wire.send(asked)
+        response = await wire.message("the response")
+        well_formed(asked, response)
+        if subject.sample is not None:
+            demand(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
+    async with subject.wire() as wire:
+        more: dict[str, Any] = {"context": {}, **UNKNOWN}
+        asked = {**request(subject, await greeted(wire, subject.binding.settings)), **more}
+        line = msgspec.json.encode(asked) + b"\r\n"
+        wire.send_raw(line[:20])
+        await wire.silent("before it had the whole request")
+        wire.send_raw(line[20:])
+        well_formed(asked, await wire.message("the response to a request with unknown members"))
+
+
+async def tools(subject: Subject) -> None:
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings)
+        exposed = manifest.get("exposed_tools")
+        names = _words(exposed)
+        demand(names and names == exposed, "its exposed_tools is no list of names, or empty")
+        tidy = all(name and name == name.strip() for name in names)
+        demand(tidy, "the name of one of its exposed_tools is blank or padded")
+        demand(len(set(names)) == len(names), "one of its exposed_tools is there twice")
+        if subject.sample is not None:
+            tool = subject.sample.method
+            demand(tool in names, f"it does not expose {tool!r}, but: {', '.join(names)}")
+        wire.send(_execute(NO_SUCH_TOOL, {}))
+        response = await wire.message("the response to a tool that it does not have")
+        status = response.get("status")
+        demand(status == "error", f"a tool that it does not have is answered with status {status!r}")
+        has_error_object(response)
+
+
+async def capabilities(subject: Subject) -> None:
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings)
+    declared = manifest.get("capabilities")
+    words = _words(declared)
+    demand(declared is None or words == declared, "its capabilities are no list of words")
+    for place, word in enumerate(words):
+        demand(word and word == word.strip(), f"its capability {word!r} is empty or padded")
+        demand(word not in words[:place], f"its capability {word!r} is there twice")
+        demand(word in subject.spec.grants, f"it asks for {word!r}, which is not granted: --grant {word}")
+    demand(words or not subject.spec.grants, "capabilities are granted to it, but it declares none")
+
+
+async def errors(subject: Subject) -> None:
+    for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
+        async with subject.wire() as wire:
+            await greeted(wire, subject.binding.settings)
+            wire.send_body(line)
+            wire.end_input()
+            for said in await wire.rest("a response"):
+                demand(said.get("status") != "ok", "a line that is no request is answered with ok")
+
+
+async def exits(subject: Subject) -> None:
+    grace = subject.binding.policy.grace
+    took: list[float] = []
+    while len(took) < TRIES and not (took and took[-1] <= grace):
+        took.append(await _time_to_exit(subject))
+    demand(
+        min(took) <= grace,
+        f"it ended {min(took):.2f} s after its stdin did; the teardown time is {grace:g} s",
+    )
+
+
+async def _time_to_exit(subject: Subject) -> float:
+    async with subject.wire() as wire:
+        wire.send(request(subject, await greeted(wire, subject.binding.settings)))
+        response = await wire.message("the response")
+        demand(response.get("type") == "response", "its second line is no response")
+        wire.end_input()
+        began = time.monotonic()
+        status = await wire.exit_status()
+        took = time.monotonic() - began
+        if response.get("status") == "ok":  # after an error no host looks at it
+            demand(status == 0, f"after its response it ended with {status}, not 0")
+        await wire.ended("after its response")
+    return took
+
+
+AXES = (
+    Axis(
+        name="handshake",
+        promise="answers the handshake with one line: a manifest under the name that it is bound under",
+        test=handshake,
+    ),
+    Axis(
+        name="version",
+        promise="says which protocol version it speaks, whichever it is asked for",
+        test=version,
+    ),
+    Axis(
+        name="request",
+        promise="answers a request with a response to just that one, and ignores members it does not know",
+        test=requests,
+    ),
+    Axis(
+        name="tools",
+        promise="exposes tools, each once, and answers one that it does not have with an error",
+        test=tools,
+    ),
+    Axis(
+        name="capabilities",
+        promise="declares capabilities that are words, each once, and all granted",
+        test=capabilities,
+    ),
+    Axis(
+        name="errors",
+        promise="neither hangs nor answers ok when a line is no request",
+        test=errors,
+    ),
+    Axis(
+        name="exit",
+        promise="ends with exit code 0 within the teardown time after its one response, and says no more",
+        test=exits,
+    ),
+)

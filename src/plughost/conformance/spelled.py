@@ -1,0 +1,101 @@
+"""Types as they are on the wire, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+_PLAIN: dict[type, str] = {
+    inspect.AnyType: "anything",
+    inspect.RawType: "anything",
+    inspect.NoneType: "null",
+    inspect.BoolType: "boolean",
+    inspect.FloatType: "number",
+    inspect.BytesType: "base64",
+}
+
+
+class Spelling:
+    """Words for types, and a memory of the structs that it met on the way."""
+
+    def __init__(self) -> None:
+        self._met: dict[type[msgspec.Struct], None] = {}
+
+    def meet(self, struct: type[msgspec.Struct]) -> None:
+        self._met.setdefault(struct)
+
+    def met(self) -> Iterator[type[msgspec.Struct]]:
+        """Those, and those that are found in them, by their names."""
+        told: set[type[msgspec.Struct]] = set()
+        while new := [struct for struct in self._met if struct not in told]:
+            for struct in new:
+                told.add(struct)
+                list(self.members(struct))
+        yield from sorted(told, key=lambda struct: struct.__name__)
+
+    def of(self, kind: Any) -> str:
+        return self._spelled(inspect.type_info(kind))
+
+    def members(self, struct: type[msgspec.Struct]) -> Iterator[str]:
+        """A line for each member; one without a default is required."""
+        name, config = struct.__name__, struct.__struct_config__
+        if config.tag is not None:
+            yield f"{name}.{config.tag_field}: {config.tag!r}"
+        for field in msgspec.structs.fields(struct):
+            yield f"{name}.{field.encode_name}: {self.of(field.type)}{_default(field)}"
+        if not struct.__struct_fields__ and config.tag is None:
+            yield f"{name}: {{}}"
+        if config.omit_defaults:
+            yield f"{name}: defaults are left out"
+        if config.forbid_unknown_fields:
+            yield f"{name}: no other members"
+
+    def _spelled(self, info: inspect.Type) -> str:
+        match info:
+            case inspect.IntType(gt=None, lt=None):
+                return "integer" + _bounds(info.ge, info.le)
+            case inspect.StrType(pattern=None):
+                return "text" + _bounds(info.min_length, info.max_length)
+            case inspect.ListType() | inspect.VarTupleType():
+                return f"list of {self._spelled(info.item_type)}"
+            case inspect.TupleType():
+                return f"[{', '.join(map(self._spelled, info.item_types))}]"
+            case inspect.DictType():
+                return "object"
+            case inspect.LiteralType():
+                return " or ".join(map(repr, info.values))
+            case inspect.UnionType():
+                return " or ".join(map(self._spelled, info.types))
+            case inspect.StructType():
+                self.meet(info.cls)
+                return info.cls.__name__
+        return _PLAIN[type(info)]
+
+    @staticmethod
+    def shape(value: Any) -> str:
+        """A JSON value whose members are words already."""
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{name}: {Spelling.shape(part)}" for name, part in value.items()) + "}"
+        return str(value)
+
+
+def _bounds(least: int | None, most: int | None) -> str:
+    if least is None and most is None:
+        return ""
+    return f" {'' if least is None else least}..{'' if most is None else most}"
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.required:
+        return ""
+    value = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
+    if isinstance(value, msgspec.Struct):
+        return f" = {type(value).__name__}()"
+    if isinstance(value, msgspec.Raw) and not bytes(value):
+        return " = absent"
+    return f" = {msgspec.json.encode(value).decode()}"

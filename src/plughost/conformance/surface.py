@@ -1,0 +1,181 @@
+"""ainb's public wire surface as a listing, one fact a line, taken from the code that speaks it.
+
+`ainb-surface.lock` is the recorded one. A change that nobody meant shows as a difference; one that is
+meant is recorded by `make surface`, and is then to be seen in review.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, get_type_hints
+
+import msgspec
+
+from plughost.base import errors
+from plughost.base.errors import PluginError
+from plughost.conformance.spelled import Spelling
+from plughost.contracts import ainb, jsonrpc
+from plughost.contracts.ainb import Ainb, chunks, manifest, messages, session, view
+from plughost.contracts.contract import Reverse
+from plughost.services import files, snapshots
+from plughost.services.actions import Actions
+from plughost.services.desks import FileDesk, NetworkDesk
+from plughost.services.logs import Logs
+from plughost.testkit import VirtualClock
+
+LOCK = Path(__file__).with_name("ainb-surface.lock")
+SERVICES: dict[str, type] = {
+    "snapshots": snapshots.Snapshots,
+    "actions": Actions,
+    "logs": Logs,
+    "fs": FileDesk,
+    "network": NetworkDesk,
+}
+
+
+def listing() -> str:
+    spelling = Spelling()
+    structs: list[type[msgspec.Struct]] = [*_structs(messages), manifest.Manifest, chunks.Chunk]
+    sections = {
+        "constants": sorted(_constants(ainb, manifest, session, chunks, messages, view, files, snapshots)),
+        "errors that the host answers with": list(_codes()),
+        "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
+        "from a plugin to the host": [
+            _plugin_to_host(method, reverse, spelling)
+            for method, reverse in sorted(ainb.CONTRACT.reverse.items())
+        ],
+        "settings": list(spelling.members(ainb.Options)),
+    }
+    for struct in structs:
+        spelling.meet(struct)
+    sections["messages"] = [line for struct in spelling.met() for line in spelling.members(struct)]
+    head = "# The wire surface of ainb. A change here changes the contract: `make surface` records it.\n"
+    return head + "".join(f"\n# {title}\n" + "\n".join(lines) + "\n" for title, lines in sections.items())
+
+
+def _constants(*modules: ModuleType) -> Iterator[str]:
+    for module in modules:
+        for name in _assigned(module):
+            value = getattr(module, name, None)
+            if name.isupper() and name[0] != "_" and isinstance(value, int | float | str):
+                yield f"{module.__name__.rpartition('.')[2]}.{name} = {value!r}"
+
+
+def _assigned(module: ModuleType) -> set[str]:
+    """Names of its own, which are not imported from another."""
+    tree = ast.parse(inspect.getsource(module))
+    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Store)}
+
+
+def _codes() -> Iterator[str]:
+    kinds: list[type[PluginError]] = [PluginError, *PluginError.__subclasses__()]
+    for kind in kinds:
+        if kind.__module__ == errors.__name__:
+            refusal = msgspec.json.decode(jsonrpc.JsonRpc().refuse(1, kind("x")))
+            yield f"{kind.__name__}: {refusal['error']['code']}"
+
+
+def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
+    return [
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, msgspec.Struct) and name[0] != "_"
+    ]
+
+
+# From the host to a plugin: what really is called and told, by a plugin that only writes it down
+
+
+class _Scribe:
+    def __init__(self) -> None:
+        self.name = "scribe"
+        self.offers = {"cli_namespaces": ("an action",)}
+        self.clock = VirtualClock()
+        self.plugins = {self.name: self}
+        self.noted: list[tuple[str, str, Any, Any]] = []
+
+    async def call(
+        self, method: str, params: Any = None, *, timeout: float | None = None, type: Any = None
+    ) -> Any:
+        self.noted.append((method, "request", params, type))
+        raise PluginError("noted")
+
+    def notify(self, method: str, params: Any = None, *, urgent: bool = False) -> bool:
+        self.noted.append((method, "notification", params, None))
+        return True
+
+    def pin(self, reason: object) -> None: ...
+
+    def unpin(self, reason: object) -> None: ...
+
+
+async def _host_to_plugin(spelling: Spelling) -> list[str]:
+    scribe = _Scribe()
+    plugin = Ainb(scribe)
+    plugin.key("screen", messages.KeyEvent(messages.Enter()))
+    plugin.event("topic", b"")
+    invoked = messages.ActionInvokeParams("an action", b"")
+    another: Any = SimpleNamespace(name="another", plugin=scribe)
+    actions = Actions(scribe)
+    asked = (plugin.render(1, 1), plugin.cli("namespace", []), actions.invoke(another, invoked))
+    await asyncio.gather(*asked, return_exceptions=True)
+    speaker = session.AinbSession(manifest.Manifest(manifest.About("p", "1.0.0", 2)), "manifest.toml", ())
+    (opening,) = map(msgspec.json.decode, speaker.begin(None))
+    method, params = speaker.farewell() or ("", None)
+    scribe.noted += [
+        (opening["method"], "request, first", opening["params"], messages.InitResult),
+        (method, "request, last", params, None),
+    ]
+    return [_line(spelling, *noted) for noted in scribe.noted]
+
+
+def _line(spelling: Spelling, method: str, kind: str, params: Any, result: Any) -> str:
+    given = _name_of(params) if isinstance(params, dict) else type(params).__name__
+    answered = "" if kind == "notification" else f", result {spelling.of(result) if result else 'anything'}"
+    return f"{method}: {kind}, params {given}{answered}"
+
+
+def _name_of(params: dict[str, Any]) -> str:
+    """The message that has just these members."""
+    for struct in _structs(messages):
+        if params and set(struct.__struct_encode_fields__) == set(params):
+            return struct.__name__
+    return Spelling.shape({name: type(value).__name__ for name, value in params.items()})
+
+
+# From a plugin to the host: the table, and what the services' own answers become on the wire
+
+
+def _plugin_to_host(method: str, reverse: Reverse, spelling: Spelling) -> str:
+    needs = reverse.capability or " or ".join(reverse.checks) or "nothing"
+    kind = "notification" if reverse.notification else "request"
+    answered = "" if reverse.notification else f", result {_answer(reverse, spelling)}"
+    return f"{method}: {kind}, needs {needs}, params {spelling.of(reverse.params)}{answered}"
+
+
+def _answer(reverse: Reverse, spelling: Spelling) -> str:
+    """A value whose members are their own types' names, through the very code that words an answer."""
+    service, _, part = reverse.service.partition(".")
+    kind = get_type_hints(getattr(SERVICES[service], part))["return"]
+    told = _filled(kind, spelling)
+    if reverse.result is not None:
+        told = reverse.result(told)
+    return Spelling.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, told))["result"])
+
+
+def _filled(kind: Any, spelling: Spelling) -> Any:
+    if kind is type(None):
+        return None
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return kind(*(spelling.of(hint) for hint in get_type_hints(kind).values()))
+    return spelling.of(kind)
+
+
+if __name__ == "__main__":
+    LOCK.write_text(listing())

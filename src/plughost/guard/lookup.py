@@ -1,0 +1,44 @@
+"""Names to addresses, in a few threads of their own: slow name servers must not use up the program's."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from plughost.guard.addresses import Address, literal
+
+T = TypeVar("T")
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""The IP addresses of a name; OSError when it has none."""
+
+
+class Lookup:
+    """The machine's own resolver. A thread starts when there is work for it."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(threads, name)
+
+    async def __call__(self, host: str) -> list[str]:
+        import socket
+
+        found = await self.in_thread(partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM))
+        return [str(address[0]) for *_, address in found]
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def addresses(host: str, resolve: Resolve) -> list[Address]:
+    """Every address of a canonical host, each once; OSError when it has none that can be read."""
+    try:
+        answers = [host] if literal(host) is not None else await resolve(host)
+        return [ipaddress.ip_address(answer) for answer in dict.fromkeys(answers)]
+    except ValueError as error:
+        raise OSError(f"the name {host} cannot be looked up") from error

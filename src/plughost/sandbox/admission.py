@@ -1,0 +1,80 @@
+"""What a confined plugin asks of the proxy, and whether it was granted, over values only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from plughost.guard.addresses import canonical_host, literal
+from plughost.guard.powers import Endpoint
+
+_REQUEST = re.compile(rb"([!-~]{1,32}) ([!-~]{1,2048}) HTTP/1\.[01]")
+_AUTHORITY = re.compile(r"(\[[^\[\]@]*\]|[^:\[\]@]*):([0-9]{1,5})")
+
+
+class Refusal(Exception):
+    """Why there is no connection, and how HTTP calls it."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.why = why
+
+    @property
+    def answer(self) -> bytes:
+        body = f"plughost: {self.why}\n".encode()
+        lines = [
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
+            *(["Allow: CONNECT"] if self.status == 405 else []),
+            "Content-Type: text/plain; charset=utf-8",
+            f"Content-Length: {len(body)}",
+            "Connection: close",
+        ]
+        return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+_REASONS = {
+    400: "Bad Request",
+    403: "Forbidden",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    502: "Bad Gateway",
+    504: "Gateway Timeout",
+}
+
+
+def asked(head: bytes) -> tuple[str, int]:
+    """The canonical host and the port that the head of a request asks for; Refusal when it asks for none.
+
+    Only its first line counts: nothing that a header says could widen what was granted.
+    """
+    request = _REQUEST.fullmatch(head.partition(b"\r\n")[0])
+    if request is None:
+        raise Refusal(400, "this is a proxy; ask it for `CONNECT host:port HTTP/1.1`")
+    if request[1] != b"CONNECT":
+        raise Refusal(
+            405, "only CONNECT is answered; for http:// connect to the host itself, without a proxy"
+        )
+    authority = _AUTHORITY.fullmatch(request[2].decode("ascii"))
+    if authority is None:
+        raise Refusal(400, "after CONNECT comes host:port and nothing else, such as api.example.com:443")
+    port = int(authority[2])
+    if not 0 < port < 65536:
+        raise Refusal(400, f"there is no port {port}")
+    try:
+        return canonical_host(authority[1]), port
+    except ValueError as error:
+        raise Refusal(400, str(error)) from None
+
+
+def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
+    """The endpoint that allows a canonical host and port; of several, one that allows private addresses."""
+    allowing = [endpoint for endpoint in endpoints if endpoint.port == port and _covers(endpoint.host, host)]
+    return max(allowing, key=lambda endpoint: endpoint.private, default=None)
+
+
+def _covers(pattern: str, host: str) -> bool:
+    if not pattern.startswith("*."):
+        return pattern == host
+    return host.endswith(pattern[1:]) and literal(host) is None

@@ -1,0 +1,129 @@
+"""From a plugin's spec to how it is run: looks at the machine, prepares the plugin's room, decides."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from plughost.base.errors import LaunchFailed
+from plughost.contracts.contract import PluginSpec
+from plughost.guard.powers import Limits, Powers
+from plughost.sandbox import libraries, machine, runnable, trust
+from plughost.sandbox.cgroups import Group
+from plughost.sandbox.confine import Prepared, WayOut, check, confine
+from plughost.sandbox.confinement import Confinement
+from plughost.sandbox.elf import open_file
+from plughost.sandbox.grants import Granted, granted
+from plughost.sandbox.quarters import Quarters, Room
+from plughost.sandbox.users import User, barrier, check_reach
+
+CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates")
+ZONES = "/usr/share/zoneinfo"
+LOCALES = "/usr/lib/locale"
+LARGEST_ZONE = 64 << 10
+
+_BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
+
+
+def confined(
+    spec: PluginSpec,
+    binding_env: Mapping[str, str],
+    powers: Powers,
+    limits: Limits,
+    class_: str,
+    quarters: Quarters,
+    *,
+    way_out: WayOut | None = None,
+    group: Group | None = None,
+    here: machine.Machine | None = None,
+) -> Confinement:
+    """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
+
+    It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
+    `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
+    room's user, and lives as long as the plugin.
+    """
+    here = here or machine.machine()
+    command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
+    try:
+        check(class_, here, powers)
+        if class_ == "none":
+            return confine(class_, command, cwd, binding_env, powers, limits, here)
+        assert here.inner is not None
+        given = granted(powers)
+        found = runnable.find(
+            command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
+        )
+        room = quarters.room(spec.name)
+        inner = here.inner
+        if room.user is not None:
+            _check_reach(found, given, room.user)
+            if barrier(inner, room.user, os.R_OK | os.X_OK) is not None:
+                inner = quarters.reachable(inner)
+        shared = tuple(_shared(binding_env, way_out))
+        prepared = Prepared(
+            runnable=found,
+            granted=given,
+            user=room.user,
+            inner=inner,
+            etc=_furnished(room, here, found, given, shared, way_out),
+            scratch=room.scratch() if class_ == "landlock" else "",
+            shared=shared,
+            way_out=way_out,
+            group=group,
+        )
+        return confine(class_, command, cwd, binding_env, powers, limits, here, prepared)
+    except LaunchFailed as error:
+        error.plugin = spec.name
+        raise
+
+
+def _check_reach(found: runnable.Runnable, given: Granted, user: User) -> None:
+    check_reach((*found.executes, *found.libraries, *found.reads, *found.code, *given.read), user)
+    check_reach(given.write, user, os.R_OK | os.W_OK)
+
+
+def _shared(env: Mapping[str, str], way_out: WayOut | None) -> Iterator[str]:
+    """Each is a mount, so only what this plugin may come to need."""
+    wanted = [ZONES]
+    if any(env.get(name, "") not in _BUILT_IN for name in ("LANG", "LC_ALL", "LC_CTYPE")):
+        wanted.append(LOCALES)
+    if way_out is not None:
+        wanted += CERTIFICATES
+    return (path for path in wanted if trust.is_public(path))
+
+
+def _furnished(
+    room: Room,
+    here: machine.Machine,
+    found: runnable.Runnable,
+    given: Granted,
+    shared: tuple[str, ...],
+    way_out: WayOut | None,
+) -> str:
+    """The plugin's /etc: nothing of the machine's but what programs cannot do without."""
+    uid, gid = room.user or (here.uid, os.getegid())
+    files = {
+        "passwd": f"root:x:0:0::/:/\nplugin:x:{uid}:{gid}::/tmp:/\n".encode(),
+        "group": f"root:x:0:\nplugin:x:{gid}:\n".encode(),
+        "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
+        "hosts": (way_out.hosts if way_out is not None else "127.0.0.1 localhost\n").encode(),
+        "ld.so.cache": libraries.cache_bytes(),
+        "localtime": _zone(),
+    }
+    inside = (*found.code, *found.reads, *found.executes, *given.read, *given.write, *shared)
+    return room.furnish(
+        {name: content for name, content in files.items() if content},
+        [path for path in inside if path.startswith("/etc/")],
+        [link for link in (*found.links, *given.links) if link[0].startswith("/etc/")],
+    )
+
+
+def _zone() -> bytes:
+    fd = open_file("/etc/localtime")
+    if fd is None:
+        return b""
+    try:
+        return os.pread(fd, LARGEST_ZONE, 0)
+    finally:
+        os.close(fd)

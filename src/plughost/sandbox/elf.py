@@ -1,0 +1,122 @@
+"""What a program file says of the loader and the libraries it needs.
+
+Only headers are read, in a bounded number of small reads: the file may be hostile, and of any size.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator
+
+import msgspec
+
+MOST_HEADERS = 128
+MOST_DYNAMIC = 64 << 10
+MOST_NAMES = 256
+LONGEST = 4096
+
+_LOAD, _DYNAMIC, _INTERP = 1, 2, 3
+_END, _NEEDED, _STRTAB, _STRSZ, _RPATH, _RUNPATH = 0, 1, 5, 10, 15, 29
+
+
+class Elf(msgspec.Struct, frozen=True):
+    """The part of an ELF file that decides what else must be there to run it."""
+
+    kind: tuple[int, int]
+    """Its machine and word size: a library of another kind does not fit."""
+    loader: str | None = None
+    needed: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+    """Where it wants its libraries looked for first, as it is written there."""
+
+
+def read_elf(path: str) -> Elf | None:
+    """None when it is no ELF file, or one that makes no sense."""
+    fd = open_file(path)
+    if fd is None:
+        return None
+    try:
+        return _parse(fd)
+    except (struct.error, UnicodeDecodeError, OverflowError, OSError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def open_file(path: str) -> int | None:
+    """A regular file, for reading, without ever waiting for a FIFO's writer; None when it is none."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None  # opening a device may already do something
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _parse(fd: int) -> Elf | None:
+    head = os.pread(fd, 64, 0)
+    if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
+        return None
+    wide = head[4] == 2
+    order = "<" if head[5] == 1 else ">"
+    (machine,) = struct.unpack_from(order + "H", head, 18)
+    (offset,) = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)
+    size, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
+    layout = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
+    if size != layout.size or count > MOST_HEADERS:
+        return None
+    headers = [_header(fields, wide) for fields in layout.iter_unpack(os.pread(fd, size * count, offset))]
+    kind = (machine, head[4])
+    loader = None
+    for what, start, _, length in headers:
+        if what == _INTERP and 0 < length <= LONGEST:
+            loader = os.fsdecode(os.pread(fd, length, start).split(b"\0")[0])
+    dynamic = next((header for header in headers if header[0] == _DYNAMIC), None)
+    if dynamic is None:
+        return Elf(kind, loader)
+    word = struct.Struct(order + ("qQ" if wide else "iI"))
+    table = os.pread(fd, min(dynamic[3], MOST_DYNAMIC), dynamic[1])
+    entries = list(_entries(word, table[: len(table) // word.size * word.size]))
+    facts = dict(entries)
+    names = _at(headers, facts.get(_STRTAB, 0))
+    if names is None:
+        return Elf(kind, loader)
+    limit = names + facts.get(_STRSZ, 0)
+    needed = [value for tag, value in entries if tag == _NEEDED][:MOST_NAMES]
+    search = facts.get(_RUNPATH, facts.get(_RPATH))
+    return Elf(
+        kind,
+        loader,
+        tuple(name for value in needed if (name := _name(fd, names + value, limit))),
+        tuple(filter(None, _name(fd, names + search, limit).split(":")))[:MOST_NAMES] if search else (),
+    )
+
+
+def _header(fields: tuple[int, ...], wide: bool) -> tuple[int, int, int, int]:
+    """Kind, offset in the file, address in memory, length in the file."""
+    return (fields[0], fields[2], fields[3], fields[5]) if wide else (*fields[:3], fields[4])  # type: ignore[return-value]
+
+
+def _entries(word: struct.Struct, table: bytes) -> Iterator[tuple[int, int]]:
+    for tag, value in word.iter_unpack(table):
+        if tag == _END:
+            return
+        yield tag, value
+
+
+def _at(headers: list[tuple[int, int, int, int]], address: int) -> int | None:
+    """Where in the file an address of memory is."""
+    for what, offset, start, length in headers:
+        if what == _LOAD and start <= address < start + length:
+            return address - start + offset
+    return None
+
+
+def _name(fd: int, offset: int, limit: int) -> str:
+    return os.fsdecode(os.pread(fd, max(0, min(LONGEST, limit - offset)), offset).split(b"\0")[0])

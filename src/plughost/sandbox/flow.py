@@ -1,0 +1,99 @@
+"""Bytes from one socket to another, through one small buffer: what the target does not take is not read.
+
+Everything happens in callbacks of the loop, a buffer's worth at a time: a fast flow leaves turns to others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+BUFFER = 64 << 10
+
+
+class SourceBroken(Exception):
+    """It can no longer be read from."""
+
+
+class TargetBroken(Exception):
+    """It can no longer be written to."""
+
+
+class Flow:
+    """`spend` is told of bytes before they are passed on; what it raises ends the flow."""
+
+    def __init__(self, source: socket.socket, target: socket.socket, spend: Callable[[int], None]) -> None:
+        self.bytes = 0
+        self._source = source
+        self._target = target
+        self._spend = spend
+        self._loop = asyncio.get_running_loop()
+        self.moved = self._loop.time()
+        """When the last byte came or went."""
+        self._rest = memoryview(b"")
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+
+    async def run(self, first: bytes) -> None:
+        """`first`, and then all that the source has. The target is not told of its end."""
+        self._buffer = memoryview(bytearray(BUFFER))
+        try:
+            self._loop.add_reader(self._source, self._read)
+            if first:
+                self._pass(memoryview(first))
+            await self._ended
+        finally:
+            self._loop.remove_reader(self._source)
+            self._loop.remove_writer(self._target)
+
+    def _read(self) -> None:
+        try:
+            count = self._source.recv_into(self._buffer)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            self._end(SourceBroken())
+            return
+        if count:
+            self._pass(self._buffer[:count])
+        else:
+            self._end(None)
+
+    def _pass(self, data: memoryview) -> None:
+        self.bytes += len(data)
+        self.moved = self._loop.time()
+        try:
+            self._spend(len(data))
+        except Exception as error:
+            self._end(error)
+            return
+        self._rest = data
+        if not self._write() and not self._ended.done():
+            self._loop.remove_reader(self._source)
+            self._loop.add_writer(self._target, self._writable)
+
+    def _writable(self) -> None:
+        self.moved = self._loop.time()
+        if self._write():
+            self._loop.remove_writer(self._target)
+            self._loop.add_reader(self._source, self._read)
+
+    def _write(self) -> bool:
+        """Whether nothing is left to write."""
+        try:
+            self._rest = self._rest[self._target.send(self._rest) :]
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self._end(TargetBroken())
+        return not self._rest
+
+    def _end(self, error: Exception | None) -> None:
+        self._loop.remove_reader(self._source)
+        self._loop.remove_writer(self._target)
+        if self._ended.done():
+            return
+        if error is None:
+            self._ended.set_result(None)
+        else:
+            self._ended.set_exception(error)

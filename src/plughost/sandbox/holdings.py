@@ -1,0 +1,62 @@
+"""What holds a plugin to each of its powers and limits, told for people and for records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plughost.guard.powers import Limits, Powers
+from plughost.sandbox.confinement import Holding
+from plughost.sandbox.machine import Machine
+from plughost.sandbox.users import User
+
+
+def holdings(
+    confined: str,
+    powers: Powers,
+    limits: Limits,
+    rlimits: Mapping[str, int],
+    machine: Machine,
+    user: User | None,
+    grouped: bool,
+) -> list[Holding]:
+    """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
+    `grouped` is with a control group."""
+    strict = confined == "strict"
+    landlock = f"Landlock {machine.landlock}"
+    files = f"mount namespace, {landlock}" if strict else landlock
+    found = [
+        Holding("user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"),
+        Holding("its code", f"read-only: {files}"),
+        Holding("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
+        Holding("processes of others", f"PID namespace, {landlock}" if strict else landlock),
+        Holding("system calls", "seccomp"),
+    ]
+    found += [Holding(f"read {path}", files) for path in powers.read]
+    found += [Holding(f"write {path}", files) for path in powers.write]
+    found += [Holding(f"execute {path}", files) for path in powers.execute]
+    found += [Holding(f"connect {endpoint}", "network namespace, proxy") for endpoint in powers.connect]
+    found.append(Holding("other hosts", "network namespace" if strict else "seccomp: no sockets"))
+    bounds = {
+        "memory": (
+            limits.memory,
+            "data",
+            f"{'control group' if grouped else 'summed by the host, a few times a second'}, together; "
+            "RLIMIT_DATA, for each process",
+        ),
+        "processes": (
+            limits.processes,
+            "nproc",
+            f"{'control group and RLIMIT_NPROC' if grouped else 'RLIMIT_NPROC'}, together",
+        ),
+        "open files": (limits.open_files, "nofile", "RLIMIT_NOFILE, for each process"),
+        "file size": (limits.file_size, "fsize", "RLIMIT_FSIZE"),
+        "processor seconds": (limits.cpu_seconds, "cpu", "RLIMIT_CPU, for each process"),
+    }
+    found += [
+        Holding(f"{what} {value}", by if name in rlimits else "nothing: it would be counted with the host's")
+        for what, (value, name, by) in bounds.items()
+        if value is not None
+    ]
+    if limits.scratch is not None:
+        found.append(Holding(f"scratch {limits.scratch}", "tmpfs of that size" if strict else "nothing"))
+    return found

@@ -1,0 +1,75 @@
+"""How programs inside find the way out: as a proxy if they know of proxies, or else by names that lead to it.
+
+Each granted host has a loopback address of its own in the plugin's /etc/hosts, where the forwarder listens on
+the granted ports and asks the proxy for that host. So any TCP client finds it. A wildcard cannot stand in
+/etc/hosts, and an address outside the loopback network cannot be listened on: those are for clients that know
+proxies.
+
+Only HTTPS_PROXY is set. A client that was told of a proxy for plain http would send it whole requests, which
+it does not answer; without one it connects to the host by name, and that works.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard.addresses import literal
+from plughost.guard.powers import Endpoint
+
+MAX_LISTENERS = 256
+"""As many as the forwarder has room for."""
+
+_LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
+_FIRST = ipaddress.IPv4Address("127.83.0.1")
+_PROXY_PORTS = range(3128, 65536)
+
+
+class Signposts(msgspec.Struct, frozen=True):
+    """What the inside of a sandbox is given."""
+
+    hosts: str
+    """Its /etc/hosts."""
+    listing: str
+    """What the forwarder listens on; see launcher/forwarder.h."""
+    env: dict[str, str]
+
+
+def signposts(endpoints: Iterable[Endpoint]) -> Signposts:
+    """The way to each endpoint, the same for the same endpoints."""
+    wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints})
+    homes = dict(_homes([host for host, _ in wanted]))
+    doors = {(homes[host], port): host for host, port in wanted if host in homes}
+    proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in doors)
+    if len(doors) >= MAX_LISTENERS:
+        raise InvalidSpec(f"{len(doors)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
+    named = [
+        f"{home} {host}\n" for host, home in homes.items() if literal(host) is None and host != "localhost"
+    ]
+    lines = [f"host {home} {port} {host}\n" for (home, port), host in doors.items()]
+    url = f"http://127.0.0.1:{proxy}"
+    return Signposts(
+        hosts="".join(["127.0.0.1 localhost\n", *named]),
+        listing="".join([f"proxy 127.0.0.1 {proxy}\n", *lines]),
+        env={"HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "", "no_proxy": ""},
+    )
+
+
+def _homes(hosts: list[str]) -> Iterator[tuple[str, str]]:
+    """Each host that can have one, with its loopback address."""
+    following = _FIRST
+    for host in dict.fromkeys(hosts):
+        address = literal(host)
+        if host == "localhost":
+            yield host, "127.0.0.1"
+        elif address is not None:
+            if isinstance(address, ipaddress.IPv4Address) and address in _LOOPBACK:
+                yield host, host
+        elif not host.startswith("*."):
+            while str(following) in hosts:
+                following += 1
+            yield host, str(following)
+            following += 1

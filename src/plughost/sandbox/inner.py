@@ -1,0 +1,39 @@
+"""The last step inside a sandbox, in the words of `plughost-inner`: limits, Landlock, way out, seccomp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What Landlock lets through, by paths as they are inside."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    execute: tuple[str, ...] = ()
+    connect: tuple[int, ...] = ()
+    """TCP ports."""
+
+
+def words(
+    rules: Rules,
+    limits: Mapping[str, int],
+    *,
+    cwd: str | None = None,
+    seccomp: str = "seccomp",
+) -> tuple[str, ...]:
+    """All that is between the program's own path and `--`."""
+    found = ["cwd", cwd] if cwd is not None else []
+    for name, value in limits.items():
+        found += ["limit", name, str(value)]
+    found += _each("execute", rules.execute)
+    found += _each("write", rules.write)
+    found += _each("read", rules.read)
+    found += _each("connect", map(str, rules.connect))
+    return (*found, "landlock", seccomp)
+
+
+def _each(word: str, items: Iterable[str]) -> list[str]:
+    return [part for item in dict.fromkeys(items) for part in (word, item)]

@@ -1,0 +1,170 @@
+"""What a host keeps for its confined plugins outside their sandboxes, for as long as they live.
+
+Nothing is made before the first plugin that is confined: no folder, no thread, no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable
+
+from plughost.base.clock import Clock
+from plughost.base.errors import InvalidSpec, LaunchFailed
+from plughost.contracts.contract import Binding, PluginSpec
+from plughost.guard.allowance import joined
+from plughost.guard.overlap import overlap
+from plughost.guard.powers import Endpoint, Powers
+from plughost.runtime.launch import Launch
+from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
+from plughost.sandbox.meter import Meter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from plughost.sandbox.cgroups import Group, Parent
+    from plughost.sandbox.connection import Connection
+    from plughost.sandbox.quarters import Quarters
+    from plughost.sandbox.wayout import WayOut
+
+Told = Callable[[str, "Connection"], None]
+
+
+class Keeper:
+    """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin."""
+
+    def __init__(self, clock: Clock, cgroup: str | None, told: Told) -> None:
+        self.meter = Meter(clock)
+        self._cgroup = cgroup
+        self._told = told
+        self._ground: _Ground | None = None
+        self._plugins: dict[str, _Belongings] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
+        """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
+        powers = effective(spec, binding)
+        if confined == "none":
+            return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
+        if confined not in CLASSES:
+            raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
+        from plughost.sandbox.confined import confined as how
+
+        if self._ground is None:
+            self._ground = await asyncio.to_thread(_Ground, self._cgroup)
+            weakref.finalize(self, self._ground.quarters.close)
+        kept = self._plugins.setdefault(spec.name, _Belongings())
+        try:
+            if kept.group is None:
+                kept.group = self._ground.group(spec)
+            self._lead_out(spec.name, kept, powers.connect if confined == "strict" else ())
+            return await asyncio.to_thread(
+                how,
+                spec,
+                binding.env,
+                powers,
+                spec.limits,
+                confined,
+                self._ground.quarters,
+                way_out=kept.way_out,
+                group=kept.group,
+            )
+        except BaseException:
+            if not kept.in_use:
+                await self.release(spec.name)
+            raise
+        finally:
+            kept.in_use = True
+
+    def _lead_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> None:
+        """A way out to just these endpoints; the one there is, if it is that."""
+        if kept.endpoints == endpoints:
+            return
+        from plughost.sandbox.wayout import WayOut
+
+        assert self._ground is not None
+        if kept.way_out is not None:
+            kept.stale.append(kept.way_out)
+        kept.way_out, kept.endpoints = None, endpoints
+        if endpoints:
+            room = self._ground.quarters.room(plugin)
+            kept.way_out = WayOut(
+                endpoints,
+                f"{room.path}/{kept.number()}",
+                lambda connection: self._told(plugin, connection),
+                owner=room.user,
+            )
+
+    def settled(self, plugin: str) -> None:
+        """No process of an earlier generation is left: what only those had can go."""
+        kept = self._plugins.get(plugin)
+        if kept is not None and kept.stale:
+            stale, kept.stale = kept.stale, []
+            task = asyncio.get_running_loop().create_task(_close(stale))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def release(self, plugin: str) -> None:
+        """The plugin has ended for good."""
+        kept = self._plugins.pop(plugin, None)
+        if kept is not None:
+            await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
+            if kept.group is not None:
+                kept.group.remove()
+
+    async def close(self) -> None:
+        for plugin in [*self._plugins]:
+            await self.release(plugin)
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        if self._ground is not None:
+            await asyncio.to_thread(self._ground.quarters.close)
+
+
+def effective(spec: PluginSpec, binding: Binding) -> Powers:
+    """What its manifest asks for and the operator allows, and what comes with its capabilities."""
+    return joined(overlap(binding.declared, spec.allow), binding.own)
+
+
+class _Ground:
+    """What is found or made once, in a thread."""
+
+    def __init__(self, cgroup: str | None) -> None:
+        from plughost.sandbox.cgroups import find
+        from plughost.sandbox.quarters import Quarters
+
+        self.parent: Parent | None = find(cgroup)
+        self.quarters: Quarters = Quarters()
+        if self.parent is not None:
+            self.parent.sweep()
+
+    def group(self, spec: PluginSpec) -> Group | None:
+        if self.parent is None:
+            return None
+        try:
+            return self.parent.make(spec.limits.memory, spec.limits.processes)
+        except OSError as error:
+            raise LaunchFailed(
+                f"no control group could be made for it: {error}",
+                plugin=spec.name,
+                hint="check the parent that was named, or name none: then the host sums memory itself",
+            ) from error
+
+
+class _Belongings:
+    """One plugin's."""
+
+    def __init__(self) -> None:
+        self.endpoints: tuple[Endpoint, ...] = ()
+        self.way_out: WayOut | None = None
+        self.stale: list[WayOut] = []
+        self.group: Group | None = None
+        self.in_use = False
+        self._count = 0
+
+    def number(self) -> int:
+        self._count += 1
+        return self._count
+
+
+async def _close(ways: list[WayOut]) -> None:
+    for way in ways:
+        await way.close()

@@ -1,0 +1,126 @@
+"""Where the dynamic loader finds shared libraries: its cache, its own folders, and a program's own prefix."""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from plughost.sandbox.elf import Elf, open_file, read_elf
+from plughost.sandbox.trust import is_beneath
+
+CACHE = "/etc/ld.so.cache"
+MOST_LIBRARIES = 256
+MOST_CACHE = 4 << 20
+
+STANDING = ("libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libz.so.1", "libgomp.so.1", "libresolv.so.2",
+            "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libatomic.so.1")  # fmt: skip
+"""What extension modules load later without the program's own headers telling: the ones that every prebuilt
+Python wheel and Node addon may count on."""
+
+_TRIPLETS = {
+    62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu", 243: "riscv64-linux-gnu", 40: "arm-linux-gnueabihf",
+    3: "i386-linux-gnu", 21: "powerpc64le-linux-gnu", 22: "s390x-linux-gnu",
+}  # fmt: skip
+_MAGIC = b"glibc-ld.so.cache1.1"
+
+Read = Callable[[str], Elf | None]
+
+
+def triplet(elf: Elf) -> str:
+    """The name of its machine in the folders of Debian and its kin."""
+    return _TRIPLETS.get(elf.kind[0], "")
+
+
+class Program(NamedTuple):
+    """A file that is loaded, and how far its own word reaches."""
+
+    path: str
+    elf: Elf
+    prefixes: tuple[str, ...] = ()
+    """Below these it may say where its libraries are."""
+
+
+def closure(programs: Iterable[Program], read: Read = read_elf) -> list[Program]:
+    """Every library that these programs need, and those need in turn.
+
+    A name with a slash in it, and a folder outside a program's prefixes that it wants searched, count for
+    nothing: both are the program's own word.
+    """
+    found: dict[str, Program] = {}
+    waiting = list(programs)
+    asked: set[tuple[str, tuple[str, ...]]] = set()
+    while waiting:
+        program = waiting.pop()
+        folders = tuple(_searched(program))
+        for name in program.elf.needed:
+            if "/" in name or (name, folders) in asked:
+                continue
+            asked.add((name, folders))
+            for candidate in _candidates(name, program.elf, folders):
+                if candidate in found:
+                    continue
+                elf = read(candidate)
+                if elf is None or elf.kind != program.elf.kind:
+                    continue
+                if len(found) >= MOST_LIBRARIES:
+                    return list(found.values())
+                found[candidate] = Program(candidate, elf, program.prefixes)
+                waiting.append(found[candidate])
+    return list(found.values())
+
+
+def _searched(program: Program) -> Iterable[str]:
+    origin = os.path.dirname(program.path)
+    for folder in program.elf.search:
+        full = os.path.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
+        if full.startswith("/") and any(is_beneath(full, prefix) for prefix in program.prefixes):
+            yield full
+
+
+def _candidates(name: str, elf: Elf, folders: Iterable[str]) -> list[str]:
+    arch = triplet(elf)
+    usual = [f"/lib/{arch}", f"/usr/lib/{arch}"] if arch else []
+    usual += ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"]
+    paths = [f"{folder}/{name}" for folder in folders if os.path.exists(f"{folder}/{name}")]
+    if not paths:
+        paths = list(cached().get(name, ()))
+    return paths or [path for folder in usual if os.path.exists(path := f"{folder}/{name}")][:1]
+
+
+def cached() -> dict[str, list[str]]:
+    """The loader's cache: paths by name."""
+    try:
+        info = os.stat(CACHE)
+    except OSError:
+        return {}
+    return _cached((info.st_ino, info.st_mtime_ns, info.st_size))
+
+
+@functools.lru_cache(maxsize=1)
+def _cached(stamp: tuple[int, int, int]) -> dict[str, list[str]]:
+    data = cache_bytes()
+    start = data.find(_MAGIC)
+    libraries: dict[str, list[str]] = {}
+    if start < 0 or len(data) < start + 48:
+        return libraries
+    data = data[start:]
+    (count,) = struct.unpack_from("=I", data, 20)
+    count = min(count, (len(data) - 48) // 24)
+    for _, key, value, _, _ in struct.iter_unpack("=iIIIQ", data[48 : 48 + 24 * count]):
+        name = os.fsdecode(data[key : data.find(b"\0", key)])
+        libraries.setdefault(name, []).append(os.fsdecode(data[value : data.find(b"\0", value)]))
+    return libraries
+
+
+def cache_bytes() -> bytes:
+    """The loader's cache as it is; empty where there is none."""
+    fd = open_file(CACHE)
+    if fd is None:
+        return b""
+    try:
+        return os.pread(fd, MOST_CACHE, 0)
+    finally:
+        os.close(fd)

@@ -1,0 +1,152 @@
+"""What this machine can hold a plugin with, found by trying it once."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+
+import msgspec
+
+from plughost.runtime.launch import INNER
+from plughost.sandbox.users import UIDS, is_mapped
+
+PATIENCE = 10.0
+INSIDE = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev --remount-ro /"
+
+_LANDLOCK_CREATE_RULESET = 444  # the same number on every machine
+_LANDLOCK_VERSION = 1
+_PR_GET_SECCOMP = 21
+
+LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "fsize": resource.RLIMIT_FSIZE,
+    "data": resource.RLIMIT_DATA,
+    "cpu": resource.RLIMIT_CPU,
+    "core": resource.RLIMIT_CORE,
+}
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts that decide how a plugin can be confined here."""
+
+    linux: bool = True
+    uid: int
+    """The host's own."""
+    inner: str | None
+    """The last step inside a sandbox; None where it was not compiled."""
+    bubblewrap: str | None
+    """Its path."""
+    version: tuple[int, ...] = ()
+    """Bubblewrap's."""
+    namespaces: str = ""
+    """Why a sandbox of namespaces cannot be had; empty when one was made."""
+    remedy: str = ""
+    landlock: int
+    """The ABI of the kernel; 0 for none."""
+    seccomp: bool
+    counts_apart: bool
+    """Processes in a user namespace are counted apart from their user's others."""
+    ceilings: dict[str, int]
+    """What a limit cannot be set above, by name."""
+
+
+@functools.cache
+def machine() -> Machine:
+    """This one. Tried at the first call (some 10 ms) and remembered."""
+    if not sys.platform.startswith("linux"):
+        return Machine(
+            linux=False, uid=os.geteuid(), inner=None, bubblewrap=None, landlock=0, seccomp=False,
+            counts_apart=False, ceilings={},
+        )  # fmt: skip
+    bubblewrap = shutil.which("bwrap")
+    version, problem = _try(bubblewrap) if bubblewrap else ((), "")
+    release = tuple(int(number) for number in re.findall(r"[0-9]+", os.uname().release)[:2])
+    return Machine(
+        uid=os.geteuid(),
+        inner=INNER if os.access(INNER, os.X_OK) else None,
+        bubblewrap=bubblewrap,
+        version=version,
+        namespaces=problem,
+        remedy=_remedy(problem) if problem else "",
+        landlock=landlock_abi(),
+        seccomp=_libc().prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
+        counts_apart=release >= (5, 14),
+        ceilings={
+            name: hard
+            for name, number in LIMITS.items()
+            if (hard := resource.getrlimit(number)[1]) != resource.RLIM_INFINITY
+        },
+    )
+
+
+def landlock_abi() -> int:
+    """The kernel's own answer; 0 when it has no Landlock, or it is switched off."""
+    version: int = _libc().syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
+    return max(0, version)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _try(bubblewrap: str) -> tuple[tuple[int, ...], str]:
+    """Bubblewrap's version, told by itself from inside a sandbox; and what it said if that failed."""
+    told, problem = _run([bubblewrap, *INSIDE.split(), "--", bubblewrap, "--version"])
+    if problem:
+        told, _ = _run([bubblewrap, "--version"])
+    return tuple(int(number) for number in re.findall(r"[0-9]+", told)[:3]), problem
+
+
+def _run(command: list[str]) -> tuple[str, str]:
+    """What it wrote, and why it failed. As root it is tried as a user like those that plugins become."""
+    who = {"user": UIDS[-1], "group": UIDS[-1], "extra_groups": []} if os.geteuid() == 0 else {}
+    if who and not is_mapped(UIDS[-1]):
+        return "", "this container has no user but root"
+    try:
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            cwd="/",
+            env={},
+            check=False,
+            **who,  # type: ignore[call-overload]
+        )
+    except (OSError, subprocess.TimeoutExpired, subprocess.SubprocessError) as error:
+        return "", str(error)
+    return ran.stdout, (ran.stderr.strip()[-500:] or f"exit {ran.returncode}") if ran.returncode else ""
+
+
+def _remedy(problem: str) -> str:
+    """What forbids namespaces here, from what the kernel shows of its settings."""
+    if _setting("user/max_user_namespaces") == "0":
+        return "user namespaces are switched off: sysctl user.max_user_namespaces=15000"
+    if _setting("kernel/unprivileged_userns_clone") == "0":
+        return "user namespaces are for root only: sysctl kernel.unprivileged_userns_clone=1"
+    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return (
+            "AppArmor forbids user namespaces: give bwrap a profile that allows userns "
+            "(/etc/apparmor.d/bwrap), or sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+        )
+    if "proc" in problem.lower() or os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
+        return (
+            "a container that allows no namespaces in it: run it with --security-opt seccomp=unconfined "
+            "--security-opt systempaths=unconfined, or choose the class landlock"
+        )
+    return "see `plughost doctor`, or choose the class landlock"
+
+
+def _setting(name: str) -> str:
+    try:
+        with open(f"/proc/sys/{name}", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""

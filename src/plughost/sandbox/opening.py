@@ -1,0 +1,161 @@
+"""The first bytes a plugin sends through a tunnel: where they open TLS, it has to be to the granted name.
+
+One address may serve many names, and the name in the ClientHello chooses among them. What is encrypted stays
+so: behind one address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be
+told apart without interception, and neither can those of a server that is spoken to without TLS.
+
+Whatever a TLS server might take for the beginning of TLS is read as such and has to be well-formed: no name,
+two names or a broken hello are refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+from plughost.guard.addresses import canonical_host
+
+MAX_HELLO = 16 << 10
+"""Bytes of a ClientHello; those with post-quantum keys have two or three thousand."""
+MAX_RECORDS = 64
+"""TLS records that one may be spread over."""
+
+ACCESS_DENIED = bytes((21, 3, 3, 0, 2, 2, 49))
+"""What a TLS client understands as refused: a fatal alert."""
+
+_CONTENT_TYPES = range(20, 25)
+"""Of TLS records; there are servers that overlook an alert before the hello."""
+_LAST_VERSION = 15
+"""Its higher byte; there are servers that overlook an odd version."""
+_HANDSHAKE = 22
+_CLIENT_HELLO = 1
+_SERVER_NAME = 0
+_HOST_NAME = 0
+
+
+class Mismatch(Exception):
+    """The plugin opens TLS to something else than the granted name."""
+
+
+class Opening:
+    """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._held = bytearray()
+        self._needed = 1
+
+    def feed(self, data: bytes) -> bytes | None:
+        """All bytes so far once they may pass; None while more are needed; Mismatch when they never may."""
+        self._held += data
+        while len(self._held) >= self._needed:
+            if self._held[0] not in _CONTENT_TYPES or (len(self._held) > 1 and self._held[1] > _LAST_VERSION):
+                return bytes(self._held)
+            hello = self._hello()
+            if hello is not None:
+                self._check(hello)
+                return bytes(self._held)
+        return None
+
+    def end(self) -> bytes:
+        """The plugin sends no more: what was held back."""
+        if self._held:
+            raise Mismatch("its ClientHello ends before it is whole")
+        return bytes(self._held)
+
+    def _hello(self) -> bytes | None:
+        """The ClientHello put together from its records; None while more bytes are `_needed`."""
+        held, hello, at = self._held, bytearray(), 0
+        for _ in range(MAX_RECORDS):
+            if len(held) < at + 5:
+                self._needed = at + (5 if len(held) > 1 else 2)
+                return None
+            size = int.from_bytes(held[at + 3 : at + 5], "big")
+            if held[at] != _HANDSHAKE or not size:
+                raise Mismatch("it opens TLS with something else than a ClientHello")
+            if size > MAX_HELLO:
+                raise Mismatch("its ClientHello is too long")
+            if len(held) < at + 5 + size:
+                self._needed = at + 5 + size
+                return None
+            hello += held[at + 5 : at + 5 + size]
+            at += 5 + size
+            if hello[0] != _CLIENT_HELLO:
+                raise Mismatch("it opens TLS with something else than a ClientHello")
+            whole = 4 + int.from_bytes(hello[1:4], "big") if len(hello) >= 4 else 0
+            if whole > MAX_HELLO:
+                raise Mismatch("its ClientHello is too long")
+            if whole and len(hello) >= whole:
+                return bytes(hello[4:whole])
+        raise Mismatch("its ClientHello is in too many pieces")
+
+    def _check(self, hello: bytes) -> None:
+        try:
+            name = server_name(hello)
+            same = name is not None and canonical_host(name) == self._name
+        except ValueError:
+            raise Mismatch("its ClientHello cannot be read") from None
+        if name is None:
+            raise Mismatch(f"its ClientHello names no host; it has to name {self._name}")
+        if not same:
+            raise Mismatch(f"its ClientHello names {name[:253]!a}, and not {self._name}")
+
+
+def server_name(hello: bytes) -> str | None:
+    """The host that the body of a ClientHello names, if any; ValueError when it is not well-formed."""
+    body = _Cursor(hello)
+    body.take(2 + 32)  # version, random
+    body.vector(1)  # session
+    body.vector(2)  # cipher suites
+    body.vector(1)  # compressions
+    if body.at_end:
+        return None
+    extensions = _Cursor(body.vector(2))
+    body.finish()
+    name: str | None = None
+    seen = set()
+    while not extensions.at_end:
+        kind, content = extensions.number(2), extensions.vector(2)
+        if kind in seen:
+            raise ValueError("an extension comes twice")
+        seen.add(kind)
+        if kind == _SERVER_NAME:
+            name = _only_name(content)
+    return name
+
+
+def _only_name(content: bytes) -> str:
+    extension = _Cursor(content)
+    names = _Cursor(extension.vector(2))
+    extension.finish()
+    if names.number(1) != _HOST_NAME:
+        raise ValueError("a name that is no host's")
+    name = names.vector(2).decode("ascii")
+    names.finish()
+    return name
+
+
+class _Cursor:
+    """Reads numbers and vectors off bytes; ValueError at their end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self._at == len(self._data)
+
+    def take(self, count: int) -> bytes:
+        taken = self._data[self._at : self._at + count]
+        if len(taken) != count:
+            raise ValueError("it ends too early")
+        self._at += count
+        return taken
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self.take(size), "big")
+
+    def vector(self, size: int) -> bytes:
+        return self.take(self.number(size))
+
+    def finish(self) -> None:
+        if not self.at_end:
+            raise ValueError("it goes on after its end")

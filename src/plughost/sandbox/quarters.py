@@ -1,0 +1,193 @@
+"""A host's private folder: a room for each of its plugins, with what their sandboxes are given.
+
+The folder is locked while its host lives. What a killed host leaves has no lock and is removed when the next
+host starts; a lock that is taken before it is checked is why that never hits a live one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Self
+
+from plughost.base.errors import Unconfinable
+from plughost.sandbox.removal import remove
+from plughost.sandbox.users import User, Users
+
+PREFIX = "plughost-host-"
+MOST_SWEPT = 64
+"""Leftovers that one start removes; the next one goes on."""
+
+
+class Quarters:
+    """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
+
+    def __init__(self, base: str | None = None, users: Users | None = None) -> None:
+        self.base = base or default_base()
+        self.users = users or Users()
+        self._rooms: dict[str, Room] = {}
+        sweep(self.base)
+        self.path, self._lock = _settle(self.base)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def room(self, plugin: str) -> Room:
+        """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
+        if plugin not in self._rooms:
+            user = self.users.take(plugin) if os.geteuid() == 0 else None
+            # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
+            path = os.path.join(self.path, str(len(self._rooms)))
+            os.mkdir(path, 0o700)
+            if user is not None:
+                os.chown(path, 0, user.gid)
+                os.chmod(path, 0o710)
+            self._rooms[plugin] = Room(path, user)
+        return self._rooms[plugin]
+
+    def reachable(self, program: str) -> str:
+        """A copy of a program of ours, for users who cannot reach it where it is."""
+        copy = os.path.join(self.path, os.path.basename(program))
+        if not os.path.exists(copy):
+            shutil.copyfile(program, copy)
+            os.chmod(copy, 0o755)
+        return copy
+
+    def close(self) -> None:
+        """Removes the folder. Plugins must have ended."""
+        if self._lock >= 0:
+            remove(self.path)
+            os.close(self._lock)
+            self._lock = -1
+            self.users.close()
+
+
+class Room:
+    """One plugin's folder in its host's quarters. The plugin itself sees only parts of it."""
+
+    def __init__(self, path: str, user: User | None) -> None:
+        self.path = path
+        self.user = user
+        """Who the plugin runs as, where that is not the host's own user."""
+
+    def furnish(
+        self,
+        files: Mapping[str, bytes],
+        places: Iterable[str] = (),
+        links: Iterable[tuple[str, str]] = (),
+    ) -> str:
+        """The folder that becomes the plugin's /etc, with these files and symlinks.
+
+        `places` are paths of the machine's /etc that will be mounted in it.
+        """
+        etc = os.path.join(self.path, "etc")
+        _folder(etc)
+        for name, content in files.items():
+            path = os.path.join(etc, name)
+            with open(path, "wb") as file:
+                file.write(content)
+            os.chmod(path, 0o644)
+        for path in places:
+            place = os.path.join(etc, os.path.relpath(path, "/etc"))
+            if os.path.isdir(path):
+                _folder(place)
+            else:
+                _folder(os.path.dirname(place))
+                with open(place, "ab"):
+                    pass
+        for path, text in links:
+            link = os.path.join(etc, os.path.relpath(path, "/etc"))
+            _folder(os.path.dirname(link))
+            if not os.path.lexists(link):
+                os.symlink(text, link)
+        return etc
+
+    def scratch(self) -> str:
+        """A folder that the plugin may fill, for a sandbox that cannot give it a /tmp of its own."""
+        path = os.path.join(self.path, "scratch")
+        if not os.path.isdir(path):
+            os.mkdir(path, 0o700)
+            if self.user is not None:
+                os.chown(path, *self.user)
+        return path
+
+
+def default_base() -> str:
+    """This user's own folder for what lives as long as a session, or else everybody's."""
+    own = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
+        return own
+    return tempfile.gettempdir()
+
+
+def sweep(base: str) -> None:
+    """Remove what killed hosts of this user left."""
+    swept = 0
+    for entry in _entries(base):
+        if not entry.name.startswith(PREFIX) or swept == MOST_SWEPT:
+            continue
+        try:
+            fd = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if os.fstat(fd).st_uid == os.geteuid():
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove(entry.path)
+                swept += 1
+        except OSError:
+            pass  # its host lives
+        finally:
+            os.close(fd)
+
+
+def _entries(base: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(base) as entries:
+            return list(entries)
+    except OSError:
+        return []  # settling there will say what is wrong
+
+
+def _settle(base: str) -> tuple[str, int]:
+    """A new folder, locked and still there: another host's sweep may come between making and locking."""
+    for _ in range(100):
+        try:
+            path = tempfile.mkdtemp(prefix=PREFIX, dir=base)
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            if os.path.isdir(base):
+                continue
+            raise _homeless(base, error) from error
+        except OSError as error:
+            raise _homeless(base, error) from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(path), os.fstat(fd)):
+                if os.geteuid() == 0:
+                    os.chmod(path, 0o711)  # plugins that are other users pass through it to their own room
+                return path, fd
+        except OSError:
+            pass
+        os.close(fd)
+    raise _homeless(base, "it is swept again and again")
+
+
+def _homeless(base: str, why: object) -> Unconfinable:
+    return Unconfinable(
+        f"no private folder can be made in {base}: {why}", hint="set TMPDIR to a folder that can be written"
+    )
+
+
+def _folder(path: str) -> None:
+    os.makedirs(path, exist_ok=True)
+    os.chmod(path, 0o755)

@@ -1,0 +1,41 @@
+"""A command as it can be run, remembered until one of the files that decided it changes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from plughost.sandbox.search import Runnable, Search, Stamp, stamp
+
+__all__ = ["Runnable", "find"]
+
+MOST_REMEMBERED = 256
+
+
+def find(
+    command: Sequence[str],
+    cwd: str | None,
+    env: Mapping[str, str],
+    *,
+    execute: Iterable[str] = (),
+    read: Iterable[str] = (),
+) -> Runnable:
+    """The command as it can be run; `execute` and `read` are what the operator granted beside it.
+
+    LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
+    """
+    words = (tuple(command), tuple(execute), tuple(read))
+    key = (words, cwd, tuple(sorted(env.items())), os.environ.get("PATH"))
+    if (remembered := _remembered.get(key)) is not None:
+        runnable, stamps = remembered
+        if all(stamp(path) == then for path, then in stamps.items()):
+            return runnable
+    search = Search(command, cwd, env, tuple(execute), tuple(read))
+    runnable = search.run()
+    if len(_remembered) >= MOST_REMEMBERED:
+        _remembered.clear()
+    _remembered[key] = (runnable, search.stamps)
+    return runnable
+
+
+_remembered: dict[tuple[object, ...], tuple[Runnable, dict[str, Stamp | None]]] = {}

@@ -1,0 +1,149 @@
+"""What comes with an interpreter: its own library, and where version managers keep the real one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from plughost.sandbox.elf import open_file
+
+MOST_MODULES = 256
+
+_PYTHON = re.compile(r"(?:python|pypy)(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]?")
+_NAMES = re.compile(
+    r"(?:python|pypy)[0-9.]*[a-z]?|node(?:js)?|bun|deno|java|ruby[0-9.]*|perl[0-9.]*|php[0-9.]*|lua[0-9.]*|"
+    r"sh|bash|dash|ash|zsh|ksh|busybox|tclsh[0-9.]*|guile|julia|Rscript"
+)
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
+_MANAGERS = {"pyenv": ".python-version", "nodenv": ".node-version", "rbenv": ".ruby-version"}
+
+
+class Belongings(NamedTuple):
+    """What an interpreter needs beside its program file; some of it may not exist."""
+
+    folders: tuple[str, ...] = ()
+    """Files and folders to read."""
+    modules: tuple[str, ...] = ()
+    """Libraries of its own that are loaded while it runs."""
+
+
+def is_interpreter(program: str) -> bool:
+    return _NAMES.fullmatch(os.path.basename(program)) is not None
+
+
+def belongings(program: str, triplet: str) -> Belongings:
+    """Of an interpreter's real path. A program that brings nothing along has none."""
+    name, prefix = os.path.basename(program), os.path.dirname(os.path.dirname(program))
+    if (python := _PYTHON.fullmatch(name)) is not None:
+        return _python(prefix, python["version"] or "")
+    if name in ("node", "nodejs") and prefix == "/usr":
+        return Belongings(("/usr/share/nodejs",))
+    if name == "java" and os.path.exists(f"{prefix}/lib/modules"):
+        folders = (f"{prefix}/lib", f"{prefix}/conf", f"{prefix}/release", *_settings(f"{prefix}/conf"))
+        modules = [*_modules(f"{prefix}/lib"), *_modules(f"{prefix}/lib/server")]
+        return Belongings(folders, tuple(modules))
+    if name.startswith("perl") and prefix == "/usr":
+        lib = f"/usr/lib/{triplet}"
+        return Belongings(
+            (f"{lib}/perl-base", f"{lib}/perl", f"{lib}/perl5", "/usr/share/perl", "/usr/share/perl5")
+        )
+    return Belongings()
+
+
+def venv_of(program: str) -> str | None:
+    """The virtual environment that a path such as `…/bin/python` is in."""
+    folder = os.path.dirname(os.path.dirname(program))
+    return folder if os.path.isfile(f"{folder}/pyvenv.cfg") else None
+
+
+def behind_shim(shim: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
+    """The program that a version manager's shim stands for, found as the manager would; None when it is none.
+
+    A file in the plugin's folder may say which of the installed versions, and nothing else.
+    """
+    folder, name = os.path.split(shim)
+    root = os.path.dirname(folder)
+    manager = os.path.basename(root).lstrip(".")
+    if os.path.basename(folder) != "shims" or manager not in _MANAGERS:
+        return None
+    chosen = (
+        env.get(f"{manager.upper()}_VERSION") or _written(cwd, _MANAGERS[manager]) or _text(f"{root}/version")
+    )
+    for version in re.split(r"[:\s]+", chosen):
+        if not _VERSION.fullmatch(version):
+            continue
+        for installed in _matching(f"{root}/versions", version):
+            if os.path.exists(found := f"{root}/versions/{installed}/bin/{name}"):
+                return found
+    return None
+
+
+def _matching(versions: str, wanted: str) -> list[str]:
+    """That version, or the newest one that it is the beginning of."""
+    if os.path.isdir(f"{versions}/{wanted}"):
+        return [wanted]
+    numbers = re.compile(re.escape(wanted) + r"\.([0-9]+)")
+    found = [(int(match[1]), name) for name in _listed(versions) if (match := numbers.fullmatch(name))]
+    return [name for _, name in sorted(found, reverse=True)]
+
+
+def _written(cwd: str | None, file: str) -> str:
+    folder = cwd or os.getcwd()
+    for _ in range(64):
+        if text := _text(f"{folder}/{file}"):
+            return text
+        if folder == "/":
+            break
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def _text(path: str) -> str:
+    fd = open_file(path)
+    if fd is None:
+        return ""
+    try:
+        return os.fsdecode(os.pread(fd, 1024, 0)).strip()
+    finally:
+        os.close(fd)
+
+
+def _python(prefix: str, version: str) -> Belongings:
+    for lib in ("lib", "lib64"):
+        for name in sorted(_listed(f"{prefix}/{lib}"), reverse=True):
+            match = _PYTHON.fullmatch(name)
+            if match is None or not (match["version"] or "").startswith(version):
+                continue
+            own = f"{prefix}/{lib}/{name}"
+            if not os.path.exists(f"{own}/os.py"):
+                continue
+            folders = [own]
+            if prefix == "/usr":
+                folders += ["/usr/lib/python3", f"/usr/local/lib/{name}"]
+            if lib == "lib64":
+                folders.append(f"{prefix}/lib/{name}")
+            return Belongings(tuple(folders), tuple(_modules(f"{own}/lib-dynload")))
+    return Belongings()
+
+
+def _settings(folder: str) -> list[str]:
+    """Debian keeps Java's settings in a folder of /etc and links to each of them."""
+    for name in _listed(folder):
+        path = f"{folder}/{name}"
+        if os.path.islink(path) and (real := os.path.realpath(path)).startswith("/etc/"):
+            return ["/".join(real.split("/")[:3])]
+    return []
+
+
+def _modules(folder: str) -> Iterator[str]:
+    names = sorted(name for name in _listed(folder) if name.endswith(".so"))
+    return (f"{folder}/{name}" for name in names[:MOST_MODULES])
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

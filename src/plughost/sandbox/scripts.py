@@ -1,0 +1,59 @@
+"""What the first line of a script says, read as the kernel and `env` read it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import NamedTuple
+
+from plughost.sandbox.elf import open_file
+
+LONGEST = 256
+"""The kernel reads no more of a first line."""
+
+
+class FirstLine(NamedTuple):
+    interpreter: str
+    words: tuple[str, ...]
+    """What the interpreter is given before the script's own path."""
+    by_name: bool = False
+    """`env` looks the interpreter up on PATH."""
+
+
+def first_line(path: str) -> FirstLine | None:
+    """None when the file is no script."""
+    fd = open_file(path)
+    if fd is None:
+        return None
+    try:
+        return parse(os.pread(fd, LONGEST, 0))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def parse(head: bytes) -> FirstLine | None:
+    if not head.startswith(b"#!"):
+        return None
+    line = os.fsdecode(head[2:].partition(b"\n")[0]).strip(" \t")
+    interpreter, _, rest = line.replace("\t", " ").partition(" ")
+    rest = rest.strip(" ")
+    if not interpreter:
+        return None
+    if os.path.basename(interpreter) == "env" and rest:
+        return _of_env(rest)
+    return FirstLine(interpreter, (rest,) if rest else ())
+
+
+def _of_env(rest: str) -> FirstLine | None:
+    """The kernel hands all that follows to env as one word; only `-S` makes several of it."""
+    words = [rest]
+    if rest.startswith("-S"):
+        try:
+            words = shlex.split(rest[2:])
+        except ValueError:
+            return None
+    if not words or words[0].startswith("-") or "=" in words[0]:
+        return None
+    return FirstLine(words[0], tuple(words[1:]), by_name="/" not in words[0])

@@ -1,0 +1,269 @@
+"""What must be there so that a command can run: its program, interpreter, loader and libraries, nothing else.
+
+Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. The
+plugin's words (whatever is written in its folder) bring in what is public, or granted, and are refused
+otherwise. `trust.py` says what is public.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from plughost.base.errors import LaunchFailed, Unconfinable
+from plughost.sandbox import libraries, runtimes, trust
+from plughost.sandbox.elf import Elf, read_elf
+from plughost.sandbox.libraries import Program
+from plughost.sandbox.scripts import FirstLine, first_line
+
+MOST_INTERPRETERS = 5
+"""How often a script's interpreter may be a script again: the kernel's number."""
+
+Stamp = tuple[int, int, int]
+
+
+class Runnable(msgspec.Struct, frozen=True):
+    """Real paths, but `path` and the links that lead from it to the real ones."""
+
+    path: str
+    """What to execute; `argv` goes with it."""
+    argv: tuple[str, ...]
+    code: tuple[str, ...]
+    """The plugin's own folders."""
+    reads: tuple[str, ...]
+    executes: tuple[str, ...]
+    """Program files: the command's, its interpreter's, its loader; granted ones."""
+    libraries: tuple[str, ...]
+    shelves: tuple[str, ...]
+    """What to show so that the libraries can be seen: their folders where those are public, or else they
+    themselves."""
+    links: tuple[tuple[str, str], ...]
+
+
+class Search:
+    """One look for all that a command needs; `stamps` tells what was looked at, and how it was then."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        cwd: str | None,
+        env: Mapping[str, str],
+        execute: tuple[str, ...],
+        read: tuple[str, ...],
+    ) -> None:
+        self._command = tuple(command)
+        self._cwd = cwd
+        self._env = env
+        self._execute = execute
+        self._trust = trust.Trust((*execute, *read))
+        self._reads: dict[str, None] = {}
+        self._executes: dict[str, None] = {}
+        self._links: dict[str, str] = {}
+        self._programs: list[Program] = []
+        self.stamps: dict[str, Stamp | None] = {}
+
+    def run(self) -> Runnable:
+        start = self._located(self._command[0])
+        if self._cwd is not None:
+            self._own(self._cwd)
+        self._own_by_command(start)
+        path, argv = self._chain(start, self._command)
+        for granted in self._execute:
+            self._chain(granted, (granted,))
+        self._programs += [
+            Program(path, Elf(elf.kind, None, libraries.STANDING))
+            for path, elf, _ in self._programs[:1]
+            if elf.loader is not None
+        ]
+        needed = (self._library(library) for library in libraries.closure(self._programs))
+        found = tuple(dict.fromkeys(path for path in needed if path is not None))
+        public = {folder: trust.is_public(folder) for folder in map(os.path.dirname, found)}
+        return Runnable(
+            path,
+            argv,
+            tuple(self._trust.code),
+            tuple(self._reads),
+            tuple(self._executes),
+            found,
+            tuple(
+                dict.fromkeys(folder if public[folder := os.path.dirname(path)] else path for path in found)
+            ),
+            tuple(self._links.items()),
+        )
+
+    def _located(self, name: str) -> str:
+        """As the launcher does: a bare name on the host's PATH, a relative path from the plugin's folder."""
+        if "/" in name:
+            return os.path.join(self._cwd or os.getcwd(), name.removeprefix("./"))
+        found = shutil.which(name, path=os.environ.get("PATH", os.defpath))
+        if found is None:
+            raise LaunchFailed(
+                f"cannot execute {name!r}: not found on PATH",
+                hint="install it, or give the command with its path",
+            )
+        return os.path.abspath(found)
+
+    # The plugin's own code
+
+    def _own(self, folder: str) -> None:
+        real = self._walked(folder).real
+        if trust.is_broad(real):
+            raise Unconfinable(
+                f"its folder would be {real}, which holds far more than its own code",
+                hint="give the plugin a folder of its own (cwd), and grant what else it may read",
+            )
+        self._trust.code.append(real)
+
+    def _own_by_command(self, start: str) -> None:
+        """Where no folder says it, the command does: the program's folder, or the script's."""
+        public = self._trust.may_lead(self._walked(start), by_plugin=True)
+        if public or (runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)):
+            first = next((word for word in self._command[1:] if not word.startswith("-")), "")
+            if not first.startswith("/") or not os.path.isfile(first):
+                return
+            start = first
+        elif self._cwd is not None:
+            return
+        folder = self._walked(os.path.dirname(start)).real
+        if self._trust.is_own(folder):
+            return
+        if trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin"):
+            self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
+        else:
+            self._trust.code.append(folder)
+
+    # Programs and their interpreters
+
+    def _chain(self, path: str, argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        """Bring a program in with all that stands behind it; what to execute, and with which words."""
+        start = path
+        by_plugin, by_kernel = False, False
+        for _ in range(MOST_INTERPRETERS + 1):
+            real = self._program(path, by_plugin)
+            own = self._trust.is_own(real)
+            behind = None if own else runtimes.behind_shim(real, self._cwd, self._env)
+            if behind is not None:
+                path = behind
+                start = start if by_kernel else path
+                self.stamps[real] = None  # what it stands for may change without it: looked up every time
+                continue
+            self._executes[real] = None
+            elf = read_elf(real)
+            line = first_line(real) if elf is None else None
+            if elf is not None:
+                self._native(path, real, elf)
+            if line is None:
+                return start, argv  # and if it is no program at all, the kernel says so
+            if line.by_name:
+                found = self._by_name(line, real, own)
+                if not by_kernel:
+                    argv = (line.interpreter, *line.words, path, *argv[1:])
+                    start = found
+                path, by_plugin = found, False
+            else:
+                path, by_plugin, by_kernel = line.interpreter, own, True
+        raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
+
+    def _program(self, path: str, by_plugin: bool) -> str:
+        """The real path of a program that may be brought in."""
+        if not path.startswith("/"):
+            raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
+        walked = self._walked(path)
+        if not os.path.isfile(walked.real):
+            raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
+        if not self._trust.may_lead(walked, by_plugin):
+            raise Unconfinable(
+                f"its folder leads to {walked.real}, which is neither part of it nor a public program",
+                hint=f"if it is meant to run that, grant it: execute {walked.real}",
+            )
+        return walked.real
+
+    def _by_name(self, line: FirstLine, script: str, by_plugin: bool) -> str:
+        if by_plugin and not runtimes.is_interpreter(line.interpreter):
+            raise Unconfinable(
+                f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
+                hint="give the command with its interpreter",
+            )
+        found = shutil.which(line.interpreter, path=self._env.get("PATH", os.defpath))
+        if found is None:
+            raise LaunchFailed(
+                f"the first line of {script} wants {line.interpreter!r}, which is not found on PATH",
+                hint="install it, or give the plugin a PATH that leads to it",
+            )
+        return os.path.abspath(found)
+
+    def _native(self, path: str, real: str, elf: Elf) -> None:
+        own = self._trust.is_own(real)
+        prefix = os.path.dirname(os.path.dirname(real))
+        prefixes = tuple(self._trust.code) if own else (prefix,)
+        self._programs.append(Program(real, elf, prefixes))
+        if elf.loader is not None:
+            walked = self._walked(elf.loader)
+            if not self._trust.may_lead(walked, own) or not trust.is_plain(walked.real):
+                raise Unconfinable(
+                    f"{real} wants the loader {elf.loader}, which is no public file of the system",
+                    hint="build it for this system, or statically",
+                )
+            self._executes[walked.real] = None
+        if own:
+            return
+        for place in (path, *(link for link, _ in self._walked(path).links)):
+            venv = runtimes.venv_of(place)
+            if venv is not None and not self._trust.is_own(venv):
+                for part in ("pyvenv.cfg", "lib", "lib64"):
+                    self._bring(f"{venv}/{part}", venv)
+        belongings = runtimes.belongings(real, libraries.triplet(elf))
+        for folder in belongings.folders:
+            self._bring(folder, prefix)
+        self._programs += [
+            Program(module, found, prefixes) for module in belongings.modules if (found := read_elf(module))
+        ]
+
+    # What is brought in
+
+    def _bring(self, path: str, prefix: str) -> None:
+        if not os.path.exists(path):
+            return
+        real = self._walked(path).real
+        if trust.is_plain(real) and (trust.is_public(real) or trust.is_beneath(real, prefix)):
+            self._reads[real] = None
+
+    def _library(self, library: Program) -> str | None:
+        """A library's real path; None for one that is there anyhow, or may not be brought in."""
+        walked = trust.walk(library.path)
+        by_plugin = any(self._trust.is_own(prefix) for prefix in library.prefixes)
+        if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):
+            return None
+        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in library.prefixes)
+        if not beneath and not trust.is_public(walked.real):
+            return None
+        return self._walked(library.path).real
+
+    def _walked(self, path: str) -> trust.Walk:
+        try:
+            walked = trust.walk(path)
+        except OSError as error:
+            raise LaunchFailed(
+                f"cannot execute {self._command[0]!r}: {path}: {error.strerror}",
+                hint="check the path of the command",
+            ) from error
+        for link, text in walked.links:
+            if not self._trust.is_own(link):
+                self._links[link] = text
+            self.stamps[link] = stamp(link)
+        self.stamps[walked.real] = stamp(walked.real)
+        return walked
+
+
+def stamp(path: str) -> Stamp | None:
+    """What changes when a file does; None for one that is not there."""
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return None
+    # A folder's own time changes with every file in it, and says nothing of what the command is.
+    return info.st_ino, info.st_mode, 0 if stat.S_ISDIR(info.st_mode) else info.st_mtime_ns

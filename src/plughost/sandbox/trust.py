@@ -1,0 +1,143 @@
+"""Which files of this machine may be shown to a plugin without its operator having named them.
+
+What is in a plugin's folder is hostile: its symlinks, first lines and program headers name whatever they
+like. What they name is brought in only when it is public: everybody may read it, and only root can have put
+it there. So a plugin that asks for more learns nothing that any user of the machine could not.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from plughost.base.errors import Unconfinable
+
+MOST_LINKS = 40
+LONGEST = 4096
+
+BROAD = frozenset(
+    {
+        "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc",
+        "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
+        "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/tmp",
+    }
+)  # fmt: skip
+"""Folders of everybody's: no plugin's own."""
+
+
+class Walk(NamedTuple):
+    """Where a path leads: the real path, and every symlink on the way as (its own real path, its text)."""
+
+    real: str
+    links: tuple[tuple[str, str], ...]
+
+
+def walk(path: str) -> Walk:
+    """Follow an absolute path by hand; OSError when it leads nowhere, Unconfinable when it never ends."""
+    if len(path) > LONGEST:
+        raise Unconfinable("a path is longer than any can be")
+    todo = [name for name in path.split("/") if name][::-1]
+    here = ""
+    links: list[tuple[str, str]] = []
+    while todo:
+        name = todo.pop()
+        if name == ".":
+            continue
+        if name == "..":
+            here = here.rpartition("/")[0]
+            continue
+        step = f"{here}/{name}"
+        if not stat.S_ISLNK(os.lstat(step).st_mode):
+            here = step
+            continue
+        text = os.readlink(step)
+        links.append((step, text))
+        if len(links) > MOST_LINKS or len(text) > LONGEST:
+            raise Unconfinable(f"too many symlinks on the way from {path!r}")
+        if text.startswith("/"):
+            here = ""
+        todo += [part for part in text.split("/") if part][::-1]
+    return Walk(here or "/", tuple(links))
+
+
+class Trust:
+    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given."""
+
+    def __init__(self, granted: Iterable[str]) -> None:
+        self.code: list[str] = []
+        self._granted = tuple(os.path.realpath(path) for path in granted)
+
+    def is_own(self, real: str) -> bool:
+        """Whether it is the plugin's own, and so says what the plugin wants."""
+        return any(is_beneath(real, own) for own in self.code)
+
+    def may_lead(self, walked: Walk, by_plugin: bool) -> bool:
+        """Whether a path may be followed: the operator's to anywhere, the plugin's to what it may name.
+
+        A path is the plugin's from the first symlink of its own on.
+        """
+        for link, _ in walked.links:
+            if self.is_own(link):
+                by_plugin = True
+            elif by_plugin and not self.may_name(os.path.dirname(link)):
+                return False
+        return not by_plugin or self.may_name(walked.real)
+
+    def may_name(self, real: str) -> bool:
+        """Whether the plugin's word is enough for this file."""
+        return self.is_own(real) or is_public(real) or any(is_beneath(real, path) for path in self._granted)
+
+
+def is_beneath(path: str, folder: str) -> bool:
+    """Of real paths: whether it is the folder, or in it."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_public(real: str) -> bool:
+    """A regular file or a folder that everybody may read and only root may change, by a real path."""
+    try:
+        info = os.lstat(real)
+    except OSError:
+        return False
+    if stat.S_ISREG(info.st_mode):
+        readable = stat.S_IROTH
+    elif stat.S_ISDIR(info.st_mode):
+        readable = stat.S_IROTH | stat.S_IXOTH
+    else:
+        return False
+    return _only_roots(info) and info.st_mode & readable == readable and _public_way(os.path.dirname(real))
+
+
+def is_plain(real: str) -> bool:
+    """A regular file or a folder; never a socket, FIFO or device."""
+    try:
+        mode = os.lstat(real).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISDIR(mode)
+
+
+def is_broad(folder: str) -> bool:
+    """A folder that holds far more than one plugin's code: everybody's, or this user's home."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    return folder in BROAD or is_beneath(home, folder) or folder.startswith(("/proc/", "/sys/", "/dev/"))
+
+
+def _public_way(folder: str) -> bool:
+    while True:
+        try:
+            info = os.lstat(folder)
+        except OSError:
+            return False
+        if not stat.S_ISDIR(info.st_mode) or not _only_roots(info) or not info.st_mode & stat.S_IXOTH:
+            return False
+        if folder == "/":
+            return True
+        folder = os.path.dirname(folder)
+
+
+def _only_roots(info: os.stat_result) -> bool:
+    others = stat.S_IWOTH if info.st_gid == 0 else stat.S_IWOTH | stat.S_IWGRP
+    return info.st_uid == 0 and not info.st_mode & others

@@ -1,0 +1,150 @@
+"""Which user a plugin of a root host becomes, and what that user can reach.
+
+Every plugin has a uid of its own, the same one every time unless somebody has it already. A file lock makes
+it its own among all hosts of the machine, and it ends with the host however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from plughost.base.errors import Unconfinable
+
+UIDS = range(61184, 65520)
+"""Kept for users that exist only while they run: no package and no administrator gives them away."""
+LOCKS = "/run/plughost/uids"
+_TAKEN_BY_SYSTEMD = "/run/systemd/dynamic-uid"
+_ACL = "system.posix_acl_access"
+
+
+class User(NamedTuple):
+    uid: int
+    gid: int
+
+    def __str__(self) -> str:
+        return f"{self.uid}:{self.gid}"
+
+
+class Users:
+    """The users of one host's plugins, each held until `close`."""
+
+    def __init__(self, locks: str = LOCKS) -> None:
+        self._locks = locks
+        self._taken: dict[str, User] = {}
+        self._held: list[int] = []
+
+    def take(self, plugin: str) -> User:
+        """The plugin's user; the same one when asked again."""
+        if plugin not in self._taken:
+            self._taken[plugin] = self._lock(plugin)
+        return self._taken[plugin]
+
+    def close(self) -> None:
+        for fd in self._held:
+            os.close(fd)
+        self._held.clear()
+        self._taken.clear()
+
+    def _lock(self, plugin: str) -> User:
+        try:
+            os.makedirs(self._locks, 0o700, exist_ok=True)
+            if os.lstat(self._locks).st_uid != os.geteuid():
+                raise PermissionError(f"{self._locks} is somebody else's")
+            occupied = _known() | _dynamic()
+            start = zlib.crc32(plugin.encode(errors="surrogateescape"))
+            for step in range(len(UIDS)):
+                uid = UIDS[(start + step) % len(UIDS)]
+                if uid not in occupied and is_mapped(uid) and self._hold(uid):
+                    return User(uid, uid)
+        except OSError as error:
+            raise Unconfinable(
+                f"no user could be kept for it: {error}", hint=f"make {self._locks} writable for root"
+            ) from error
+        raise Unconfinable(
+            "there is no user left that it could become, and as root it is not run",
+            hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
+        )
+
+    def _hold(self, uid: int) -> bool:
+        fd = os.open(f"{self._locks}/{uid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._held.append(fd)
+        return True
+
+
+def barrier(path: str, user: User, wanted: int = os.R_OK) -> str | None:
+    """The first file or folder on the way to a real path that the user cannot pass; None when all is open.
+
+    Judged by owner, group and mode; an access list is left to the kernel.
+    """
+    way = [path[: place or 1] for place, letter in enumerate(path) if letter == "/" and path != "/"]
+    for folder in way:
+        if not _allows(folder, user, os.X_OK):
+            return folder
+    return None if _allows(path, user, wanted) else path
+
+
+def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None:
+    """Unconfinable for what the plugin's user cannot get at."""
+    for path in paths:
+        closed = barrier(path, user, wanted)
+        if closed is None:
+            continue
+        mode = stat.S_IMODE(os.stat(closed).st_mode)
+        if wanted & os.W_OK:
+            hint = f"let that user in: chown {user.uid} {path}, or setfacl -m u:{user.uid}:rwX {path}"
+        else:
+            hint = (
+                f"install it where every user can reach it, or open the way (chmod o+x {closed}); "
+                "or run the host as the user it belongs to"
+            )
+        raise Unconfinable(
+            f"{path} is out of reach for uid {user.uid}, as which the plugin runs: {closed} is {mode:04o}",
+            hint=hint,
+        )
+
+
+def is_mapped(uid: int) -> bool:
+    """Whether there is such a user in our own user namespace."""
+    try:
+        with open("/proc/self/uid_map", encoding="ascii") as text:
+            ranges = [[int(word) for word in line.split()] for line in text]
+    except OSError:
+        return True
+    return any(first <= uid < first + count for first, _, count in ranges)
+
+
+def _allows(path: str, user: User, wanted: int) -> bool:
+    try:
+        info = os.stat(path)
+        if _ACL in os.listxattr(path):
+            return True
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    shift = 6 if info.st_uid == user.uid else 3 if info.st_gid == user.gid else 0
+    return (info.st_mode >> shift) & wanted == wanted
+
+
+def _known() -> set[int]:
+    """Uids that have a name on this machine."""
+    with open("/etc/passwd", encoding="utf-8", errors="replace") as lines:
+        fields = [line.split(":") for line in lines]
+    return {int(field[2]) for field in fields if len(field) > 2 and field[2].isdigit()}
+
+
+def _dynamic() -> set[int]:
+    try:
+        return {int(name) for name in os.listdir(_TAKEN_BY_SYSTEMD) if name.isdigit()}
+    except OSError:
+        return set()

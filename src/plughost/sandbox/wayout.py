@@ -1,0 +1,74 @@
+"""The way out of one plugin instance, from the proxy outside to what its sandbox has to be given."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from plughost.guard.lookup import Resolve
+from plughost.guard.powers import Endpoint
+from plughost.sandbox.connection import Bounds, Connection
+from plughost.sandbox.egress import Egress
+from plughost.sandbox.hosts import signposts
+
+_BACKLOG = 256
+
+
+class WayOut:
+    """Open from its making to `close`; `folder`, which it makes, is its own.
+
+    `owner` is the uid and gid of the plugin, where they are not ours.
+    """
+
+    def __init__(
+        self,
+        endpoints: tuple[Endpoint, ...],
+        folder: str | os.PathLike[str],
+        on_connection: Callable[[Connection], None],
+        *,
+        owner: tuple[int, int] | None = None,
+        bounds: Bounds | None = None,
+        resolve: Resolve | None = None,
+    ) -> None:
+        posts = signposts(endpoints)
+        self.hosts = posts.hosts
+        self.listing = posts.listing
+        self.env = posts.env
+        self._folder = Path(folder)
+        self.socket = str(self._folder / "proxy")
+        """Whoever can connect to it is the plugin: only its uid can."""
+        listener = _listen(self._folder, owner)
+        self._egress = Egress(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+
+    async def close(self) -> None:
+        """Cuts every connection and returns when all are told."""
+        await self._egress.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
+    folder.mkdir(mode=0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        inside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            path = (
+                f"/proc/self/fd/{inside}/proxy"  # a path of any length; the address of a socket has 107 bytes
+            )
+            listener.bind(path)
+            os.chmod(path, 0o600)
+            if owner is not None:
+                os.chown(path, *owner, follow_symlinks=False)
+        finally:
+            os.close(inside)
+        if owner is not None:
+            os.chown(folder, *owner)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return listener

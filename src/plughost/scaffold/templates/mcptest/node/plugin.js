@@ -1,0 +1,16 @@
+// {{name}}: greets people.
+"use strict";
+
+const { INVALID_PARAMS, Refusal, serve } = require("./mcptest.js");
+
+const greeting = (name) => `Hello, ${name}!`;
+
+const methods = {
+  /** {"name": "Ada"} -> {"greeting": "Hello, Ada!"} */
+  greet(params) {
+    if (typeof params?.name !== "string") throw new Refusal(INVALID_PARAMS, "greet needs a name, as text");
+    return { greeting: greeting(params.name) };
+  },
+};
+
+if (require.main === module) serve(methods);

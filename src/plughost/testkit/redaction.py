@@ -1,0 +1,71 @@
+"""Secrets taken out of recorded frames: by the names of the members that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from plughost.testkit.frames import Unreadable, value
+from plughost.wire.framing import Frame, FrameError
+
+HIDDEN = "***"
+SHORTEST = 4
+"""Of a text that is hidden elsewhere, too: a shorter one would be found in the middle of words."""
+
+
+class Redactor:
+    """Hides the values of members, and their texts wherever else they come up: in a message, in a name.
+
+    What a string holds in a code of its own (base64, JSON once more) is not looked into.
+    """
+
+    def __init__(self, names: Collection[str]) -> None:
+        self._names = {name.casefold() for name in names}
+        self._secrets: set[str] = set()
+
+    def learn(self, frame: Frame | FrameError) -> None:
+        """Find the secrets of a frame. All are learned before any is hidden: one may come up early."""
+        if not isinstance(frame, FrameError):
+            self._learn(value(frame), secret=False)
+
+    def clean(self, frame: Frame | FrameError) -> bytes:
+        """The frame anew. It is always written anew, for of a name that is there twice only the last
+        was looked at; and one that cannot be read is hidden whole."""
+        if not isinstance(frame, FrameError) and not frame.strip():
+            return bytes(frame)
+        said = Unreadable if isinstance(frame, FrameError) else value(frame)
+        return msgspec.json.encode(HIDDEN if said is Unreadable else self._clean(said))
+
+    def _is_secret(self, name: str) -> bool:
+        return name.casefold() in self._names
+
+    def _learn(self, said: Any, *, secret: bool) -> None:
+        if isinstance(said, dict):
+            for name, inner in said.items():
+                self._learn(inner, secret=secret or self._is_secret(name))
+        elif isinstance(said, list):
+            for place, inner in enumerate(said):
+                self._learn(inner, secret=secret or (place == 1 and self._is_pair(said)))
+        elif secret and isinstance(said, str) and len(said) >= SHORTEST and said != HIDDEN:
+            self._secrets.add(said)
+
+    def _is_pair(self, said: list[Any]) -> bool:
+        """Headers are often lists of a name and a value."""
+        return len(said) == 2 and isinstance(said[0], str) and self._is_secret(said[0])
+
+    def _clean(self, said: Any) -> Any:
+        if isinstance(said, dict):
+            return {
+                self._clean(name): HIDDEN if self._is_secret(name) else self._clean(inner)
+                for name, inner in said.items()
+            }
+        if isinstance(said, list):
+            if self._is_pair(said):
+                return [said[0], HIDDEN]
+            return [self._clean(inner) for inner in said]
+        if isinstance(said, str):
+            for secret in sorted(self._secrets, key=len, reverse=True):
+                said = said.replace(secret, HIDDEN)
+        return said

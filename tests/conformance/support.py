@@ -1,0 +1,60 @@
+"""Plugins put through their axes, several at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from plughost import config
+from plughost.conformance.subject import Sample
+from plughost.conformance.suite import Report, examine
+from tests.support import ROOT
+
+CANARIES = ROOT / "plugins/canaries"
+ECHO = Sample("echo", {"text": "hi"})
+AT_A_TIME = 4
+
+
+async def reports(folders: list[Path], sample: Sample | None = ECHO) -> dict[str, Report]:
+    """What becomes of each, by its folder's name."""
+    room = asyncio.Semaphore(AT_A_TIME)
+
+    async def report(folder: Path) -> Report:
+        async with room:
+            return await examine(config.of_folder(folder), sample=sample)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = {folder.name: group.create_task(report(folder)) for folder in folders}
+    return {name: task.result() for name, task in tasks.items()}
+
+
+def failed(report: Report) -> dict[str, str]:
+    """Axis → reason."""
+    return {verdict.axis: verdict.reason for verdict in report.verdicts if verdict.outcome == "failed"}
+
+
+def folders(where: Path, axes: list[str]) -> list[Path]:
+    """A canary for each axis, and no others."""
+    found = sorted(path.parent for path in where.glob("*/plughost.toml"))
+    assert [path.name for path in found] == sorted(axes)
+    return found
+
+
+def examples(pattern: str) -> list[Path]:
+    """The example plugins that can run here: all of them in CI."""
+    found = sorted(path.parent for path in ROOT.glob(f"plugins/{pattern}/plughost.toml"))
+    able = [folder for folder in found if _runs(folder)]
+    assert able == found or not os.environ.get("CI"), "an example was not built"
+    if not able:
+        pytest.skip("no example was built")
+    return able
+
+
+def _runs(folder: Path) -> bool:
+    from shutil import which
+
+    program = config.of_folder(folder).command[0]
+    return bool(which(program, path=None) if "/" not in program else (folder / program).exists())

@@ -1,0 +1,29 @@
+"""What plugins of the outside contract `parley` must do: two axes, found by their entry point."""
+
+from __future__ import annotations
+
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+
+
+async def hello(subject: Subject) -> None:
+    async with subject.wire() as wire:
+        wire.send({"id": 1, "method": "hello", "params": {"greeting": "salve"}})
+        answer = await wire.message("the answer to hello")
+        demand(answer.get("id") == 1 and "result" in answer, "it does not want to talk")
+
+
+async def calls(subject: Subject) -> None:
+    assert subject.sample is not None
+    async with subject.hosted(respawn=False) as (_, plugin, _):
+        await plugin.call(subject.sample.method, subject.sample.params)
+
+
+def _needs_a_sample(subject: Subject) -> str | None:
+    return None if subject.sample else "no --sample was given"
+
+
+AXES = (
+    Axis(name="hello", promise="answers the greeting", test=hello),
+    Axis(name="calls", promise="answers the sample call under a host", test=calls, spares=_needs_a_sample),
+)

@@ -1,0 +1,81 @@
+"""Runs what was confined: the real launcher, the real bubblewrap, the real last step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from plughost.contracts.contract import PluginSpec
+from plughost.guard.powers import Limits, Powers
+from plughost.runtime.launch import Launch
+from plughost.sandbox.confine import Confinement, WayOut
+from plughost.sandbox.confined import confined
+from plughost.sandbox.machine import machine
+from plughost.sandbox.quarters import Quarters
+
+ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+class Ran(NamedTuple):
+    status: int
+    out: str
+    err: str
+    report: list[str]
+
+
+def run(launch: Launch, given: str = "") -> Ran:
+    """To its end. The report goes to a file: bubblewrap holds the pipe open for as long as it lives."""
+    with tempfile.NamedTemporaryFile("r", prefix="report-") as report:
+        ended = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$@" 3>{report.name}', "sh", *launch.argv()],
+            env=dict(launch.env), input=given, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        return Ran(ended.returncode, ended.stdout, ended.stderr, report.read().splitlines())
+
+
+def confinement(
+    quarters: Quarters,
+    command: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] = ENV,
+    powers: Powers | None = None,
+    limits: Limits | None = None,
+    class_: str = "strict",
+    name: str = "puppet",
+    way_out: WayOut | None = None,
+) -> Confinement:
+    spec = PluginSpec(
+        contract="mcptest", name=name, command=list(command), cwd=None if cwd is None else os.fspath(cwd)
+    )
+    return confined(spec, env, powers or Powers(), limits or Limits(), class_, quarters, way_out=way_out)
+
+
+def as_nobody(deed: Callable[[], Any]) -> Any:
+    """What the deed returns, done in a process of a user who is not root and owns nothing."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            machine.cache_clear()
+            os.write(writer, json.dumps(deed()).encode())
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        told = pipe.read()
+    assert os.waitpid(pid, 0)[1] == 0, "it failed; its traceback is on stderr"
+    return json.loads(told)

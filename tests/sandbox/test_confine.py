@@ -1,0 +1,215 @@
+"""The decision, over values: which words, for which machine, and who holds what."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from plughost.base.errors import InvalidSpec, Unconfinable
+from plughost.guard.powers import Endpoint, Limits, Powers
+from plughost.sandbox import bubblewrap
+from plughost.sandbox.bubblewrap import View, outermost
+from plughost.sandbox.confine import Confinement, Prepared, confine
+from plughost.sandbox.grants import Granted
+from plughost.sandbox.machine import Machine, landlock_abi, machine
+from plughost.sandbox.runnable import Runnable
+from plughost.sandbox.users import User
+
+HERE = Machine(
+    uid=1000, inner="/opt/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,
+    counts_apart=True, ceilings={"nofile": 4096},
+)  # fmt: skip
+RUN = Runnable(
+    "/code/run", ("run", "-v"), ("/code",), ("/usr/lib/py",), ("/code/run", "/lib/ld.so"),
+    ("/lib/libc.so", "/lib/libm.so"), ("/lib",), (("/bin", "usr/bin"), ("/lib/libc.so.6", "libc.so")),
+)  # fmt: skip
+READY = Prepared(runnable=RUN, inner="/opt/inner", etc="/q/0/etc", scratch="/q/0/scratch", shared=("/zones",))
+
+
+class Way:
+    socket = "/q/0/way-out/proxy"
+    listing = "proxy 127.0.0.1 3128\nhost 127.83.0.1 443 example.com\n"
+    hosts = "127.83.0.1 example.com\n"
+    env: ClassVar = {"HTTPS_PROXY": "http://127.0.0.1:3128"}
+
+
+def decide(
+    confined: str = "strict", *, here=HERE, ready=READY, powers=None, limits=None, env=None
+) -> Confinement:
+    return confine(
+        confined,
+        ["run", "-v"],
+        "/code",
+        env or {"A": "1"},
+        powers or Powers(),
+        limits or Limits(),
+        here,
+        ready,
+    )
+
+
+def said(found: Confinement, *words: str) -> bool:
+    """Whether these words follow each other on the command line."""
+    line = found.launch.command
+    return any(line[at : at + len(words)] == words for at in range(len(line)))
+
+
+def changed(**facts):
+    return msgspec.structs.replace(HERE, **facts)
+
+
+@pytest.mark.parametrize(
+    ("confined", "facts", "why", "remedy"),
+    [
+        ("strict", {"linux": False}, "Linux only", "none"),
+        ("strict", {"inner": None}, "plughost-inner is missing", "C compiler"),
+        ("strict", {"bubblewrap": None}, "not installed", "apt install bubblewrap"),
+        ("strict", {"namespaces": "no", "remedy": "sysctl x"}, "cannot make a sandbox here: no", "sysctl x"),
+        ("strict", {"landlock": 0}, "no Landlock", "5.13"),
+        ("strict", {"seccomp": False}, "no seccomp", "CONFIG_SECCOMP"),
+        ("landlock", {"landlock": 0}, "no Landlock", "5.13"),
+        ("landlock", {"inner": None}, "plughost-inner is missing", "C compiler"),
+    ],
+)
+def test_a_class_that_cannot_be_had_is_refused_with_a_remedy(confined, facts, why, remedy):
+    with pytest.raises(Unconfinable, match=why) as caught:
+        decide(confined, here=changed(**facts))
+    assert remedy in caught.value.hint
+
+
+def test_an_unknown_class_is_a_mistake():
+    with pytest.raises(InvalidSpec, match="strict, landlock, none"):
+        decide("strictest")
+
+
+def test_a_root_host_never_runs_a_plugin_as_root():
+    with pytest.raises(Unconfinable, match="user of its own"):
+        decide(here=changed(uid=0))
+    ready = msgspec.structs.replace(READY, user=User(61200, 61200))
+    assert decide(here=changed(uid=0), ready=ready).launch.confine == "61200:61200"
+    assert decide("landlock", here=changed(uid=0), ready=ready).launch.confine == "61200:61200"
+    assert decide().launch.confine == "keep"
+
+
+def test_strict_in_words():
+    found = decide()
+    line = found.launch.command
+    inner = line.index(bubblewrap.INNER, line.index("--"))
+    outer, last = line[: inner - 1], line[inner:]
+    assert {
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--new-session",
+        "--die-with-parent",
+    } <= set(outer)
+    assert outer[-2:] == ("--remount-ro", "/"), "nothing is mounted after it"
+    assert line[inner - 1] == "--"
+    assert last[-6:] == ("landlock", "seccomp", "--", "/code/run", "run", "-v")
+    mounts = {
+        line[at + 2]: (word, line[at + 1]) for at, word in enumerate(outer) if word in ("--bind", "--ro-bind")
+    }
+    assert mounts == {
+        "/code": ("--ro-bind", "/code"),
+        "/etc": ("--ro-bind", "/q/0/etc"),
+        "/lib": ("--ro-bind", "/lib"),
+        "/usr/lib/py": ("--ro-bind", "/usr/lib/py"),
+        "/zones": ("--ro-bind", "/zones"),
+        bubblewrap.INNER: ("--ro-bind", "/opt/inner"),
+    }
+    assert said(found, "--symlink", "usr/bin", "/bin")
+    assert not said(found, "--symlink", "libc.so", "/lib/libc.so.6"), "it is in a folder that is shown"
+    rules = [pair for pair in pairwise(last) if pair[0] in ("read", "write", "execute", "connect")]
+    assert ("read", "/lib") not in rules, "libraries are shown by the folder and held one by one"
+    assert {("read", "/lib/libc.so"), ("execute", "/code"), ("write", "/tmp")} <= set(rules)
+    assert {path for word, path in rules if word == "write"} == {"/tmp", "/dev"}
+    assert found.launch.env == {"A": "1"}
+    assert found.launch.cwd is None
+
+
+def test_an_older_bubblewrap_is_not_given_words_it_does_not_know():
+    assert "--disable-userns" not in decide(here=changed(version=(0, 4, 1))).launch.command
+
+
+def test_the_way_out_is_the_only_way():
+    powers = Powers(connect=(Endpoint("example.com", 443),))
+    with pytest.raises(Unconfinable, match="no way out"):
+        decide(powers=powers)
+    with pytest.raises(Unconfinable, match="certain hosts"):
+        decide("landlock", powers=powers)
+    found = decide(powers=powers, ready=msgspec.structs.replace(READY, way_out=Way()))
+    assert said(found, "--share-net")
+    assert found.launch.way_out == (Way.socket, Way.listing)
+    assert Way.socket not in " ".join(found.launch.command)
+    assert said(found, "connect", "443", "connect", "3128")
+    assert found.launch.env == {"A": "1", **Way.env}
+
+
+def test_limits_are_set_as_far_as_the_machine_lets_them():
+    found = decide(
+        limits=Limits(open_files=9999, processes=10, cpu_seconds=5, memory=None, scratch=100 << 20)
+    )
+    assert said(found, "limit", "nofile", "4096")
+    assert said(found, "limit", "nproc", "14")
+    assert said(found, "limit", "cpu", "5")
+    assert said(found, "limit", "core", "0")
+    assert not said(found, "limit", "data")
+    assert said(found, "--size", str(100 << 20), "--tmpfs", "/tmp")
+    assert said(found, "--size", str(25 << 20), "--tmpfs", "/dev/shm")
+
+
+def test_a_limit_that_nothing_holds_is_told_and_not_set():
+    for found in (decide("landlock"), decide(here=changed(counts_apart=False))):
+        assert not said(found, "limit", "nproc")
+        held = {holding.what: holding.by for holding in found.holdings}
+        assert held["processes 128"].startswith("nothing")
+
+
+def test_code_is_not_writable_through_a_grant():
+    ready = msgspec.structs.replace(READY, granted=Granted(write=("/code",)))
+    for confined in ("strict", "landlock"):
+        with pytest.raises(Unconfinable, match="would be writable"):
+            decide(confined, ready=ready)
+
+
+def test_landlock_alone_has_no_sockets_and_a_scratch_folder():
+    found = decide("landlock")
+    assert found.launch.command[0] == "/opt/inner"
+    assert found.launch.command[-6:] == ("landlock", "offline", "--", "/code/run", "run", "-v")
+    assert said(found, "cwd", "/code")
+    assert said(found, "write", "/q/0/scratch")
+    assert found.launch.env == {"A": "1", "TMPDIR": "/q/0/scratch"}
+    with pytest.raises(Unconfinable, match="LD_PRELOAD"):
+        decide("landlock", env={"LD_PRELOAD": "x"})
+
+
+def test_every_power_and_limit_says_what_holds_it():
+    powers = Powers(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
+    limits = Limits(cpu_seconds=1)
+    found = decide(powers=powers, limits=limits, ready=msgspec.structs.replace(READY, way_out=Way()))
+    told = {holding.what for holding in found.holdings}
+    assert {"read /r", "write /w", "execute /x", "connect h:1", "its code", "user", "system calls"} <= told
+    names = ("memory", "processes", "open files", "file size", "processor seconds", "scratch")
+    assert all(any(what.startswith(name) for what in told) for name in names)
+    assert all(holding.by for holding in found.holdings)
+
+
+def test_a_mount_that_another_shows_is_left_out():
+    view = View(read=("/a", "/a/b", "/w/r"), write=("/w", "/a/c"))
+    line = bubblewrap.words(view, "bwrap", (0, 8), {})
+    shown = [line[at + 2] for at, word in enumerate(line) if word in ("--bind", "--ro-bind")]
+    assert shown == ["/a", "/a/c", "/w"]
+    assert outermost({"/etc": ("--ro-bind", "/q"), "/etc/java": ("--ro-bind", "/etc/java")}) == [
+        "/etc",
+        "/etc/java",
+    ]
+
+
+def test_this_machine_is_really_tried():
+    here = machine()
+    assert here is machine()
+    assert here.landlock == landlock_abi()
+    assert bool(here.version) == bool(here.bubblewrap)

@@ -1,0 +1,133 @@
+"""A host's private folder: locked while it lives, swept when it was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+
+import pytest
+
+from plughost.base.errors import Unconfinable
+from plughost.sandbox import quarters as module
+from plughost.sandbox.quarters import PREFIX, Quarters, default_base, sweep
+from plughost.sandbox.users import Users
+
+
+@pytest.fixture
+def base(folder):
+    (folder / "base").mkdir()
+    return str(folder / "base")
+
+
+@pytest.fixture
+def killed(base):
+    """The quarters of a host that was killed."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        quarters = Quarters(base, Users(f"{base}/../uids"))
+        with open(os.path.join(quarters.room("p").scratch(), "left"), "w"):
+            os.write(writer, quarters.path.encode())
+        signal.pause()
+    os.close(writer)
+    path = os.read(reader, 4096).decode()
+    os.close(reader)
+    assert os.path.isdir(path)
+    sweep(base)
+    assert os.path.exists(f"{path}/0/scratch/left"), "its host lived"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return path
+
+
+def test_what_a_killed_host_left_is_removed_at_the_next_start(base, killed):
+    with Quarters(base) as quarters:
+        assert not os.path.exists(killed)
+        assert os.listdir(base) == [os.path.basename(quarters.path)]
+    assert os.listdir(base) == []
+
+
+def test_live_hosts_and_other_peoples_folders_are_left_alone(base):
+    outside = os.path.join(base, "keep")
+    os.mkdir(outside)
+    os.symlink(outside, os.path.join(base, PREFIX + "link"))
+    with open(os.path.join(base, PREFIX + "file"), "w"):
+        pass
+    with Quarters(base) as first, Quarters(base) as second:
+        sweep(base)
+        assert os.path.isdir(first.path)
+        assert os.path.isdir(second.path)
+        assert first.path != second.path
+    assert sorted(os.listdir(base)) == ["keep", PREFIX + "file", PREFIX + "link"]
+
+
+@pytest.mark.parametrize("moment", ["made", "opened"])
+def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch, moment):
+    made = []
+    make, lock = module.tempfile.mkdtemp, module.fcntl.flock
+
+    def making(**how):
+        made.append(make(**how))
+        if moment == "made" and len(made) == 1:
+            sweep(base)
+        return made[-1]
+
+    def locking(fd, how):
+        if moment == "opened" and len(made) == 1:
+            monkeypatch.setattr(module.fcntl, "flock", lock)
+            sweep(base)
+        lock(fd, how)
+
+    monkeypatch.setattr(module.tempfile, "mkdtemp", making)
+    monkeypatch.setattr(module.fcntl, "flock", locking)
+    with Quarters(base) as quarters:
+        assert len(made) == 2
+        assert quarters.path == made[1]
+        assert os.path.isdir(quarters.path)
+
+
+def test_nobody_else_gets_in(base):
+    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+        root = os.geteuid() == 0
+        assert stat.S_IMODE(os.stat(quarters.path).st_mode) == (0o711 if root else 0o700)
+        room = quarters.room("a/plugin with any name")
+        assert quarters.room("a/plugin with any name") is room
+        assert (room.user is not None) == root
+        info = os.stat(room.path)
+        assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o710 if root else 0o700, os.geteuid())
+        assert os.stat(room.scratch()).st_uid == (room.user.uid if root else os.geteuid())
+        assert len(f"{room.path}/way-out/proxy") < 108
+
+
+def test_scratch_of_any_depth_is_removed(base):
+    kept = os.path.join(base, "kept")
+    os.mkdir(kept)
+    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+        scratch = quarters.room("p").scratch()
+        os.symlink(kept, os.path.join(scratch, "link"))
+        os.mkdir(os.path.join(scratch, ".1"))
+        os.mkdir(os.path.join(scratch, "closed"), 0)
+        os.mkfifo(os.path.join(scratch, "fifo"))
+        here = os.open(scratch, os.O_RDONLY)
+        name = "d" * 200
+        for _ in range(40):  # a path twice as long as any may be
+            os.mkdir(name, dir_fd=here)
+            below = os.open(name, os.O_RDONLY, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(here)
+    assert os.listdir(base) == ["kept"]
+
+
+def test_a_base_that_cannot_be_used_is_explained(base):
+    with pytest.raises(Unconfinable, match="no private folder") as caught:
+        Quarters(f"{base}/missing")
+    assert "TMPDIR" in caught.value.hint
+
+
+def test_the_session_folder_is_preferred(base, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", base)
+    assert default_base() == (base if os.geteuid() else module.tempfile.gettempdir())
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/no/such")
+    assert default_base() == module.tempfile.gettempdir()

@@ -1,0 +1,174 @@
+"""What a command needs, as far as first lines, symlinks and version managers hide it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from plughost.base.errors import LaunchFailed
+from plughost.sandbox import runnable, scripts
+from plughost.sandbox.scripts import FirstLine
+from tests.sandbox.support import ENV
+
+SHELL = os.path.realpath("/bin/sh")
+
+
+@pytest.fixture
+def code(folder):
+    (folder / "code").mkdir()
+    return folder / "code"
+
+
+def executable(path, text="#!/bin/sh\n"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def interpreter(path, lib):
+    """A Python that is somebody's own: a shell of another name, with a library."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(SHELL, path)
+    own = path.parent.parent / "lib" / lib
+    own.mkdir(parents=True)
+    (own / "os.py").write_text("")
+    return str(own)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b"#!/bin/sh\nrest", FirstLine("/bin/sh", ())),
+        (b"#! /bin/sh -e -x \n", FirstLine("/bin/sh", ("-e -x",))),
+        (b"#!/usr/bin/env python3\n", FirstLine("python3", (), True)),
+        (b"#!/usr/bin/env\tpython3\n", FirstLine("python3", (), True)),
+        (b"#!/usr/bin/env -S python3 -u 'a b'\n", FirstLine("python3", ("-u", "a b"), True)),
+        (b"#!/usr/bin/env /bin/sh\n", FirstLine("/bin/sh", (), False)),
+        (b"#!/usr/bin/env -S A=1 python3\n", None),
+        (b"#!/usr/bin/env -i python3\n", None),
+        (b"#!/usr/bin/env -S 'open\n", None),
+        (b"#!\n", None),
+        (b"echo\n", None),
+    ],
+)
+def test_first_lines(line, expected):
+    assert scripts.parse(line) == expected
+
+
+def test_env_is_not_needed_to_find_an_interpreter(code):
+    executable(code / "run", "#!/usr/bin/env -S sh -e\n")
+    found = runnable.find(["./run", "word"], str(code), ENV)
+    assert found.argv == ("sh", "-e", f"{code}/run", "word")
+    assert os.path.realpath(found.path) == SHELL
+    assert os.path.realpath("/usr/bin/env") not in found.executes
+
+
+def test_the_interpreter_is_looked_up_on_the_plugins_path(code, folder):
+    lib = interpreter(folder / "py" / "bin" / "python3", "python3.99")
+    executable(code / "run", "#!/usr/bin/env python3\n")
+    found = runnable.find(["./run"], str(code), {"PATH": f"{folder}/py/bin"})
+    assert found.path == f"{folder}/py/bin/python3"
+    assert found.reads == (lib,)
+    with pytest.raises(LaunchFailed, match="not found on PATH"):
+        runnable.find(["./run"], str(code), {"PATH": "/nowhere"})
+
+
+def test_a_venv_brings_its_packages_and_its_base(code, folder):
+    lib = interpreter(folder / "base" / "bin" / "python3.99", "python3.99")
+    venv = folder / "venv"
+    (venv / "lib" / "python3.99" / "site-packages").mkdir(parents=True)
+    (venv / "bin").mkdir()
+    (venv / "pyvenv.cfg").write_text(f"home = {folder}/base/bin\n")
+    (venv / "bin" / "python3").symlink_to(folder / "base" / "bin" / "python3.99")
+    (venv / "bin" / "python").symlink_to("python3")
+    found = runnable.find([f"{venv}/bin/python", "x.py"], str(code), ENV)
+    assert found.path == f"{venv}/bin/python"
+    assert set(found.reads) == {f"{venv}/pyvenv.cfg", f"{venv}/lib", lib}
+    assert dict(found.links)[f"{venv}/bin/python"] == "python3"
+    assert f"{folder}/base/bin/python3.99" in found.executes
+
+
+@pytest.mark.parametrize(
+    ("env", "local", "overall", "expected"),
+    [
+        ({}, "", "3.99.1", "3.99.1"),
+        ({}, "3.98.0\n", "3.99.1", "3.98.0"),
+        ({"PYENV_VERSION": "3.99"}, "3.98.0", "", "3.99.10"),
+        ({}, "../../../evil", "3.99.1", None),
+        ({}, "absent", "3.99.1", None),
+    ],
+)
+def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, monkeypatch):
+    root = folder / ".pyenv"
+    executable(root / "shims" / "python3", "#!/usr/bin/env sh\n")
+    libs = {
+        version: interpreter(root / "versions" / version / "bin" / "python3", "python3.99")
+        for version in ("3.98.0", "3.99.1", "3.99.10")
+    }
+    (root / "version").write_text(overall)
+    (code / ".python-version").write_text(local)
+    monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
+    found = runnable.find(["python3", "x.py"], str(code), {**ENV, **env})
+    if expected is None:
+        assert found.argv[0] == "sh", "the shim itself, which will say what is wrong"
+    else:
+        assert found.path == f"{root}/versions/{expected}/bin/python3"
+        assert found.reads == (libs[expected],)
+
+
+def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder):
+    script = executable(code / "x.py")
+    tool = code / "tool"
+    shutil.copy(SHELL, tool)
+    (folder / "bin").mkdir()
+    lonely = shutil.copy(SHELL, folder / "bin" / "tool")
+    (folder / "key").write_text("")
+    for command, cwd, expected in (
+        (["/bin/sh", "x.py"], str(code), (str(code),)),
+        (["/bin/sh", "-e", str(script)], None, (str(code),)),
+        ([str(tool)], None, (str(code),)),
+        ([str(lonely)], None, ()),
+        (["/bin/sh", "-c", "true", f"{folder}/key"], None, ()),
+        (["/bin/sh", f"{code}/missing"], None, ()),
+    ):
+        assert runnable.find(command, cwd, ENV).code == expected, command
+
+
+def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folder):
+    lib = interpreter(folder / "tools" / "x" / "bin" / "python3", "python3.99")
+    (folder / "tools" / "x" / "pyvenv.cfg").write_text("")
+    tool = executable(folder / "tools" / "x" / "bin" / "x", f"#!{folder}/tools/x/bin/python3\n")
+    (folder / "bin").mkdir()
+    (folder / "bin" / "x").symlink_to(tool)
+    found = runnable.find([f"{folder}/bin/x"], None, ENV)
+    assert found.code == ()
+    assert {str(tool), f"{folder}/tools/x/bin/python3"} <= set(found.executes)
+    assert lib in found.reads or os.path.dirname(lib) in found.reads
+
+
+def test_what_is_found_is_remembered_until_a_file_changes(code):
+    script = executable(code / "run")
+    first = runnable.find(["./run"], str(code), ENV)
+    assert runnable.find(["./run"], str(code), ENV) is first
+    executable(script, "#!/usr/bin/env sh\n")
+    os.utime(script, ns=(1, 1))
+    assert runnable.find(["./run"], str(code), ENV).argv[0] == "sh"
+
+
+def test_a_static_program_needs_nothing(code):
+    go = os.path.join(os.path.dirname(__file__), "../../plugins/echo-mcptest-go/bin/echo")
+    if not os.path.exists(go):
+        assert not os.environ.get("CI"), "the Go example was not built"
+        pytest.skip("the Go example was not built")
+    shutil.copy(go, code / "echo")
+    found = runnable.find(["./echo"], str(code), ENV)
+    assert (found.reads, found.libraries, found.executes) == ((), (), (f"{code}/echo",))
+
+
+def test_a_program_that_is_not_there_is_a_failed_launch(code):
+    for command in (["./missing"], ["no-such-program-anywhere"], ["/bin"]):
+        with pytest.raises(LaunchFailed, match="cannot execute"):
+            runnable.find(command, str(code), ENV)

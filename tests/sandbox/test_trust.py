@@ -1,0 +1,298 @@
+"""Nothing in a plugin's folder chooses what of the user's machine is shown to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from itertools import accumulate
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plughost.base.errors import LaunchFailed, Unconfinable
+from plughost.guard.powers import Powers
+from plughost.sandbox import elf, libraries, runnable, trust
+from plughost.sandbox.grants import granted
+from tests.sandbox.support import ENV
+
+
+@pytest.fixture
+def home(folder):
+    """Somebody's: a key, a tool and a Python of their own. In tests that run as root these belong to root, too,
+    as /tmp does not: what is below it is nobody's to trust."""
+    (folder / "home" / ".ssh").mkdir(parents=True)
+    (folder / "home" / ".ssh" / "id").write_text("key")
+    (folder / "home" / "py" / "bin").mkdir(parents=True)
+    (folder / "home" / "py" / "lib" / "python3.99").mkdir(parents=True)
+    (folder / "home" / "py" / "lib" / "python3.99" / "os.py").write_text("")
+    (folder / "home" / "py" / "bin" / "python3.99").write_bytes(program())
+    return folder / "home"
+
+
+@pytest.fixture
+def code(folder):
+    (folder / "code").mkdir()
+    return folder / "code"
+
+
+def program(loader=None, needed=(), search=""):
+    """An ELF file that says whatever it likes."""
+    names = b"\0" + b"".join(name.encode() + b"\0" for name in (*needed, search))
+    lengths = [len(name.encode()) + 1 for name in (*needed, search)]
+    offsets = [1 + before for before in accumulate([0, *lengths[:-1]])]
+    interp = (loader or "").encode() + b"\0"
+    table = 64 + 3 * 56
+    at = table + len(interp)
+    dynamic = b"".join(struct.pack("<qQ", 1, offset) for offset in offsets[:-1])
+    dynamic += struct.pack("<qQ", 29, offsets[-1]) if search else b""
+    entries = dynamic + struct.pack("<qQqQqQ", 5, at + len(dynamic) + 48, 10, len(names), 0, 0)
+    body = interp + entries + names
+    head = (
+        b"\x7fELF"
+        + bytes([2, 1, 1])
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 2, 62, 1, 0, 64, 0, 0, 64, 56, 3, 0, 0, 0)
+    )
+    whole = table + len(body)
+    headers = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, whole, whole, 1)
+    headers += struct.pack("<IIQQQQQQ", 2, 4, at, at, at, len(entries), len(entries), 1)
+    headers += struct.pack(
+        "<IIQQQQQQ", 3 if loader else 4, 4, table, table, table, len(interp), len(interp), 1
+    )
+    return head + headers + body
+
+
+def find(code, command, env=ENV, **granted):
+    return runnable.find(command, str(code), env, **granted)
+
+
+def brought(found):
+    return {*found.reads, *found.executes, *found.libraries}
+
+
+def script(code, first_line, name="run"):
+    (code / name).write_text(f"#!{first_line}\n")
+    (code / name).chmod(0o755)
+
+
+def test_the_program_of_this_test_is_read_as_meant(code):
+    (code / "p").write_bytes(program("/lib/ld.so", ("libx.so", "/etc/secret"), "/home/x:$ORIGIN/lib"))
+    found = elf.read_elf(str(code / "p"))
+    assert found == elf.Elf((62, 2), "/lib/ld.so", ("libx.so", "/etc/secret"), ("/home/x", "$ORIGIN/lib"))
+
+
+def test_a_first_line_brings_no_private_file(code, home):
+    script(code, str(home / ".ssh" / "id"))
+    with pytest.raises(Unconfinable, match="neither part of it nor a public program") as caught:
+        find(code, ["./run"])
+    assert f"execute {home / '.ssh' / 'id'}" in caught.value.hint
+    script(code, str(home / "py" / "bin" / "python3.99"))
+    with pytest.raises(Unconfinable):
+        find(code, ["./run"])
+
+
+def test_a_grant_lets_a_first_line_name_a_private_interpreter(code, home):
+    python = str(home / "py" / "bin" / "python3.99")
+    script(code, python)
+    assert python in find(code, ["./run"], execute=(python,)).executes
+
+
+def test_a_first_line_brings_a_public_interpreter(code):
+    script(code, "/bin/sh")
+    found = find(code, ["./run"])
+    assert os.path.realpath("/bin/sh") in found.executes
+    assert (found.path, found.argv) == (f"{code}/run", ("./run",))
+
+
+@pytest.mark.parametrize("way", ["straight", "through a link in the home", "folder"])
+def test_a_symlink_brings_no_private_file(code, home, way):
+    if way == "straight":
+        (code / "run").symlink_to(home / ".ssh" / "id")
+    elif way == "folder":
+        (code / "in").symlink_to(home / ".ssh")
+        (code / "run").symlink_to("in/id")
+    else:
+        (home / "py" / "bin" / "python3").symlink_to("/bin/sh")
+        (home / "py" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (code / "run").symlink_to(home / "py" / "bin" / "python3")
+    with pytest.raises(Unconfinable):
+        find(code, ["./run"])
+
+
+@pytest.mark.parametrize("name", ["run", "python3"])
+def test_a_program_that_alone_says_which_folder_is_its_own_leads_nowhere_either(code, home, name):
+    (home / "py" / "bin" / "python3").symlink_to(os.path.realpath("/bin/sh"))
+    (home / "py" / "pyvenv.cfg").write_text("")
+    for target in (home / ".ssh" / "id", home / "py" / "bin" / "python3"):
+        (code / name).unlink(missing_ok=True)
+        (code / name).symlink_to(target)
+        with pytest.raises(Unconfinable):
+            runnable.find([str(code / name)], None, ENV)
+
+
+def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket"))
+        (code / "run").symlink_to(folder / "socket")
+        with pytest.raises(LaunchFailed):
+            find(code, ["./run"])
+        with pytest.raises(Unconfinable, match="no file and no folder"):
+            granted(Powers(read=(str(folder / "socket"),)))
+    (code / "dev").symlink_to("/dev/null")
+    with pytest.raises(LaunchFailed):
+        find(code, ["./dev"])
+
+
+def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home):
+    (home / "libsecret.so").write_bytes(program())
+    (code / "run").write_bytes(
+        program(
+            None, ("libsecret.so", str(home / "libsecret.so"), "../home/libsecret.so", "libc.so.6"), str(home)
+        )
+    )
+    found = find(code, ["./run"])
+    assert not any(trust.is_beneath(path, str(home)) for path in brought(found))
+    assert any("libc.so.6" in path for path in found.libraries)
+    (code / "run").write_bytes(program(str(home / ".ssh" / "id")))
+    with pytest.raises(Unconfinable, match="no public file"):
+        find(code, ["./run"])
+
+
+def test_a_library_of_its_own_that_is_a_symlink_brings_nothing(code, home):
+    (home / "libsecret.so").write_bytes(program())
+    (code / "libsecret.so").symlink_to(home / "libsecret.so")
+    (code / "run").write_bytes(program(None, ("libsecret.so",), "$ORIGIN"))
+    assert not any(trust.is_beneath(path, str(home)) for path in brought(find(code, ["./run"])))
+
+
+def test_a_library_reached_through_somebodys_symlink_is_not_followed(code, home):
+    """Not even to a public one: where that symlink leads is somebody's own business."""
+    (home / "link").symlink_to(os.path.realpath("/bin/sh"))
+    (code / "libx.so").symlink_to(home / "link")
+    (code / "run").write_bytes(program(None, ("libx.so",), "$ORIGIN"))
+    found = find(code, ["./run"])
+    assert not any(trust.is_beneath(link, str(home)) for link, _ in found.links)
+    assert os.path.realpath("/bin/sh") not in found.libraries
+
+
+def test_a_program_cannot_name_libraries_in_the_prefix_of_a_granted_one(code, home):
+    (home / "py" / "lib" / "private.so").write_bytes(program())
+    (code / "run").write_bytes(program(None, ("private.so",), str(home / "py" / "lib")))
+    python = str(home / "py" / "bin" / "python3.99")
+    assert str(home / "py" / "lib" / "private.so") not in brought(find(code, ["./run"], execute=(python,)))
+
+
+def test_the_operators_command_may_name_any_program_and_brings_its_prefix(code, home):
+    (home / "py" / "lib" / "libown.so").write_bytes(program())
+    python = home / "py" / "bin" / "python3.99"
+    python.write_bytes(program(None, ("libown.so",), str(home / "py" / "lib")))
+    found = find(code, [str(python), "x.py"])
+    assert brought(found) == {
+        str(python), str(home / "py" / "lib" / "python3.99"), str(home / "py" / "lib" / "libown.so"),
+    }  # fmt: skip
+
+
+def test_only_an_interpreter_is_looked_up_by_name(code, home):
+    (home / "py" / "bin" / "private-tool").write_bytes(program())
+    (home / "py" / "bin" / "private-tool").chmod(0o755)
+    env = {"PATH": str(home / "py" / "bin")}
+    script(code, "/usr/bin/env private-tool")
+    with pytest.raises(Unconfinable, match="no known interpreter"):
+        find(code, ["./run"], env)
+
+
+@pytest.mark.parametrize("broad", ["/", "/usr", "/tmp", "/home", os.path.expanduser("~")])
+def test_a_folder_of_everybodys_is_no_plugins_own(broad):
+    if not os.path.isdir(broad):
+        pytest.skip("there is none here")
+    with pytest.raises(Unconfinable, match="far more than its own code"):
+        runnable.find(["/bin/sh"], broad, ENV)
+
+
+def test_what_cannot_be_granted():
+    for path, why in (
+        ("relative", "relative"),
+        ("/no/such", "No such file"),
+        ("/proc/1", "no plugin's"),
+        ("/", "no plugin's"),
+    ):
+        with pytest.raises(Unconfinable, match=why):
+            granted(Powers(read=(path,)))
+
+
+def test_public_is_what_everybody_may_read_and_only_root_may_change(folder):
+    assert trust.is_public(os.path.realpath("/bin/sh"))
+    assert trust.is_public("/usr")
+    assert not trust.is_public("/etc/shadow")
+    assert not trust.is_public("/dev/null")
+    assert not trust.is_public("/tmp")
+    (folder / "file").write_text("")
+    assert not trust.is_public(str(folder / "file")), "anybody could have put it there: /tmp is everybody's"
+
+
+def test_endless_and_huge_things_take_no_time(code):
+    (code / "loop").symlink_to("loop")
+    (code / "ring").symlink_to("ring2")
+    (code / "ring2").symlink_to("ring")
+    with open(code / "huge", "wb") as huge:
+        huge.write(program("/lib64/ld-linux-x86-64.so.2", [f"lib{n}.so" for n in range(5000)], "/x:" * 5000))
+        huge.truncate(4 << 30)
+    os.mkfifo(code / "fifo")
+    for name in range(10):
+        script(code, code / f"s{(name + 1) % 10}", f"s{name}")
+    began = time.monotonic()
+    for name in ("loop", "ring", "fifo", "s0"):
+        with pytest.raises(LaunchFailed):
+            find(code, [f"./{name}"])
+    find(code, ["./huge"])
+    assert time.monotonic() - began < 2
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_no_bytes_of_a_program_break_the_reader_or_bring_in_a_private_file(code, data):
+    text = bytearray(program("/lib64/ld-linux-x86-64.so.2", ("libc.so.6", "libm.so.6"), "$ORIGIN"))
+    for _ in range(data.draw(st.integers(0, 6))):
+        place = data.draw(st.integers(0, len(text) - 1))
+        text[place] = data.draw(st.integers(0, 255))
+    (code / "run").write_bytes(bytes(text[: data.draw(st.integers(0, len(text)))]))
+    try:
+        found = find(code, ["./run"])
+    except LaunchFailed:
+        return
+    assert all(trust.is_public(path) or trust.is_beneath(path, str(code)) for path in brought(found))
+
+
+NAMES = st.sampled_from(["a", "b", "c", "..", ".", "/", "/etc/passwd", "/root", "a/b", "../../etc"])
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from("abc"), NAMES), max_size=4), st.sampled_from("abc"))
+def test_a_walk_ends_where_the_kernels_does(code, links, start):
+    for entry in code.iterdir():
+        entry.unlink()
+    for name, text in links:
+        if not os.path.lexists(code / name):
+            (code / name).symlink_to(text)
+    try:
+        real = trust.walk(f"{code}/{start}").real
+    except (OSError, Unconfinable):
+        real = None
+    try:
+        expected = os.path.realpath(f"{code}/{start}", strict=True)
+    except OSError:
+        expected = None
+    assert real == expected
+
+
+def test_libraries_are_found_as_the_loader_finds_them():
+    shell = os.path.realpath("/bin/sh")
+    found = elf.read_elf(shell)
+    assert found is not None
+    names = {
+        os.path.basename(library.path) for library in libraries.closure([libraries.Program(shell, found)])
+    }
+    assert set(found.needed) <= names

@@ -1,0 +1,78 @@
+"""Users of plugins: each its own, the same again, never one that somebody has."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from plughost.base.errors import Unconfinable
+from plughost.sandbox import users as module
+from plughost.sandbox.users import UIDS, User, Users, barrier, check_reach
+
+
+@pytest.fixture
+def locks(folder):
+    return str(folder / "uids")
+
+
+def test_a_plugin_has_one_user_of_its_own_and_gets_it_again(locks):
+    first = Users(locks)
+    one, other = first.take("one"), first.take("other")
+    assert one != other
+    assert {one.uid, other.uid} <= set(UIDS)
+    assert first.take("one") == one
+    first.close()
+    again = Users(locks)
+    assert again.take("other") == other
+    assert again.take("one") == one
+    again.close()
+
+
+def test_two_hosts_never_share_one(locks):
+    first, second = Users(locks), Users(locks)
+    taken = [users.take(f"p{n}").uid for n in range(20) for users in (first, second)]
+    assert len(set(taken)) == len(taken)
+    first.close()
+    second.close()
+
+
+def test_names_that_fall_on_one_uid_get_two(locks, monkeypatch):
+    monkeypatch.setattr(module.zlib, "crc32", lambda data: 7)
+    users = Users(locks)
+    assert [users.take(name).uid for name in "abc"] == [UIDS[7], UIDS[8], UIDS[9]]
+    users.close()
+
+
+def test_a_uid_that_is_known_or_not_mapped_is_passed_over(locks, monkeypatch):
+    monkeypatch.setattr(module.zlib, "crc32", lambda data: 0)
+    monkeypatch.setattr(module, "_known", lambda: {UIDS[0]})
+    monkeypatch.setattr(module, "_dynamic", lambda: {UIDS[1]})
+    monkeypatch.setattr(module, "is_mapped", lambda uid: uid != UIDS[2])
+    users = Users(locks)
+    assert users.take("a").uid == UIDS[3]
+    users.close()
+    monkeypatch.setattr(module, "is_mapped", lambda uid: False)
+    with pytest.raises(Unconfinable, match="no user left") as caught:
+        users.take("b")
+    assert "container" in caught.value.hint
+
+
+def test_what_bars_the_way_is_named(folder):
+    deep = folder / "a" / "b"
+    deep.mkdir(parents=True)
+    file = deep / "file"
+    file.write_text("")
+    user = User(61300, 61300)
+    assert barrier(str(file), user) is None
+    file.chmod(0o600)
+    assert barrier(str(file), user) == str(file)
+    (folder / "a").chmod(0o700)
+    assert barrier(str(file), user) == str(folder / "a")
+    with pytest.raises(Unconfinable, match=f"{folder}/a is 0700"):
+        check_reach([str(file)], user)
+    (folder / "a").chmod(0o755)
+    with pytest.raises(Unconfinable) as caught:
+        check_reach([str(deep)], user, os.R_OK | os.W_OK)
+    assert f"chown 61300 {deep}" in caught.value.hint
+    assert barrier(str(file), User(os.getuid(), os.getgid())) is None

@@ -1,0 +1,125 @@
+"""What `plughost new` writes: built, tested by its own tests, run by a real host."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from plughost import CallFailed, scaffold
+from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.messages import Char, KeyEvent
+
+CASES = [(kind, language) for kind in scaffold.contracts() for language in scaffold.languages(kind)]
+each = pytest.mark.parametrize(("contract", "language"), CASES)
+
+
+SOURCES = ("plugin.py", "plugin.js", "main.go", "src/main.rs")
+
+
+def conform(workshop, folder, contract):
+    """Every axis passes, as soon as there are axes for the contract."""
+    if find_spec(f"plughost.conformance.{contract}"):
+        ran = workshop.run("plughost conform .", folder)
+        assert ran.returncode == 0, ran.stdout
+
+
+def test_every_contract_has_every_language():
+    assert len(CASES) == 4 * len(scaffold.contracts()) >= 12
+
+
+@each
+def test_its_own_tests_pass(made, workshop, contract, language):
+    new = made(contract, language)
+    readme = (Path(new.folder) / "README.md").read_text()
+    assert all(command in readme for step, command in new.next.items() if step != "cd")
+    ran = workshop.run(new.next["test"], Path(new.folder))
+    assert ran.returncode == 0, ran.stdout
+
+
+@each
+def test_its_own_tests_fail_when_it_greets_otherwise(made, workshop, contract, language, tmp_path):
+    new = made(contract, language)
+    folder = tmp_path / Path(new.folder).name
+    shutil.copytree(new.folder, folder)
+    [source] = [path for name in SOURCES if (path := folder / name).exists()]
+    source.write_text(source.read_text().replace("Hello, ", "Go away, "))
+    ran = workshop.run(new.next["test"], folder)
+    assert ran.returncode in (1, 101), ran.stdout
+    assert "Go away" in ran.stdout
+
+
+@each
+def test_it_conforms(made, workshop, contract, language):
+    conform(workshop, Path(made(contract, language).folder), contract)
+
+
+@pytest.mark.parametrize("language", scaffold.languages("mcptest"))
+@pytest.mark.parametrize("contract", ["mcptest", "rune"])
+async def test_a_real_host_calls_it(made, host, contract, language):
+    plugin = await host.add(made(contract, language).folder)
+    assert await plugin.call("greet", {"name": "Ada"}) == {"greeting": "Hello, Ada!"}
+    assert await plugin.call("greet", {"name": "Zoë 😀\n"}) == {"greeting": "Hello, Zoë 😀\n!"}
+    with pytest.raises(CallFailed) as refused:
+        await plugin.call("greet", {"name": 1})
+    assert refused.value.error["code"] in (-32602, "invalid_input")
+    assert await plugin.call("greet", {"name": ""}) == {"greeting": "Hello, !"}
+
+
+async def lines(plugin):
+    """What two lines of its screen show."""
+    cells = (await plugin.render(20, 2)).buffer.cells
+    return ["".join(cell.symbol for place, cell in cells if place.y == y) for y in (0, 1)]
+
+
+@pytest.mark.parametrize("language", scaffold.languages("ainb"))
+async def test_a_real_host_shows_it(made, host, language):
+    new = made("ainb", language)
+    name = Path(new.folder).name
+    plugin = Ainb(await host.add(new.folder))
+    assert await lines(plugin) == ["Hello, world!", "Last key: none yet"]
+    assert plugin.key(name, KeyEvent(Char("é")))
+    assert (await lines(plugin))[1] == "Last key: é"
+    ran = await plugin.cli(name, ["Ada"])
+    assert (ran.stdout, ran.stderr, ran.exit_code) == (b"Hello, Ada!\n", b"", 0)
+    ran = await plugin.cli("nobody", [])
+    assert (ran.stdout, ran.exit_code) == (b"", 2)
+    assert b"nobody" in ran.stderr
+
+
+STRAY = {
+    "python": ("def greeting(name):\n", '    print("stray")\n'),
+    "node": ("const greeting = (name) => ", 'console.log("stray") ?? '),
+    "go": ("func greeting(name string) string {\n", '\tos.Stdout.WriteString("stray\\n")\n'),
+    "rust": ("fn greeting(name: &str) -> String {\n", '    println!("stray");\n'),
+}
+
+
+@pytest.mark.parametrize("language", STRAY)
+async def test_what_the_author_prints_ends_up_in_the_log(workshop, host, tmp_path, made, language):
+    made("mcptest", language)  # or a reason to skip
+    new = scaffold.write("mcptest", "stray", language, tmp_path)
+    where, printing = STRAY[language]
+    folder = Path(new.folder)
+    [source] = [path for path in folder.rglob("*") if path.is_file() and where in path.read_text()]
+    source.write_text(source.read_text().replace(where, where + printing))
+    ran = workshop.run(new.next.get("build", "true"), folder)
+    assert ran.returncode == 0, ran.stdout
+    plugin = await host.add(folder)
+    for _ in range(2):
+        assert await plugin.call("greet", {"name": "Ada"}) == {"greeting": "Hello, Ada!"}
+    await plugin.stop()
+    assert [line.message for line in host.service("logs").recent("stray")] == ["stray", "stray"]
+
+
+@pytest.mark.parametrize("contract", scaffold.contracts())
+def test_a_python_without_the_sdk_is_told_what_to_do(made, contract):
+    folder = Path(made(contract, "python").folder)
+    program = folder / folder.name if contract == "ainb" else folder / "plugin.py"
+    ran = subprocess.run([sys.executable, "-S", "-E", program], capture_output=True, text=True, timeout=20)
+    assert (ran.stdout, ran.returncode) == ("", 1)
+    assert f"{sys.executable} -m pip install plughost-sdk" in ran.stderr

@@ -95,6 +95,15 @@ def do(number, method, params):
         os._exit(params["code"])
     elif method == "p.fail":
         send(id=number, error=params)
+    elif method == "p.try":
+        import socket
+        import subprocess
+
+        try:
+            value = eval(params["code"], {"os": os, "socket": socket, "subprocess": subprocess})
+        except Exception as error:
+            value = f"{type(error).__name__}: {error}"
+        send(id=number, result=value)
     elif method == "p.raw":
         write_all(params["text"].encode("latin-1").replace(b"$ID", str(number).encode()))
     elif method == "p.fill":

@@ -87,6 +87,8 @@ class Binding(msgspec.Struct, frozen=True):
     declared: Powers | None = None
     """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
     words for them; then the operator alone decides."""
+    data: str | None = None
+    """A folder of its own, made before it is first started, for it alone."""
     own: Powers = NONE
     """What comes with its capabilities: its data folder, for one that may keep data."""
     offered: frozenset[str] = frozenset()

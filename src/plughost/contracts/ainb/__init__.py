@@ -12,7 +12,6 @@ import msgspec
 from plughost import guard
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
-from plughost.contracts import data_folder
 from plughost.contracts.ainb import manifest, messages
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
@@ -152,13 +151,12 @@ class AinbContract:
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, spec.sandbox or self.sandbox),
+            data=settings.data_folder,
             own=Powers(write=() if settings.data_folder is None else (settings.data_folder,)),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
         settings: Settings = binding.settings
-        if settings.data_folder is not None:
-            data_folder.make(settings.data_folder, spec.name)
         return AinbSession(settings.manifest, settings.path, settings.granted)
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import InvalidSpec
-from plughost.contracts import data_folder
 from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
 from plughost.contracts.kaged import capabilities, grants, manifest, messages, schema
 from plughost.contracts.kaged.capabilities import Held
@@ -43,7 +42,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     project_root: str | None = None
     """The project it works for, if there is one."""
     data_root: str | None = None
-    """Its own folder is made below this one: `plughost/kaged` in XDG_DATA_HOME or in `~/.local/share`."""
+    """Its own folder is made below this one: `plughost/kaged` in XDG_DATA_HOME, or in `~/.local/share`; of a
+    root host in `/var/lib`, where its plugins can reach it."""
     eager: bool = False
     """Start with the host, not with the first call."""
     init_timeout: float = 10.0
@@ -56,7 +56,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Settings(msgspec.Struct, frozen=True):
     manifest: Manifest
     held: Held
-    data_folder: str
     projects: tuple[str, ...]
     config: Any
 
@@ -114,7 +113,7 @@ class KagedContract:
             },
             capabilities=granted.capabilities,
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
-            settings=Settings(told, held, data, _projects(options), config),
+            settings=Settings(told, held, _projects(options), config),
             offers={
                 "tools": tuple(tool.name for tool in told.tools),
                 "hooks": tuple(told.hooks),
@@ -126,12 +125,12 @@ class KagedContract:
                 *_unenforced(spec.sandbox or self.sandbox),
             ),
             declared=declared,
+            data=data,
             own=own,
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> KagedSession:
         settings: Settings = binding.settings
-        data_folder.make(settings.data_folder, spec.name)
         words = {each.name for each in binding.capabilities}
         params = messages.InitializeParams(
             _version(),
@@ -197,8 +196,8 @@ def _hosts_own(options: Options, data: str, plugin: str) -> dict[str, str]:
 def _data_root(options: Options) -> str:
     if options.data_root is not None:
         return os.path.abspath(os.path.expanduser(options.data_root))
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(home, "plughost", "kaged")
+    usual = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")
+    return os.path.join(os.environ.get("XDG_DATA_HOME") or usual, "plughost", "kaged")
 
 
 def _unenforced(sandbox: str) -> tuple[str, ...]:

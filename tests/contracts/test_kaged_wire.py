@@ -396,6 +396,22 @@ async def test_a_host_without_storage_says_so(slow_host, place):
     assert (await stored(plugin, "get", {"key": "a"}))["code"] == -32601
 
 
+@pytest.mark.clause("KAGED-29")
+async def test_the_hosts_own_storage_keeps_values_over_a_restart_of_the_host(tmp_path, place, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    plugin_spec = spec(place, "kaged:storage:read", "kaged:storage:write")
+    async with plughost.Host() as host:
+        plugin = await host.add(plugin_spec)
+        assert await stored(plugin, "set", {"key": "a", "value": {"n": [1]}}) == {}
+        assert (await stored(plugin, "set", {"key": "b", "value": "x" * (1 << 20)}))["code"] == -32602
+    async with plughost.Host() as host:
+        plugin = await host.add(plugin_spec)
+        assert await stored(plugin, "get", {"key": "a"}) == {"value": {"n": [1]}, "found": True}
+        assert await stored(plugin, "get", {"key": "b"}) == {"value": None, "found": False}
+        assert await stored(plugin, "list", {}) == {"keys": ["a"], "more": False}
+        assert await stored(plugin, "delete", {"key": "a"}) == {"deleted": True}
+
+
 async def test_a_kaged_plugin_is_told_nothing_but_initialized(host, place):
     plugin = await host.add(spec(place))
     await plugin.call("p.echo")

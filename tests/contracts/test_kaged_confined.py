@@ -169,3 +169,13 @@ async def test_its_data_is_there_again_after_a_reload_and_in_another_host(strict
             await plugin.reload()
             await tries(plugin, code)
             assert (outside / "data/puppet/kept").stat().st_size == size + 2
+
+
+@pytest.mark.clause("KAGED-12")
+async def test_its_data_is_there_whether_it_is_confined_or_not(strict, outside, place):
+    kept = "open(os.environ['KAGED_CONFIG_ROOT'] + '/kept', 'a').write('x')"
+    for sandbox in ("strict", "none"):
+        async with plughost.Host() as host:
+            plugin = await host.add(msgspec.structs.replace(spec(place), sandbox=sandbox))
+            assert await tries(plugin, kept) == 1
+    assert (outside / "data/puppet/kept").read_text() == "xx"

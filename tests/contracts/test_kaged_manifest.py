@@ -297,7 +297,7 @@ def test_a_configuration_that_cannot_be_sent_is_refused(tmp_path):
         {"pattern": "(a"},
         {"pattern": "((a{1,1000}){1,1000}){1,1000}"},
         {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
-        {"$ref": "#/$defs/0", "$defs": {"31": {}} | {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 3} for n in range(31)}},
+        {"$ref": "#/$defs/0", "$defs": {"15": {}} | {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 3} for n in range(15)}},
         {"$ref": "#/$defs/0", "$defs": {"31": {}} | {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(31)}},
     ],
 )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from plughost.base.errors import LaunchFailed
-from plughost.sandbox.users import User
+from plughost.sandbox.users import UIDS, User
 
 
 def make(folder: str, plugin: str, user: User | None) -> None:
@@ -21,8 +21,7 @@ def make(folder: str, plugin: str, user: User | None) -> None:
         raise LaunchFailed(f"cannot make its data folder {folder!r}: {error}", plugin=plugin) from error
     try:
         about = os.fstat(fd)
-        own = {os.geteuid(), os.geteuid() if user is None else user.uid}
-        if about.st_uid not in own or about.st_mode & 0o077:
+        if not _is_own(about.st_uid) or about.st_mode & 0o077:
             raise LaunchFailed(
                 f"its data folder {folder!r} is not a folder for this user alone",
                 plugin=plugin,
@@ -32,3 +31,8 @@ def make(folder: str, plugin: str, user: User | None) -> None:
             os.fchown(fd, *user)
     finally:
         os.close(fd)
+
+
+def _is_own(uid: int) -> bool:
+    """Ours; of a root host also of a user that only plugins are, as which it may have run before."""
+    return uid == os.geteuid() or (os.geteuid() == 0 and uid in UIDS)

@@ -87,5 +87,37 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-build.sub_commands.append(("build_launcher", None))
-setup(cmdclass={"build_launcher": BuildLauncher, "bdist_wheel": PlatformWheel})
+CANARIES = "plugins/canaries/ainb"
+PACKED = "plughost/conformance/ainb/canaries"
+
+
+class PackCanaries(Command):
+    """Copy the canaries into the package, for `plughost conform --host`; a checkout has them anyway."""
+
+    editable_mode = False
+    build_lib: str | None = None
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build_py", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            target = Path(self.build_lib or "build/lib") / PACKED
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(CANARIES, target, ignore=ignore, dirs_exist_ok=True)
+
+    def get_source_files(self) -> list[str]:
+        return [str(path) for path in Path(CANARIES).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+
+    def get_outputs(self) -> list[str]:
+        return []
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return {}
+
+
+build.sub_commands += [("build_launcher", None), ("pack_canaries", None)]
+setup(cmdclass={"build_launcher": BuildLauncher, "pack_canaries": PackCanaries, "bdist_wheel": PlatformWheel})

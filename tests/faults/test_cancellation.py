@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 import plughost
@@ -117,7 +118,7 @@ async def reload_under_load(host: plughost.Host, mark: str) -> None:
 async def reload_of_what_does_not_start(host: plughost.Host, mark: str) -> None:
     plugin = await host.add(parley(mark, name="other", respawn=False))
     assert await plugin.call("echo", 1) == 1
-    plugin._launch = type(plugin._launch)(("/nonexistent",), {})
+    plugin.spec = msgspec.structs.replace(plugin.spec, command=["/nonexistent"])
     with pytest.raises(plughost.Quarantined, match="/nonexistent"):
         await plugin.reload()
 

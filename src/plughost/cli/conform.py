@@ -35,9 +35,15 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 )
 @click.option("--json", "json_file", metavar="FILE", help="The report as JSON; - is stdout.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
+@click.option("--host", metavar="COMMAND", help="Another ainb host: {root} is its folder of plugins.")
+@click.option("--cli", metavar="COMMAND", help="With --host: how it runs {namespace} {args} of {root}.")
+@click.option("--wait", type=float, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
     target: targets.Target,
+    host: str | None,
+    cli: str | None,
+    wait: float | None,
     only: tuple[str, ...],
     listing: bool,
     sample: str | None,
@@ -46,12 +52,24 @@ def conform(
     junit_file: Path | None,
     words: tuple[str, ...],
 ) -> None:
-    """Find out whether a plugin keeps its contract. Exit 1 when it does not.
+    """Find out whether a plugin, or another host, keeps its contract. Exit 1 when it does not.
 
     \b
     plughost conform plugins/echo-mcptest --sample 'echo {"text": "hi"}'
     plughost conform . --axis shutdown --junit report.xml
+    plughost conform --host 'my-host --plugins {root}'
     """
+    quiet = json_file == "-"
+    told = (lambda _: None) if quiet else _tell
+    if host is not None:
+        if words or target.bare:
+            raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
+        from plughost.conformance.ainb.hosts import Trial
+
+        _conclude(asyncio.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
+        return
+    if cli is not None or wait is not None:
+        raise click.UsageError("--cli and --wait go with --host")
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
@@ -59,11 +77,13 @@ def conform(
         for axis in axes_of(spec.contract):
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
-    quiet = json_file == "-"
-    told = (lambda verdict: None) if quiet else _tell
     report = asyncio.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
+    _conclude(report, json_file, junit_file)
+
+
+def _conclude(report: Report, json_file: str | None, junit_file: Path | None) -> None:
     _save(report, json_file, junit_file)
-    if not quiet:
+    if json_file != "-":
         output.print_line(_summary(report))
     if not report.conforms:
         sys.exit(1)

@@ -15,6 +15,10 @@ class Failed(Exception):
     """The plugin does not do it. The text says what it did instead."""
 
 
+class Spared(Exception):
+    """Only its behaviour could tell, and it did: the plugin is not asked. The text says why."""
+
+
 def _always(subject: Subject) -> str | None:
     return None
 
@@ -24,7 +28,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     promise: str
     """What a plugin that passes does, in a sentence."""
     test: Callable[[Subject], Awaitable[None]]
-    """Raises Failed, or any PluginError that a host would have met."""
+    """Raises Failed, or any PluginError that a host would have met; or Spared."""
     spares: Callable[[Subject], str | None] = _always
     """Why a plugin is not asked; None when it is."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,11 +43,15 @@ class Subject:
         return Wire(launch, framing, self.frames, self.patience)
 
     @asynccontextmanager
-    async def hosted(self, **options: Any) -> AsyncIterator[tuple[Host, Plugin, VirtualClock]]:
-        """The plugin in a real host, whose time moves only when told to. `options` are the spec's."""
+    async def hosted(
+        self, prepare: Callable[[Host], object] = lambda host: None, **options: Any
+    ) -> AsyncIterator[tuple[Host, Plugin, VirtualClock]]:
+        """The plugin in a real host, whose time moves only when told to. `options` are the spec's; `prepare`
+        is called with the host before the plugin is there."""
         clock = VirtualClock()
         spec = msgspec.structs.replace(self.spec, options={**self.spec.options, **options})
         async with Host(clock=clock) as host:
+            prepare(host)
             try:
                 yield host, await host.add(spec), clock
             finally:

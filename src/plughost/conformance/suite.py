@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.base.text import visible
-from plughost.conformance.axis import Axis, Failed, Verdict
+from plughost.conformance.axis import Axis, Failed, Spared, Verdict
 from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.wire import PATIENCE
 from plughost.contracts.contract import PluginSpec
@@ -78,7 +78,10 @@ async def _verdict(axis: Axis, subject: Subject) -> Verdict:
         return Verdict(axis=axis.name, outcome="skipped", reason=reason)
     subject.frames.clear()
     began = time.monotonic()
-    reason = await _objection(axis, subject)
+    try:
+        reason = await _objection(axis, subject)
+    except Spared as spared:
+        return Verdict(axis=axis.name, outcome="skipped", reason=_shown(str(spared)))
     took = time.monotonic() - began
     if reason is None:
         return Verdict(axis=axis.name, outcome="passed", seconds=took)

@@ -140,6 +140,15 @@ class Wire:
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
         return _object(frame, what)
 
+    async def message_soon(self) -> dict[str, Any] | None:
+        """The next frame, which must be a JSON object; None when it is silent, or has said all."""
+        try:
+            async with asyncio.timeout(QUIET):
+                frame = await self._next()
+        except TimeoutError:
+            return None
+        return None if frame is None else _object(frame, "a message")
+
     async def rest(self, what: str = "a message") -> list[dict[str, Any]]:
         """What it had still said when it ended, each frame a JSON object."""
         await self.exit_status()

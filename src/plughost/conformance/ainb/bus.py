@@ -1,0 +1,183 @@
+"""The snapshot bus: what it hears, what it publishes, and in which pieces."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.ainb.scene import hosted, quiet, stir_scene, stir_stub
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Message, manifest_of, params_of, stubbed
+from plughost.conformance.axis import Axis, Failed, Spared, demand
+from plughost.conformance.subject import Subject
+from plughost.contracts.ainb.chunks import TARGET, WIRE_VERSION, Chunk, UsageData
+from plughost.guard import allows
+
+PUBLISH = "host/snapshot/publish"
+SESSIONS = "sessions."
+"""Topics with this wire version of ours; others have their own."""
+MANY = 200
+ODD_PAYLOADS: tuple[Any, ...] = ("", "AAEC/w==", [0, 255, 1], "gA==", "bm90IG1zZ3BhY2s=")
+"""Nothing, bytes, bytes in the older form, an empty map, text: none of them what it expects."""
+LARGEST = int(2.7 * (1 << 20)) + (64 << 10)
+
+
+async def pubsub(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        topics = host.topics()
+        for topic in [*topics, "cts.unknown"]:
+            for payload in ODD_PAYLOADS:
+                host.tell("plugin/handle_event", {"topic": topic, "payload": payload})
+        await host.ask(NO_SUCH_METHOD, {})
+        await host.drain()
+        demand(not host.unasked(), "it answered an event, which is a notification")
+        for message in host.heard:
+            _check_form(message)
+    async with hosted(subject) as scene:
+        await quiet(scene)
+        snapshots = scene.host.service("snapshots")
+        for topic in topics:
+            demand(
+                scene.plugin.name in snapshots.subscribers(topic), f"under a host it does not hear {topic!r}"
+            )
+            for _ in range(MANY):
+                snapshots.put(topic, b"")
+        await scene.answers()
+        refused = scene.dropped(PUBLISH)
+        demand(not refused, f"the host dropped what it published: {', '.join(refused[:3])}")
+
+
+def _check_form(message: Message) -> None:
+    method, params = message["method"], params_of(message)
+    if not method.startswith("host/snapshot/"):
+        return
+    demand(isinstance(params.get("topic"), str), f"{method} needs a topic")
+    if method == PUBLISH:
+        demand(message.get("id") is None, f"{PUBLISH} is a notification: it must have no id")
+        _payload(params)
+    else:
+        demand(message.get("id") is not None, f"{method} is a request: it must have an id")
+
+
+def _payload(params: Message) -> bytes:
+    payload = params.get("payload")
+    demand(isinstance(payload, str), f"the payload of {PUBLISH} must be a string of base64")
+    try:
+        return base64.b64decode(str(payload), validate=True)
+    except binascii.Error as problem:
+        raise Failed(f"what it published on {params.get('topic')!r} is no base64: {problem}") from None
+
+
+async def chunks(subject: Subject) -> None:
+    topics = manifest_of(subject).provides.snapshots
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        published = [params for message in host.told(PUBLISH) if (params := params_of(message))]
+    mine = [(params["topic"], _payload(params)) for params in published if params.get("topic") in topics]
+    if not mine:
+        raise Spared("it published nothing on the topics it provides; --sample may make it")
+    for topic in topics:
+        check_batches(topic, [payload for where, payload in mine if where == topic])
+    heard: dict[str, list[bytes]] = {topic: [] for topic in topics}
+
+    def listen(host: Any) -> None:
+        for topic in topics:
+            host.service("snapshots").listen(topic, heard[topic].append)
+
+    async with hosted(subject, prepare=listen) as scene:
+        await stir_scene(subject, scene, subject.binding.topics)
+    for topic, payloads in heard.items():
+        check_batches(topic, payloads)
+
+
+def check_batches(topic: str, payloads: list[bytes]) -> None:
+    """All that was published on a topic, in its order."""
+    before: Chunk | None = None
+    for payload in payloads:
+        chunk = _chunk(topic, payload)
+        if chunk is None:
+            demand(
+                len(payload) <= TARGET * 1.05,
+                f"it published {len(payload)} bytes on {topic!r} at once: past 2 MiB it must publish chunks",
+            )
+            continue
+        _follows(topic, before, chunk)
+        size = len(payload) * 4 // 3
+        small = size <= LARGEST or len(chunk.data.calls) <= 1
+        demand(small, f"a chunk on {topic!r} is {size} bytes long in base64: 2.7 MiB is the limit")
+        before = chunk
+    if before is not None:
+        demand(before.is_final, f"the last batch on {topic!r} has no final chunk")
+
+
+def _chunk(topic: str, payload: bytes) -> Chunk | None:
+    """None for what is no chunk: of other topics the contract knows nothing."""
+    try:
+        value = msgspec.msgpack.decode(payload)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not {"version", "published_ns", "data"} <= value.keys():
+        demand(not topic.startswith(SESSIONS + "usage"), f"what it published on {topic!r} is no chunk")
+        return None
+    try:
+        chunk = msgspec.msgpack.decode(payload, type=Chunk)
+    except (ValueError, RecursionError) as problem:
+        raise Failed(f"a chunk on {topic!r} is wrong: {problem}") from None
+    if topic.startswith(SESSIONS):
+        demand(chunk.version == WIRE_VERSION, f"the wire version on {topic!r} is {chunk.version}, not 3")
+    return chunk
+
+
+def _follows(topic: str, before: Chunk | None, chunk: Chunk) -> None:
+    if before is None or before.is_final:
+        demand(
+            chunk.chunk_index == 0, f"a batch on {topic!r} begins with chunk {chunk.chunk_index}, not with 0"
+        )
+    if chunk.chunk_index == 0:
+        return
+    assert before is not None
+    demand(
+        chunk.chunk_index == before.chunk_index + 1,
+        f"on {topic!r} chunk {chunk.chunk_index} follows chunk {before.chunk_index}",
+    )
+    demand(
+        chunk.published_ns == before.published_ns,
+        f"the chunks of a batch on {topic!r} do not share published_ns",
+    )
+    aggregates = msgspec.structs.replace(chunk.data, calls=[])
+    demand(
+        aggregates == UsageData(),
+        f"on {topic!r} chunk {chunk.chunk_index} carries aggregates: only chunk 0 may",
+    )
+
+
+def _no_bus(subject: Subject) -> str | None:
+    granted = manifest_of(subject).capabilities.granted()
+    return None if allows(frozenset(granted), "event_bus") else "its manifest does not declare event_bus"
+
+
+def _no_snapshots(subject: Subject) -> str | None:
+    return None if manifest_of(subject).provides.snapshots else "its manifest provides no snapshots"
+
+
+AXES = (
+    Axis(
+        name="pubsub",
+        promise="takes any event, also bytes in the older form and what it cannot read, answers none, and "
+        "publishes base64 by notification",
+        test=pubsub,
+        spares=_no_bus,
+    ),
+    Axis(
+        name="chunks",
+        promise="publishes large data in chunks: numbered from 0, of one published_ns, aggregates only in "
+        "the first, the last and only the last final",
+        test=chunks,
+        spares=_no_snapshots,
+    ),
+)

@@ -1,0 +1,176 @@
+"""Another host on trial: it runs our canaries, which judge it from the inside."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.conformance.ainb import ORDER, staging
+from plughost.conformance.axis import Verdict
+from plughost.conformance.program import Program
+from plughost.conformance.suite import Report
+
+LIMIT = 60.0
+"""Seconds until every canary has its verdict."""
+CONFIRMED_AFTER = {("quarantine", "passed"): 18.0, ("render", "skipped"): 2.0}
+"""Seconds for what would contradict a verdict: a plugin's fourth start, which comes after 16 s; a frame."""
+LAST_WAIT = 20.0
+"""For the host to end once it was asked to."""
+TICK = 0.05
+SHOWN = 12
+"""Lines of the host's own words with a failure."""
+CLI_WORDS = ("hello wörld", "--flag", "-x")
+SEEN, HIDDEN = "cts-log-error", "cts-log-trace"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A canary's verdict.json."""
+
+    outcome: str
+    reason: str = ""
+    final: bool = False
+
+
+class Box(NamedTuple):
+    """Where canaries leave their verdicts: each in its data folder, or else beside its program."""
+
+    root: Path
+    home: Path
+
+    def file(self, name: str) -> Path:
+        data = self.home / staging.AINB_HOME / "plugins" / name / "verdict.json"
+        return data if data.exists() else self.root / name / "verdict.json"
+
+    def read(self, name: str) -> Told:
+        try:
+            return msgspec.json.decode(self.file(name).read_bytes(), type=Told)
+        except (OSError, ValueError):
+            return Told("failed", "its canary has no verdict: it was never started, or did not get as far")
+
+    def settled(self, name: str) -> bool:
+        told = self.read(name)
+        if name == "shutdown":  # what it waits for is the end
+            return self.file(name).exists()
+        if (wait := CONFIRMED_AFTER.get((name, told.outcome))) is not None:
+            return time.time() - self.file(name).stat().st_mtime > wait
+        return told.final
+
+
+class Trial:
+    """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
+    line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
+
+    def __init__(self, host: str, cli: str | None = None, limit: float | None = None) -> None:
+        self._host = _words(host, "--host", ("{root}",))
+        self._cli = None if cli is None else _words(cli, "--cli", ("{root}", "{namespace}", "{args}"))
+        self._limit = LIMIT if limit is None else limit
+
+    async def run(
+        self, only: Collection[str] = (), told: Callable[[Verdict], None] = lambda verdict: None
+    ) -> Report:
+        if unknown := set(only) - set(ORDER):
+            raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
+        axes = [name for name in ORDER if not only or name in only]
+        with tempfile.TemporaryDirectory(prefix="plughost-conform-") as scratch:
+            verdicts = await self._examine(Path(scratch), axes)
+        for verdict in verdicts:
+            told(verdict)
+        return Report(shlex.join(self._host), "ainb", tuple(verdicts))
+
+    async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[Verdict]:
+        home = staging.home(scratch / "home")
+        env = {**os.environ, "HOME": str(home), "AINB_HOME": str(home / staging.AINB_HOME)}
+        began = time.monotonic()
+        verdicts = {}
+        if inside := [name for name in axes if name != "cli"]:
+            root = staging.root(scratch / "root", {*inside, staging.PARTNER}, judging=True)
+            staging.add_misfits(root)
+            box = Box(root, home)
+            words, early = await self._watch(box, inside, env)
+            verdicts = {name: _verdict(box, name, words, early) for name in inside}
+        if "cli" in axes:
+            verdicts["cli"] = await self._dispatch(scratch / "cli-root", env)
+        share = (time.monotonic() - began) / len(axes)  # they are tried at once
+        return [msgspec.structs.replace(verdicts[name], seconds=share) for name in axes]
+
+    async def _watch(self, box: Box, names: Sequence[str], env: dict[str, str]) -> tuple[list[str], str]:
+        """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
+        early = ""
+        async with Program([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
+            end = time.monotonic() + self._limit
+            while time.monotonic() < end and not all(map(box.settled, names)):
+                if await host.ends_within(TICK):
+                    early = f"it ended by itself, with {host.status}"
+                    break
+            host.interrupt()
+            if not await host.ends_within(LAST_WAIT):
+                early = f"it had not ended {LAST_WAIT:g} s after Ctrl-C"
+        return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
+
+    async def _dispatch(self, place: Path, env: dict[str, str]) -> Verdict:
+        if self._cli is None:
+            return Verdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
+        root = staging.root(place, ["cli"], judging=False)
+        put = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
+        command = [said for word in self._cli for said in put.get(word, [word.replace("{root}", str(root))])]
+        async with Program(command, env) as program:
+            ended = await program.ends_within(self._limit)
+        wanted = "\0".join(CLI_WORDS).encode() + b"\xff\n"
+        reason = ""
+        if not ended:
+            reason = f"{shlex.join(command)} did not end within {self._limit:g} s"
+        elif program.stdout != wanted:
+            reason = f"it wrote {bytes(program.stdout[:200])!r} to stdout, where the plugin wrote {wanted!r}"
+        elif not _said(program.stderr, "cts-cli was here"):
+            reason = "it did not write the plugin's stderr to its own"
+        elif program.status != len(CLI_WORDS):
+            reason = f"it ended with {program.status}, and the plugin's exit code is {len(CLI_WORDS)}"
+        if not reason:
+            return Verdict(axis="cli", outcome="passed")
+        return Verdict(axis="cli", outcome="failed", reason=reason, frames=tuple(program.stderr)[-SHOWN:])
+
+
+def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InvalidSpec(f"{option} cannot be read: {error}") from error
+    for part in needed:
+        if not any(part in word for word in words):
+            raise InvalidSpec(f"{option} needs {part} in its command")
+    return words
+
+
+def _verdict(box: Box, name: str, words: list[str], early: str) -> Verdict:
+    told = box.read(name)
+    if told.outcome != "failed":
+        objection = _objection(box, name, words) or (early if name == "shutdown" else "")
+        told = Told("failed", objection) if objection else told
+    elif early:
+        told = Told("failed", f"{told.reason}; {early}")
+    frames = tuple(words[-SHOWN:]) if told.outcome == "failed" else ()
+    return Verdict(axis=name, outcome=told.outcome, reason=told.reason, frames=frames)
+
+
+def _objection(box: Box, name: str, words: list[str]) -> str:
+    """What only others than the canary itself can see."""
+    partner = box.read(staging.PARTNER)
+    if name == "capabilities" and partner.final and partner.outcome == "failed":
+        return partner.reason
+    if name == "manifest" and (box.root / staging.FOREIGN / "started").exists():
+        return "it started a plugin whose manifest says another abi_version"
+    if name == "log" and _said(words, SEEN) and _said(words, HIDDEN):
+        return "it shows what a plugin logs with the level trace: nothing is filtered"
+    return ""
+
+
+def _said(words: Collection[str], what: str) -> bool:
+    return any(what in line for line in words)

@@ -1,0 +1,113 @@
+"""How it ends, and how it begins again."""
+
+from __future__ import annotations
+
+import asyncio
+
+from plughost.base.errors import PluginError, Quarantined
+from plughost.base.events import Exited
+from plughost.conformance.ainb.scene import Scene, hosted
+from plughost.conformance.ainb.stub import stubbed
+from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.subject import Subject
+
+GRACE = 5.0
+LONG = 100_000.0
+
+
+async def shutdown(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.init()
+        response = await host.ask("plugin/shutdown", {})
+        demand("result" in response, "it answered plugin/shutdown with an error")
+        demand(isinstance(response["result"], dict), "it must answer plugin/shutdown with an object: {}")
+        host.wire.end_input()
+        status = await host.wire.exit_status(GRACE)
+        demand(status == 0, f"after plugin/shutdown it ended with {status}, not 0")
+    for goodbye in (False, True):
+        async with stubbed(subject) as host:
+            await host.init()
+            if goodbye:  # as some hosts say it: by notification
+                host.tell("plugin/shutdown", {})
+            host.wire.end_input()
+            status = await host.wire.exit_status(GRACE)
+            demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
+    async with hosted(subject) as scene:
+        await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
+        while (event := scene.told.take()) is not None:
+            if isinstance(event, Exited):
+                demand(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
+
+
+async def recovery(subject: Subject) -> None:
+    async with hosted(subject) as scene:
+        await scene.becomes("Running")
+        await scene.answers()
+        scene.crash()
+        await scene.becomes("Backoff")
+        scene.clock.advance(1.0)
+        state = await scene.becomes("Running", "Backoff")
+        demand(state == "Running", f"killed and started again, it failed{_last_words(scene)}")
+        await scene.answers()
+
+
+def _last_words(scene: Scene) -> str:
+    words = [line.message for line in scene.host.service("logs").recent(scene.plugin.name)]
+    return f"; its last words: {words[-1]}" if words else "; it must not rely on having ended cleanly"
+
+
+async def quarantine(subject: Subject) -> None:
+    async with hosted(subject) as scene:
+        await scene.becomes("Running")
+        for delay in (1.0, 4.0, 0.0):
+            if scene.plugin.state == "Running":
+                scene.crash()
+                await scene.becomes("Backoff", "Quarantined")
+            if scene.plugin.state == "Backoff":
+                scene.clock.advance(delay)
+                await scene.becomes("Running", "Backoff", "Quarantined")
+        scene.clock.advance(LONG)
+        demand(scene.plugin.state == "Quarantined", f"after three failures it is {scene.plugin.state}")
+        try:
+            await scene.answers()
+        except Quarantined:
+            pass
+        else:
+            raise Failed("after three failures it still answered")
+        await scene.plugin.reload()
+        await _answers_again(scene)
+
+
+async def _answers_again(scene: Scene) -> None:
+    asking = asyncio.create_task(scene.answers())
+    try:
+        async with asyncio.timeout(scene.patience):
+            while not asking.done():
+                await asyncio.wait({asking}, timeout=0.02)
+                if scene.plugin.state == "Backoff":
+                    scene.clock.advance(16.0)
+            await asking
+    except PluginError as failure:
+        raise Failed(f"reloaded after a quarantine, it does not start again: {failure.explain()}") from None
+    finally:
+        asking.cancel()
+
+
+AXES = (
+    Axis(
+        name="shutdown",
+        promise="answers plugin/shutdown with {} and ends with exit code 0, within 5 s; also when its stdin "
+        "just ends",
+        test=shutdown,
+    ),
+    Axis(
+        name="recovery",
+        promise="killed, it starts again and answers",
+        test=recovery,
+    ),
+    Axis(
+        name="quarantine",
+        promise="killed three times it is left alone, and after a reload it starts and answers again",
+        test=quarantine,
+    ),
+)

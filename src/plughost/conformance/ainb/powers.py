@@ -1,0 +1,157 @@
+"""What it may and may not: capabilities, and the files behind them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.stub import (
+    NO_SUCH_METHOD,
+    Message,
+    bare,
+    error,
+    manifest_of,
+    params_of,
+    stubbed,
+)
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.contracts.ainb.session import CAPABILITY_DENIED
+from plughost.runtime.caller import Caller
+from plughost.services.desks import ROOTS, FileDesk, OnPath
+from plughost.services.files import Entry
+
+INSIDE = "session.jsonl"
+OUTSIDE = "outside.jsonl"
+
+
+def _refusing(method: str, params: Any) -> Message:
+    """Nothing was granted."""
+    if method.startswith("host/snapshot/"):
+        return error(CAPABILITY_DENIED, "capability denied: event_bus")
+    return bare(method, params)
+
+
+async def capabilities(subject: Subject) -> None:
+    declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        for message in host.heard:
+            reverse = subject.contract.reverse.get(message["method"])
+            needs = () if reverse is None else reverse.checks or filter(None, [reverse.capability])
+            names = set(needs)
+            demand(
+                not names or names & declared,
+                f"it uses {message['method']}: its manifest must declare {' or '.join(sorted(names))}",
+            )
+    async with stubbed(subject, _refusing) as host:
+        await host.init(granted=())
+        await stir_stub(subject, host)
+        await host.ask(NO_SUCH_METHOD, {})
+    async with hosted(subject, grants=()) as scene:
+        await stir_scene(subject, scene, ())
+        demand(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
+
+
+class StagedFiles(FileDesk):
+    """A file desk over prepared folders, which answers for the usual ones: the user's own stay unread."""
+
+    def __init__(self, folder: Path, roots: Mapping[str, str]) -> None:
+        self._places = {root: folder / name for name, root in roots.items()}
+        self.asked: list[str] = []
+        super().__init__({name: folder / name for name in roots})
+
+    async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
+        return await super().read_dir(caller, self._moved(params))
+
+    async def read_file(self, caller: Caller, params: OnPath) -> bytes:
+        return await super().read_file(caller, self._moved(params))
+
+    def _moved(self, params: OnPath) -> OnPath:
+        self.asked.append(params.path)
+        for root, place in self._places.items():
+            if _beneath(params.path, root):
+                params.path = f"{place}{params.path[len(root) :]}"
+                break
+        return params
+
+
+@contextmanager
+def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
+    """Folders with what a guard must see through."""
+    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as name:
+        folder = Path(name)
+        (folder / OUTSIDE).write_text("not for plugins\n")
+        for root in roots:
+            (folder / root / "project").mkdir(parents=True)
+            (folder / root / INSIDE).write_text('{"type": "user"}\n')
+            (folder / root / "project" / INSIDE).write_text('{"type": "assistant"}\n')
+            (folder / root / "leads-out.jsonl").symlink_to(folder / OUTSIDE)
+            (folder / root / "leads-nowhere.jsonl").symlink_to(folder / "nothing")
+            os.mkfifo(folder / root / "pipe.jsonl")
+        yield StagedFiles(folder, roots)
+
+
+def _roots(subject: Subject) -> dict[str, str]:
+    """The folders of its capabilities."""
+    declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
+    return {name: os.path.expanduser(root) for name, root in ROOTS.items() if name in declared}
+
+
+def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
+    """The same, as a plugin may spell them: AINB_HOME stands for `~/.agents-in-a-box`."""
+    moved = [f"{home}/sessions"] if "read_sessions" in roots else []
+    return [*roots.values(), *moved]
+
+
+async def files(subject: Subject) -> None:
+    roots = _roots(subject)
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        for message in [*host.told("host/fs/read_dir"), *host.told("host/fs/read_file")]:
+            _check_path(params_of(message).get("path"), _allowed(roots, host.home))
+        await host.ask(NO_SUCH_METHOD, {})
+    with _staged(roots) as desk:
+        async with hosted(subject, prepare=lambda host: host.provide("fs", desk)) as scene:
+            await stir_scene(subject, scene, subject.binding.topics)
+            for path in desk.asked:
+                _check_path(path, _allowed(roots, scene.home))
+            demand(scene.plugin.state == "Running", "it does not run on after what it was told of files")
+
+
+def _beneath(path: str, root: str) -> bool:
+    return path == root or path.startswith(f"{root}/")
+
+
+def _check_path(path: Any, allowed: list[str]) -> None:
+    demand(isinstance(path, str), f"it asks for a file by {path!r:.100}: a path is a string")
+    demand(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, with no ~ in it")
+    inside = any(_beneath(os.path.normpath(path), root) for root in allowed)
+    demand(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
+
+
+def _no_files(subject: Subject) -> str | None:
+    return None if _roots(subject) else f"its manifest declares none of {', '.join(ROOTS)}"
+
+
+AXES = (
+    Axis(
+        name="capabilities",
+        promise="asks only for what its manifest declares, and lives on when all of it is denied",
+        test=capabilities,
+    ),
+    Axis(
+        name="files",
+        promise="asks only for absolute paths beneath the folders of its capabilities, and lives on when one "
+        "is refused or cannot be read",
+        test=files,
+        spares=_no_files,
+    ),
+)

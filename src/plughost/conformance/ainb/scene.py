@@ -1,0 +1,152 @@
+"""The plugin in a real host: started, stirred, killed, with a real limit to every wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from plughost.base.errors import CallFailed
+from plughost.base.events import Dropped, Exited, StateChanged, Subscription
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of
+from plughost.conformance.axis import Failed
+from plughost.conformance.subject import Subject
+from plughost.conformance.wire import QUIET
+from plughost.host import Host, Plugin
+from plughost.testkit import VirtualClock
+from plughost.wire.ledger import FOREVER
+
+T = TypeVar("T")
+Ask = Callable[[str, Any], Awaitable[Any]]
+Tell = Callable[[str, Any], object]
+
+
+class Scene(NamedTuple):
+    host: Host
+    plugin: Plugin
+    clock: VirtualClock
+    home: str
+    """The plugin's AINB_HOME."""
+    patience: float
+    told: Subscription
+    """What the host tells of the plugin, from its start on."""
+
+    async def ask(self, method: str, params: Any) -> Any:
+        """Its result, or its error: both are answers."""
+        try:
+            answering = self.plugin.call(method, params, timeout=FOREVER)
+            return await self.within(answering, f"the response to {method}")
+        except CallFailed as failure:
+            return failure.error
+
+    async def within(self, work: Awaitable[T], what: str) -> T:
+        return await within(self.patience, work, what)
+
+    async def answers(self) -> None:
+        """It is there: what it does not know, it says so."""
+        await self.ask(NO_SUCH_METHOD, {})
+
+    async def becomes(self, *states: str) -> str:
+        """Which of the states it comes to first."""
+        last = ""
+        try:
+            async with asyncio.timeout(self.patience):
+                while True:
+                    event = await self.told.get()
+                    if isinstance(event, Exited):
+                        words = event.stderr_tail.strip()[-400:]
+                        last = f"; it ended with {event.exit_status}" + (f": {words}" if words else "")
+                    if isinstance(event, StateChanged) and event.new in states:
+                        return event.new
+        except TimeoutError:
+            wanted = " or ".join(states)
+            raise Failed(f"it is {self.plugin.state} and did not become {wanted}{last}") from None
+
+    def dropped(self, method: str) -> list[str]:
+        """What the host warned of when it was told something by that method; the events are used up."""
+        found = []
+        while (event := self.told.take()) is not None:
+            if isinstance(event, Dropped) and event.what.startswith(f"{method}:"):
+                found.append(event.what)
+        return found
+
+    def crash(self) -> None:
+        """By force, as the kernel might."""
+        os.kill(self.plugin.inspect()["instances"][0]["pid"], signal.SIGTERM)  # its launcher kills all of it
+
+
+@asynccontextmanager
+async def hosted(
+    subject: Subject,
+    *,
+    grants: Sequence[str] | None = None,
+    prepare: Callable[[Host], object] = lambda host: None,
+    **options: Any,
+) -> AsyncIterator[Scene]:
+    """The plugin running in a real host, with a home of its own. `prepare` sees the host before it starts."""
+    async with AsyncExitStack() as stack:
+        home = stack.enter_context(tempfile.TemporaryDirectory(prefix="plughost-conform-"))
+        spec = msgspec.structs.replace(
+            subject.spec,
+            env={**subject.spec.env, "AINB_HOME": home},
+            grants=subject.spec.grants if grants is None else grants,
+        )
+        subject.frames.clear()  # those of another process would explain nothing
+        options = {"data_root": os.path.join(home, "plugins"), "idle_reap_secs": 0, **options}
+        told: list[Subscription] = []
+
+        def prepared(host: Host) -> None:
+            told.append(stack.enter_context(host.events()))
+            prepare(host)
+
+        starting = stack.enter_async_context(Subject(spec).hosted(prepared, **options))
+        host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
+        await within(subject.patience, plugin.start(), "its answer to plugin/init")
+        yield Scene(host, plugin, clock, home, subject.patience, *told)
+
+
+async def within(patience: float, work: Awaitable[T], what: str) -> T:
+    """The host's own clock stands still, so a plugin that owes something is waited for here."""
+    try:
+        async with asyncio.timeout(patience):
+            return await work
+    except TimeoutError:
+        raise Failed(f"{what} did not come within {patience:g} s") from None
+
+
+async def stir(subject: Subject, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
+    """Everything that makes a plugin do what it does, as far as its manifest tells."""
+    provides = manifest_of(subject).provides
+    for topic in topics:
+        tell("plugin/handle_event", {"topic": topic, "payload": ""})
+    if provides.screens:
+        await ask("plugin/render", {"viewport": {"width": 40, "height": 12}, "generation": 0})
+    for namespace in provides.cli_namespaces:
+        await ask("plugin/cli_dispatch", {"namespace": namespace, "argv": ["--help"]})
+    if subject.sample is not None:
+        params = subject.sample.params
+        await ask(subject.sample.method, {} if params is msgspec.UNSET else params)
+
+
+async def stir_stub(subject: Subject, host: Stub) -> None:
+    await host.drain()
+    await stir(subject, host.ask, host.tell, host.topics())
+    await host.drain()
+
+
+async def stir_scene(subject: Subject, scene: Scene, topics: Iterable[str]) -> None:
+    await stir(subject, scene.ask, scene.plugin.notify, topics)
+    await quiet(scene)
+
+
+async def quiet(scene: Scene) -> None:
+    """Until the plugin's last words have been dealt with, most likely."""
+    await scene.answers()
+    await asyncio.sleep(QUIET)
+    await scene.answers()

@@ -1,0 +1,112 @@
+"""What people see of it: frames and command lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plughost.conformance.ainb.scene import hosted
+from plughost.conformance.ainb.stub import Stub, manifest_of, read, stubbed
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
+
+SIZES = ((80, 24), (1, 1), (40, 12))
+SETTLING = 20
+"""Frames that a plugin may take until it shows the same twice."""
+STEADY = 3
+
+
+async def render(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.init()
+        for width, height in SIZES:
+            await _frame(host, width, height)
+        last, now = None, await _frame(host, *SIZES[-1])
+        for _ in range(SETTLING):
+            last, now = now, await _frame(host, *SIZES[-1])
+            if last == now:
+                break
+        demand(last == now, f"no two frames in a row are the same in {SETTLING}, though nothing happens")
+        for _ in range(STEADY):
+            demand(
+                await _frame(host, *SIZES[-1]) == now,
+                "a frame differs from the one before, though nothing happened in between",
+            )
+    async with hosted(subject) as scene:
+        for width, height in SIZES:
+            drawn = await scene.within(Ainb(scene.plugin).render(width, height), "a frame")
+            _check(drawn, width, height)
+
+
+async def _frame(host: Stub, width: int, height: int) -> RenderResult:
+    viewport = {"width": width, "height": height}
+    response = await host.ask("plugin/render", {"viewport": viewport, "generation": 0})
+    demand("result" in response, f"it answered plugin/render with the error {response.get('error')}")
+    drawn: RenderResult = read(response["result"], RenderResult, "its frame")
+    _check(drawn, width, height)
+    return drawn
+
+
+def _check(drawn: RenderResult, width: int, height: int) -> None:
+    buffer = drawn.buffer
+    demand(
+        (buffer.width, buffer.height) == (width, height),
+        f"for a viewport of {width}x{height} its buffer is {buffer.width}x{buffer.height}",
+    )
+    for at, cell in buffer.cells:
+        demand(
+            at.x < width and at.y < height,
+            f"it paints {cell.symbol!r} at {at.x},{at.y}, outside of {width}x{height}",
+        )
+
+
+async def cli(subject: Subject) -> None:
+    namespaces = manifest_of(subject).provides.cli_namespaces
+    async with stubbed(subject) as host:
+        await host.init()
+        for namespace in namespaces:
+            for argv in (["--help"], [], ["--größe", ""]):
+                response = await host.ask("plugin/cli_dispatch", {"namespace": namespace, "argv": argv})
+                if argv == ["--help"]:
+                    demand("result" in response, f"`{namespace} --help` is answered with an error")
+                if "result" in response:
+                    _check_output(response["result"], f"{namespace} {' '.join(argv)}".strip())
+    async with hosted(subject) as scene:
+        for namespace in namespaces:
+            await scene.within(
+                Ainb(scene.plugin).cli(namespace, ["--help"]), f"the output of {namespace} --help"
+            )
+
+
+def _check_output(result: Any, line: str) -> None:
+    for stream in ("stdout", "stderr"):
+        text = isinstance(result, dict) and isinstance(result.get(stream), str)
+        demand(text, f"of `{line}`, {stream} must be a string of base64")
+    read(result, CliDispatchResult, f"what `{line}` is answered with")
+
+
+def _no_screen(subject: Subject) -> str | None:
+    return None if manifest_of(subject).provides.screens else "its manifest provides no screens"
+
+
+def _no_namespace(subject: Subject) -> str | None:
+    return None if manifest_of(subject).provides.cli_namespaces else "its manifest provides no cli_namespaces"
+
+
+AXES = (
+    Axis(
+        name="render",
+        promise="draws a frame as large as its viewport, with every cell in it, and the same one again when "
+        "nothing happened",
+        test=render,
+        spares=_no_screen,
+    ),
+    Axis(
+        name="cli",
+        promise="answers a command line of each namespace with stdout and stderr in base64 and an exit code; "
+        "--help is no error",
+        test=cli,
+        spares=_no_namespace,
+    ),
+)

@@ -1,0 +1,114 @@
+"""What it asks and tells the host: actions that may take too long, and lines of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.stub import (
+    NO_SUCH_METHOD,
+    Message,
+    bare,
+    error,
+    params_of,
+    read,
+    stubbed,
+)
+from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.subject import Subject
+from plughost.contracts.ainb.messages import ActionInvokeParams
+from plughost.contracts.ainb.session import ACTION_TIMEOUT
+from plughost.host import Host
+from plughost.runtime.caller import Caller
+from plughost.services.logs import LEVELS
+
+INVOKE = "host/action/invoke"
+MOMENT = 0.02
+LONG = 100_000.0
+
+
+def _too_late(method: str, params: Any) -> Message:
+    if method != INVOKE:
+        return bare(method, params)
+    action = params.get("action") if isinstance(params, dict) else params
+    return error(ACTION_TIMEOUT, f"action timed out: {action}")
+
+
+async def action(subject: Subject) -> None:
+    async with stubbed(subject, _too_late) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        invoked = host.told(INVOKE)
+        if not invoked:
+            raise Spared("it invoked no action while it was tried; --sample may make it")
+        for message in invoked:
+            _check_form(message)
+            late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
+            host.wire.send(late)  # nobody waits for it any more
+        await host.drain()
+        await host.ask(NO_SUCH_METHOD, {})
+        demand(not host.unasked(), "it answered what it was not asked")
+    limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
+    async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
+        await stir_scene(subject, scene, subject.binding.topics)
+        demand(scene.plugin.state == "Running", "it does not run on after an action timed out")
+
+
+def _check_form(message: Message) -> None:
+    demand(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
+    params = params_of(message)
+    text = isinstance(params.get("payload"), str)
+    demand(text, f"the payload of {INVOKE} must be a string of base64")
+    read(params, ActionInvokeParams, f"what it invokes an action with ({params})")
+
+
+def _endless(host: Host, limits: dict[str, int]) -> None:
+    """Actions that outlast the plugin's own limit, which passes as soon as they have begun."""
+
+    async def endless(caller: Caller, payload: bytes) -> bytes:
+        asyncio.get_running_loop().call_later(
+            MOMENT, caller.plugin.clock.advance, max(limits.values()) / 1000
+        )
+        await asyncio.Event().wait()
+        return b""
+
+    for name, limit in limits.items():
+        if limit:
+            host.service("actions").register(name, endless)
+
+
+async def log(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.init()
+        await stir_stub(subject, host)
+        for message in host.told("host/log"):
+            demand(message.get("id") is None, "host/log is a notification: it must have no id")
+            line = params_of(message)
+            demand(isinstance(line.get("message"), str), "a line of its log has no message")
+            demand(
+                line.get("level") in LEVELS,
+                f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
+            )
+    async with hosted(subject, log_level="warn") as scene:
+        await stir_scene(subject, scene, subject.binding.topics)
+        refused = scene.dropped("host/log")
+        demand(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
+        kept = scene.host.service("logs").recent(subject.spec.name)
+        low = [line for line in kept if line.source == "log" and line.level not in ("warn", "error")]
+        demand(not low, f"past a threshold of warn came {low[:1]}")
+
+
+AXES = (
+    Axis(
+        name="action",
+        promise="invokes actions with base64 and a whole number of milliseconds, and lives on when one times "
+        "out or answers late",
+        test=action,
+    ),
+    Axis(
+        name="log",
+        promise="logs by notification, with a message and one of the five levels, so that hosts can filter",
+        test=log,
+    ),
+)

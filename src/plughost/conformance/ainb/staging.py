@@ -1,0 +1,70 @@
+"""A root of canaries for a host on trial, and the home that it finds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import plughost
+
+PARTNER = "partner"
+SHARED = ("canary.py", "msgpack_writer.py")
+AINB_HOME = ".agents-in-a-box"
+FOREIGN = "another-abi"
+UNREADABLE = "unreadable"
+
+_FOREIGN_PROGRAM = '#!/bin/sh\ntouch "$(dirname "$0")/started"\n'
+_FOREIGN_MANIFEST = f"""[plugin]
+name = "{FOREIGN}"
+version = "1.0.0"
+abi_version = 9
+
+[lifecycle]
+spawn = "eager"
+"""
+
+
+def canaries() -> Path:
+    """Where they are: beside this file in a package, in the tree of the project otherwise."""
+    packed = Path(__file__).parent / "canaries"
+    return packed if packed.is_dir() else Path(plughost.__file__).parents[2] / "plugins/canaries/ainb"
+
+
+def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
+    """A folder with those canaries in it."""
+    for name in names:
+        (place / name).mkdir(parents=True)
+        for file in (name, "manifest.toml"):
+            shutil.copy(canaries() / name / file, place / name / file)
+        (place / name / name).chmod(0o755)  # not every installer keeps that
+        if judging:
+            (place / name / "judge").touch()
+    for name in SHARED:
+        shutil.copy(canaries() / name, place / name)
+    return place
+
+
+def add_misfits(place: Path) -> None:
+    """Two that a host must leave out, and load the others."""
+    for name, manifest in ((FOREIGN, _FOREIGN_MANIFEST), (UNREADABLE, "[plugin\nname = ")):
+        (place / name).mkdir()
+        (place / name / "manifest.toml").write_text(manifest)
+        program = place / name / name
+        program.write_text(_FOREIGN_PROGRAM)
+        program.chmod(0o755)
+
+
+def home(place: Path) -> Path:
+    """With a folder of sessions, and ways that lead out of it."""
+    sessions = place / AINB_HOME / "sessions"
+    (sessions / "folder").mkdir(parents=True)
+    (sessions / "hello.txt").write_text("hello\n")
+    secret = place / AINB_HOME / "secret.txt"
+    secret.write_text("not for plugins\n")
+    (sessions / "leads-out.txt").symlink_to(secret)
+    (sessions / "leads-up").symlink_to(secret.parent)
+    for other in (f"{AINB_HOME}/sessions-not", ".claude/projects"):
+        (place / other).mkdir(parents=True)
+        (place / other / "hello.txt").write_text("not for plugins\n")
+    return place

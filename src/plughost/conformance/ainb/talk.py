@@ -1,0 +1,166 @@
+"""How it speaks: what it says of itself, in which frames, and to which methods it answers what."""
+
+from __future__ import annotations
+
+import asyncio
+import tomllib
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.ainb.scene import hosted
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Message, Stub, manifest_of, read, stubbed
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.wire import QUIET
+from plughost.contracts.ainb import manifest as manifests
+from plughost.contracts.ainb.manifest import Manifest
+from plughost.contracts.ainb.session import INVALID_PARAMS, METHOD_NOT_FOUND
+
+PAUSE = 0.02
+"""Seconds between the pieces of a frame, so that they are read one by one."""
+LARGE = 1 << 20
+NOT_JSON_RPC = (b"this is no JSON", b"[]", b"null", b"\xff\xfe", b'{"jsonrpc":"2.0","id":987654,"result":{}}')
+
+WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli_dispatch", {"argv": 7})}
+
+
+async def manifest(subject: Subject) -> None:
+    disk = manifest_of(subject)
+    again = msgspec.convert(tomllib.loads(manifests.write(disk)), Manifest)
+    demand(again == disk, "its manifest is another once it was written and read again")
+    async with stubbed(subject) as host:
+        result = await host.init()
+    lacking = [name for name in ("name", "version", "abi_version", "manifest") if result.get(name) is None]
+    demand(
+        not lacking,
+        f"its answer to plugin/init lacks {', '.join(lacking)}: it must carry its manifest, decoded, "
+        "and its abi_version, beside name and version",
+    )
+    for name in ("name", "version", "abi_version"):
+        ours, its = getattr(disk.plugin, name), result[name]
+        same = its == ours and type(its) is type(ours)
+        demand(same, f"its {name} is {its!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml")
+    said: Manifest = read(result["manifest"], Manifest, "the manifest in its answer to plugin/init")
+    for section in Manifest.__struct_fields__:
+        ours, its = getattr(disk, section), getattr(said, section)
+        demand(
+            its == ours,
+            f"[{section}] in its answer to plugin/init is {its!r:.300}, and in manifest.toml {ours!r:.300}",
+        )
+
+
+def framed(message: Any) -> bytes:
+    body = msgspec.json.encode(message)
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def unknown(number: int, **params: Any) -> Message:
+    return {"jsonrpc": "2.0", "id": number, "method": NO_SUCH_METHOD, "params": params}
+
+
+async def framing(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await _in_pieces(host)
+        host.wire.send_raw(framed(unknown(11)) + framed(unknown(12)) + framed(unknown(13)))
+        for number in (11, 12, 13):
+            await host.response(number, "one of three requests in one write")
+        host.request("cts/größe-不明", {}, 14)
+        await host.response(14, "a method whose name has more bytes than characters")
+        host.wire.send(unknown(15, padding="x" * LARGE))
+        await host.response(15, "a request of 1 MiB")
+        for body in NOT_JSON_RPC:
+            host.wire.send_body(body)
+        host.wire.send(unknown(16))
+        await host.response(16, "a request after bodies that are not JSON-RPC requests")
+        await host.drain()
+        for message in host.said:
+            _check_envelope(message)
+        host.wire.send_raw(b"Content-Length: 100\r\n\r\n{")
+        host.wire.end_input()
+        await host.wire.exit_status()
+
+
+async def _in_pieces(host: Stub) -> None:
+    first = {"jsonrpc": "2.0", "id": 10, "method": "plugin/init", "params": host.init_params()}
+    whole = framed(first)
+    for begin, end in ((0, 5), (5, 18), (18, 30), (30, len(whole) - 1), (len(whole) - 1, len(whole))):
+        host.wire.send_raw(whole[begin:end])
+        await asyncio.sleep(PAUSE)
+    await host.response(10, "plugin/init, which came in pieces")
+
+
+def _check_envelope(message: Message) -> None:
+    demand(message.get("jsonrpc") == "2.0", 'a message without `"jsonrpc": "2.0"`: real hosts drop it')
+    if "method" in message:
+        demand(isinstance(message["method"], str), "a method that is no string")
+        demand(isinstance(message.get("params", {}), dict), f"params of {message['method']} are no object")
+        return
+    both = ("result" in message) == ("error" in message)
+    demand(not both, "a response holds exactly one of `result` and `error`, not even a null beside it")
+    if "error" in message:
+        problem = message["error"]
+        proper = isinstance(problem, dict) and type(problem.get("code")) is int
+        demand(
+            proper and isinstance(problem.get("message"), str), "`error` needs an integer code and a message"
+        )
+
+
+async def dispatch(subject: Subject) -> None:
+    provides = manifest_of(subject).provides
+    async with stubbed(subject) as host:
+        await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "before plugin/init")
+        await host.init(config=None, host={"kind": "conformance", "pid": 1}, cts_unknown=[1])
+        for extra in ({}, {"cts": [None, 1]}):
+            await _refuses(host, NO_SUCH_METHOD, extra, METHOD_NOT_FOUND, "after plugin/init")
+        host.request(NO_SUCH_METHOD, {}, 2**40)
+        await host.response(2**40, "a request with a large id")
+        for offer, (method, params) in WRONG_PARAMS.items():
+            if getattr(provides, offer):
+                await _refuses(host, method, params, INVALID_PARAMS, f"with the params {params}")
+        if provides.screens:
+            viewport = {"width": 8, "height": 2, "cts_unknown": True}
+            response = await host.ask("plugin/render", {"viewport": viewport, "cts_unknown": 1})
+            demand("result" in response, "it refused plugin/render because of a member that it does not know")
+        host.tell("cts/definitely_not_a_notification", {})
+        host.tell("plugin/handle_event", {"topic": "cts.unknown", "payload": "", "cts_unknown": 1})
+        key = {"code": {"type": "f", "n": 12}, "mods": 0, "kind": "press"}
+        host.tell("plugin/handle_key", {"screen_id": "cts", "key": key, "generation": 0})
+        await asyncio.sleep(QUIET)
+        await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "after notifications")
+        demand(not host.unasked(), "it answered a notification, which has no id and is answered by nothing")
+    async with hosted(subject) as scene:
+        failure = await scene.ask(NO_SUCH_METHOD, {})
+        demand(
+            isinstance(failure, dict) and failure.get("code") == METHOD_NOT_FOUND,
+            f"under a host it answers a method that it does not know with {failure!r:.200}",
+        )
+
+
+async def _refuses(host: Stub, method: str, params: Any, code: int, when: str) -> None:
+    response = await host.ask(method, params)
+    problem = response.get("error")
+    its = problem.get("code") if isinstance(problem, dict) else None
+    told = f"the error {its}" if problem is not None else "a result"
+    demand(its == code, f"it answers {method} {when} with {told}: it should be the error {code}")
+
+
+AXES = (
+    Axis(
+        name="manifest",
+        promise="its manifest reads the same once written, and is what plugin/init is answered with",
+        test=manifest,
+    ),
+    Axis(
+        name="framing",
+        promise="takes frames however they are cut, writes well-formed ones, lives on after a body that is "
+        "not JSON-RPC, ends when its stdin does in the middle of a frame",
+        test=framing,
+    ),
+    Axis(
+        name="dispatch",
+        promise="answers a method it does not know with -32601, before plugin/init too, wrong params with "
+        "-32602, a notification with nothing; ignores members it does not know",
+        test=dispatch,
+    ),
+)

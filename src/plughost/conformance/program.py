@@ -1,0 +1,98 @@
+"""A program that is no plugin, run as one is: all its output kept, and nothing of it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from plughost.base.errors import LaunchFailed
+from plughost.runtime.channel import PipeChannel
+from plughost.runtime.launch import Launch
+from plughost.runtime.process import Process
+
+KILL_PATIENCE = 10.0
+MOST_LINES = 10_000
+"""Of its stderr."""
+MOST_BYTES = 8 << 20
+"""Of its stdout."""
+
+
+class Program:
+    """Entered, it runs; left, it and all its descendants are gone."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
+        self._launch = Launch(tuple(command), env)
+        self.stdout = bytearray()
+        self.stderr: deque[str] = deque(maxlen=MOST_LINES)
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = loop.create_future()
+        executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
+        self._process = Process(
+            self._launch,
+            loop,
+            executed.set_result,
+            lambda: self._ended.set_result(None),
+            self.stderr.extend,
+        )
+        self._channel = PipeChannel(
+            loop,
+            self._process.stdout,
+            self._process.stdin,
+            on_data=self._take,
+            on_end=lambda: None,
+            on_broken=lambda error: None,
+            on_room=lambda: None,
+        )
+        self._channel.resume()
+        if (failure := await executed) is not None:
+            await self._close()
+            raise failure
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        self._process.kill()
+        if not await self.ends_within(KILL_PATIENCE):
+            self._process.kill_launcher()
+        self._channel.close()
+        self._process.release()
+
+    def _take(self, data: bytes) -> None:
+        if len(self.stdout) < MOST_BYTES:
+            self.stdout += data
+
+    @property
+    def status(self) -> int | None:
+        """How it ended: its exit code, or the negative number of a signal; None while it runs."""
+        return self._process.exit_status
+
+    async def ends_within(self, seconds: float) -> bool:
+        return bool((await asyncio.wait([self._ended], timeout=seconds))[0])
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does."""
+        launcher = self._process.pid
+        try:
+            line = _command_line(launcher)
+            below = launcher
+            while _command_line(below) == line:  # the launcher, and its keeper where there is one
+                below = int(Path(f"/proc/{below}/task/{below}/children").read_text().split()[0])
+            os.kill(below, signal.SIGINT)
+        except (OSError, IndexError):
+            return  # it ended just now
+
+
+def _command_line(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -1,0 +1,126 @@
+"""Our own host with one thing broken, for the canaries to notice: `faulty_host.py FAULT COMMAND...`."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import plughost.cli.run
+import plughost.cli.x
+import plughost.reception
+from plughost.base.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
+from plughost.cli.main import main
+from plughost.contracts import ainb
+from plughost.contracts.ainb import Ainb, session
+from plughost.runtime.policy import Policy
+from plughost.services.desks import FileDesk
+from plughost.services.logs import Logs
+from plughost.services.snapshots import Snapshots
+from plughost.wire.envelope import Noise
+from plughost.wire.octets import plain
+
+
+def manifest() -> None:
+    session.ABI_VERSION = 3
+
+
+def framing() -> None:
+    receive = session.JsonRpc.receive
+
+    def strict(self: Any, frame: Any) -> Any:
+        incoming = receive(self, frame)
+        if isinstance(incoming, Noise):
+            raise Malformed("one word that is no JSON-RPC ends it")
+        return incoming
+
+    session.JsonRpc.receive = strict
+
+
+def dispatch() -> None:
+    session._CODES[UnknownMethod] = -32600
+
+
+def capabilities() -> None:
+    plughost.reception.guard = SimpleNamespace(allows=lambda held, word: True)
+
+
+def render(side: int = 0) -> None:
+    add = plughost.cli.run._add
+
+    async def drawn(host: Any, spec: Any, as_json: bool, *, start: bool) -> None:
+        await add(host, spec, as_json, start=start)
+        if spec.name == "render":
+            await Ainb(host.plugins[spec.name]).render(side, side)
+
+    plughost.cli.run._add = drawn
+
+
+def draws() -> None:
+    """No fault at all: a host with a screen."""
+    render(side=9)
+
+
+def pubsub() -> None:
+    Snapshots.publish = lambda self, caller, params: self.put(params.topic, plain(params.payload)) and None
+
+
+def action() -> None:
+    session._CODES[Timeout] = -32603
+
+
+def log() -> None:
+    Logs.set_threshold = lambda self, plugin, level: self._thresholds.update({plugin: "trace"})
+
+
+def files() -> None:
+    async def naive(self: Any, caller: Any, params: Any) -> bytes:
+        self._files._place("read", {"read_sessions"}, params.path)
+        try:
+            with open(params.path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise InvalidSpec(str(error)) from error
+
+    FileDesk.read_file = naive
+
+
+def shutdown() -> None:
+    session.AinbSession.farewell = lambda self: None
+
+
+def _policy(**changes: Any) -> None:
+    ainb._policy = lambda told, options, topics: Policy(eager=True, respawn=True, grace=5.0, **changes)
+
+
+def recovery() -> None:
+    _policy(backoff=(0.0,))
+
+
+def quarantine() -> None:
+    _policy(backoff=(1.0,), failure_limit=1000)
+
+
+def cli() -> None:
+    plughost.cli.x._exit_code = lambda code: 0
+
+
+def chunks() -> None:
+    put = Snapshots.put
+
+    def coalescing(self: Any, topic: str, payload: bytes, publisher: str = "host") -> int:
+        if len(payload) > 1 << 20 and self.latest(topic).version == 0:
+            return self._keep(topic, payload, publisher) or self._version
+        return put(self, topic, payload, publisher)
+
+    Snapshots.put = coalescing
+
+
+FAULTS = (
+    manifest, framing, dispatch, capabilities, render, pubsub, action, log, files, shutdown, recovery,
+    quarantine, cli, chunks, draws,
+)  # fmt: skip
+
+if __name__ == "__main__":
+    {fault.__name__: fault for fault in FAULTS}[sys.argv[1]]()
+    main(sys.argv[2:])

@@ -1,0 +1,111 @@
+"""ainb: every canary conforms, and of each that is broken just its own axis fails."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from plughost import config
+from plughost.conformance.ainb import AXES
+from plughost.conformance.suite import Report, examine
+from tests.support import ROOT
+
+CANARIES = ROOT / "plugins/canaries/ainb"
+BROKEN = ROOT / "plugins/canaries/broken/ainb"
+NAMES = [axis.name for axis in AXES]
+pytestmark = pytest.mark.timeout(
+    300
+)  # all are tried in the first test's setup; a busy machine takes its time
+AT_A_TIME = 6
+
+REASONS = {
+    "manifest": "lacks abi_version, manifest",
+    "framing": "is no JSON",
+    "dispatch": "with the error -32600: it should be the error -32601",
+    "capabilities": "instead of sending .*AssertionError",
+    "render": "no two frames in a row are the same",
+    "pubsub": "its last words: a payload must be base64",
+    "action": "its last words: this should have been done by now",
+    "log": "the level 'warning', which hosts drop",
+    "files": r"sessions/\.\./plugins/other/secret', which is beneath none of",
+    "shutdown": "after plugin/shutdown it ended with 1, not 0",
+    "recovery": "started again, it failed; its last words: it is running already",
+    "quarantine": "does not start again: .*it has failed three times",
+    "cli": "what `cts-cli --help` is answered with is wrong",
+    "chunks": "begins with chunk 1, not with 0",
+}
+
+
+def folders(root: Path) -> list[Path]:
+    return sorted(manifest.parent for manifest in root.glob("*/manifest.toml"))
+
+
+async def _examine(places: Iterable[Path]) -> dict[Path, Report]:
+    turn = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(place: Path) -> tuple[Path, Report]:
+        async with turn:
+            return place, await examine(config.of_folder(place))
+
+    return dict(await asyncio.gather(*map(one, places)))
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[Path, Report]:
+    """All at once: most of the time is spent waiting for plugins to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        # This very Python: one that is chosen by a shim takes twice as long to start.
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        return asyncio.run(_examine([*folders(CANARIES), *folders(BROKEN), ROOT / "plugins/echo-ainb"]))
+
+
+@pytest.mark.clause("AINB-70")
+def test_there_are_fourteen_axes_and_each_has_its_canary_and_a_broken_one():
+    assert len(NAMES) == 14
+    assert {place.name for place in folders(CANARIES)} == {*NAMES, "partner"}
+    assert {place.name for place in folders(BROKEN)} == {*NAMES}
+
+
+@pytest.mark.clause("AINB-70")
+@pytest.mark.parametrize("name", [*NAMES, "partner"])
+def test_a_canary_conforms_and_is_asked_for_its_own_axis(reports, name):
+    report = reports[CANARIES / name]
+    verdicts = {verdict.axis: verdict for verdict in report.verdicts}
+    assert report.conforms, [verdict for verdict in report.verdicts if verdict.outcome == "failed"]
+    assert name == "partner" or verdicts[name].outcome == "passed"
+
+
+@pytest.mark.clause("AINB-70")
+@pytest.mark.parametrize("name", NAMES)
+def test_of_a_broken_canary_just_its_own_axis_fails_and_says_why(reports, name):
+    failed = [verdict for verdict in reports[BROKEN / name].verdicts if verdict.outcome == "failed"]
+    assert [verdict.axis for verdict in failed] == [name], failed
+    assert re.search(REASONS[name], failed[0].reason, re.S), failed[0].reason
+
+
+@pytest.mark.clause("AINB-71", "AINB-75")
+def test_a_plugin_is_asked_for_what_its_manifest_implies_and_the_rest_is_skipped_by_name(reports):
+    report = reports[ROOT / "plugins/echo-ainb"]
+    assert report.conforms
+    skipped = {verdict.axis: verdict.reason for verdict in report.verdicts if verdict.outcome == "skipped"}
+    assert set(skipped) == {"action", "files", "chunks"}
+    assert skipped["chunks"] == "its manifest provides no snapshots"
+    always = {
+        verdict.axis for verdict in reports[CANARIES / "manifest"].verdicts if verdict.outcome == "passed"
+    }
+    assert always == {
+        "manifest",
+        "framing",
+        "dispatch",
+        "capabilities",
+        "log",
+        "shutdown",
+        "recovery",
+        "quarantine",
+    }

@@ -1,0 +1,142 @@
+"""ainb: canaries in a host tell whether it keeps the contract; in ours, and in ours with one thing broken."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from plughost.base.errors import InvalidSpec
+from plughost.cli.conform import conform
+from plughost.conformance.ainb import ORDER, hosts
+from plughost.conformance.ainb.hosts import Trial
+from plughost.conformance.suite import Report
+from tests.support import processes
+
+PLUGHOST = f"{sys.executable} -m plughost.cli"
+FAULTY = f"{sys.executable} {shlex.quote(str(Path(__file__).with_name('faulty_host.py')))}"
+pytestmark = pytest.mark.timeout(
+    300
+)  # all are tried in the first test's setup; a busy machine takes its time
+AT_A_TIME = 4
+
+REASONS = {
+    "manifest": "abi_version is 3, not 2",
+    "framing": "bodies that are not JSON-RPC: they should be dropped",
+    "dispatch": "not the error -32601",
+    "capabilities": "not the error -32001",
+    "render": "it asks for a frame of 0x0",
+    "pubsub": "to its own publisher",
+    "action": "not the error -32002",
+    "log": "nothing is filtered",
+    "files": "leads-out.txt",
+    "shutdown": "without the request plugin/shutdown",
+    "recovery": "that is no backoff",
+    "quarantine": "that has died three times",
+    "cli": "it ended with 0, and the plugin's exit code is 3",
+    "chunks": "a chunk came out of its order",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def this_python() -> Iterator[None]:
+    """One that is chosen by a shim takes twice as long to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        patch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))
+        yield
+
+
+@pytest.fixture(scope="module")
+def ourselves(this_python: None) -> Iterator[subprocess.Popen[bytes]]:
+    """Begun first: it watches a quarantined plugin for a while, and meanwhile the others are tried."""
+    command = [*shlex.split(PLUGHOST), "conform", "--json", "-", "--host", f"{PLUGHOST} run --root {{root}}"]
+    command += ["--cli", f"{PLUGHOST} x --root {{root}} {{namespace}} {{args}}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
+        yield running
+        running.kill()
+
+
+@pytest.fixture(scope="module")
+def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, Report]:
+    turn = asyncio.Semaphore(AT_A_TIME)
+
+    async def one(fault: str) -> tuple[str, Report]:
+        # That a plugin is left alone takes long to see, and a second host takes long to start.
+        axes = [name for name in ORDER if name not in ("quarantine", "cli") or name == fault]
+        command = f"{FAULTY} {fault}"
+        trial = Trial(
+            f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", 30
+        )
+        async with turn:
+            return fault, await trial.run(axes)
+
+    async def every() -> dict[str, Report]:
+        return dict(await asyncio.gather(*map(one, ORDER)))
+
+    return asyncio.run(every())
+
+
+@pytest.mark.clause("AINB-70")
+@pytest.mark.parametrize("fault", ORDER)
+def test_a_host_with_one_thing_broken_fails_just_that_axis_and_is_told_why(reports, fault):
+    failed = [verdict for verdict in reports[fault].verdicts if verdict.outcome == "failed"]
+    assert [verdict.axis for verdict in failed] == [fault], failed
+    assert REASONS[fault] in failed[0].reason
+
+
+@pytest.mark.clause("AINB-70")
+def test_our_own_host_keeps_the_contract_as_far_as_it_can_be_seen_from_the_inside(ourselves):
+    out, _ = ourselves.communicate(timeout=120)
+    report = msgspec.json.decode(out)
+    verdicts = {verdict["axis"]: verdict for verdict in report["verdicts"]}
+    assert [verdict for verdict in verdicts.values() if verdict["outcome"] == "failed"] == []
+    assert [name for name in ORDER if verdicts[name]["outcome"] == "skipped"] == ["render"]
+    assert "plugin/render did not come" in verdicts["render"]["reason"]
+    assert ourselves.returncode == 0
+
+
+async def test_a_host_that_ends_by_itself_fails_at_once_and_its_words_are_shown():
+    report = await Trial("sh -c 'echo no such thing as {root} >&2; exit 4'").run(["manifest"])
+    (verdict,) = report.verdicts
+    assert verdict.outcome == "failed"
+    assert "never started" in verdict.reason
+    assert "it ended by itself, with 4" in verdict.reason
+    assert "no such thing as" in verdict.frames[-1]
+
+
+async def test_a_host_with_a_screen_is_asked_for_the_axis_render():
+    report = await Trial(f"{FAULTY} draws run --root {{root}}").run(["render"])
+    assert [verdict.outcome for verdict in report.verdicts] == ["passed"]
+
+
+async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
+    monkeypatch.setattr(hosts, "LAST_WAIT", 0.1)
+    report = await Trial(
+        f"sh -c 'trap \"\" INT TERM; sleep 100 & sleep 100 # {mark} {{root}}'", limit=0.1
+    ).run(["log"])
+    assert report.count("failed") == 1
+    assert processes(mark) == []
+
+
+def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round():
+    for words in (["--cli", "x", "."], ["--wait", "3", "."], ["--host", "my-host {root}", "."]):
+        result = CliRunner().invoke(conform, words, obj=[])
+        assert result.exit_code == 2, result.output
+
+
+def test_a_command_must_say_where_the_plugins_go():
+    with pytest.raises(InvalidSpec, match="--host needs {root}"):
+        Trial("my-host")
+    with pytest.raises(InvalidSpec, match="--cli needs {namespace}"):
+        Trial("my-host {root}", "my-host {root} {args}")
+    with pytest.raises(InvalidSpec, match="no such axis: rendering"):
+        asyncio.run(Trial("my-host {root}").run(["rendering"]))

@@ -29,6 +29,7 @@ from plughost.services.logs import Logs
 from plughost.testkit import VirtualClock
 
 LOCK = Path(__file__).with_name("ainb-surface.lock")
+SPEAKERS = (ainb, manifest, jsonrpc, session, chunks, messages, view, files, snapshots)
 SERVICES: dict[str, type] = {
     "snapshots": snapshots.Snapshots,
     "actions": Actions,
@@ -40,9 +41,14 @@ SERVICES: dict[str, type] = {
 
 def listing() -> str:
     spelling = Spelling()
-    structs: list[type[msgspec.Struct]] = [*_structs(messages), manifest.Manifest, chunks.Chunk]
+    spoken: list[type[msgspec.Struct]] = [
+        *_structs(jsonrpc),
+        *_structs(messages),
+        manifest.Manifest,
+        chunks.Chunk,
+    ]
     sections = {
-        "constants": sorted(_constants(ainb, manifest, session, chunks, messages, view, files, snapshots)),
+        "constants": sorted(_constants(*SPEAKERS)),
         "errors that the host answers with": list(_codes()),
         "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
         "from a plugin to the host": [
@@ -51,7 +57,7 @@ def listing() -> str:
         ],
         "settings": list(spelling.members(ainb.Options)),
     }
-    for struct in structs:
+    for struct in spoken:
         spelling.meet(struct)
     sections["messages"] = [line for struct in spelling.met() for line in spelling.members(struct)]
     head = "# The wire surface of ainb. A change here changes the contract: `make surface` records it.\n"
@@ -85,7 +91,10 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
     return [
         value
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, msgspec.Struct) and name[0] != "_"
+        if isinstance(value, type)
+        and issubclass(value, msgspec.Struct)
+        and name[0] != "_"
+        and value.__module__ == module.__name__
     ]
 
 

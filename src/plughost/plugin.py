@@ -91,6 +91,17 @@ class Plugin:
         return self._binding.offers
 
     @property
+    def settings(self) -> Any:
+        """What its contract has made of its spec, for the contract's own view."""
+        return self._binding.settings
+
+    def remark(self, what: str) -> None:
+        """A line of the host's own in its log."""
+        noted = getattr(self._host.service("logs"), "noted", None)
+        if noted is not None:
+            noted(self, what)
+
+    @property
     def clock(self) -> Clock:
         return self._host._clock
 
@@ -283,7 +294,13 @@ class Plugin:
 
     def _instance(self) -> Instance:
         host = self._host
-        session = self._contract.session(self.spec, self._binding)
+        offered = frozenset(
+            method
+            for method, reverse in self._contract.reverse.items()
+            if host.service(reverse.service.partition(".")[0]) is not None
+        )
+        binding = msgspec.structs.replace(self._binding, offered=offered)
+        session = self._contract.session(self.spec, binding)
         instance = Instance(
             self.name,
             self._generation,

@@ -11,7 +11,7 @@ import plughost.cli.x
 import plughost.reception
 from plughost.base.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
 from plughost.cli.main import main
-from plughost.contracts import ainb
+from plughost.contracts import ainb, jsonrpc
 from plughost.contracts.ainb import Ainb, session
 from plughost.runtime.policy import Policy
 from plughost.services.desks import FileDesk
@@ -26,7 +26,7 @@ def manifest() -> None:
 
 
 def framing() -> None:
-    receive = session.JsonRpc.receive
+    receive = jsonrpc.JsonRpc.receive
 
     def strict(self: Any, frame: Any) -> Any:
         incoming = receive(self, frame)
@@ -34,11 +34,11 @@ def framing() -> None:
             raise Malformed("one word that is no JSON-RPC ends it")
         return incoming
 
-    session.JsonRpc.receive = strict
+    jsonrpc.JsonRpc.receive = strict
 
 
 def dispatch() -> None:
-    session._CODES[UnknownMethod] = -32600
+    jsonrpc._CODES[UnknownMethod] = -32600
 
 
 def capabilities() -> None:
@@ -66,7 +66,7 @@ def pubsub() -> None:
 
 
 def action() -> None:
-    session._CODES[Timeout] = -32603
+    jsonrpc._CODES[Timeout] = -32603
 
 
 def log() -> None:

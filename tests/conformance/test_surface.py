@@ -11,7 +11,7 @@ import pytest
 
 from plughost.conformance.spelled import Spelling
 from plughost.conformance.surface import LOCK, listing
-from plughost.contracts import ainb
+from plughost.contracts import ainb, jsonrpc
 from tests.support import ROOT
 
 
@@ -57,7 +57,7 @@ def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
 
 def test_a_change_of_a_constant_a_code_or_a_message_shows(monkeypatch):
     monkeypatch.setattr(ainb.session, "MAX_BODY", 1)
-    monkeypatch.setitem(ainb.session._CODES, ainb.InvalidSpec, -1)
+    monkeypatch.setitem(jsonrpc._CODES, ainb.InvalidSpec, -1)
     monkeypatch.setattr(
         ainb.Ainb, "event", lambda self, topic, payload: self._plugin.notify("plugin/news", {})
     )

@@ -54,7 +54,7 @@ def test_only_the_section_plugin_is_required(tmp_path):
         (GOOD + '[capabilities]\nnetwork = "all"\n', 6, "capabilities.network"),
         (GOOD + '[lifecycle]\nspawn = "Lazy"\n', 6, "lifecycle.spawn"),
         (GOOD + "[lifecycle]\nidle_reap_secs = -1\n", 6, "lifecycle.idle_reap_secs"),
-        (GOOD + "[provides]\nscreens = [1]\n", 6, "provides.screens"),
+        (GOOD + "[provides]\nscreens = [1]\n", 6, "provides.screens[0]"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(tmp_path, text, line, field):

@@ -33,7 +33,7 @@ from tests.vectors import (
     without_words,
 )
 
-VECTORS = {name: load(name) for name in ("ainb", "mcptest", "rune")}
+VECTORS = {name: load(name) for name in ("ainb", "kaged", "mcptest", "rune")}
 LANGUAGES = {
     "python": "Python",
     "c": "a C compiler",
@@ -61,7 +61,7 @@ class Reference(NamedTuple):
     @property
     def spec(self) -> plughost.PluginSpec:
         folder = ROOT / "plugins" / str(self)
-        spec = config.of_folder(folder)
+        spec = msgspec.structs.replace(config.of_folder(folder), sandbox="none")
         program, *arguments = spec.command
         if program == "python3":
             return msgspec.structs.replace(spec, command=[sys.executable, *arguments])
@@ -75,8 +75,16 @@ class Reference(NamedTuple):
 
 REFERENCES = [
     Reference("ainb", "python"),
+    Reference("kaged", "python"),
+    Reference("kaged", "node"),
     *(Reference(contract, language) for contract in ("mcptest", "rune") for language in LANGUAGES),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _data_of_its_own(tmp_path, monkeypatch):
+    """Plugins that keep data keep none of it in the home of whoever runs this."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
 
 
 def params(cases):
@@ -88,6 +96,10 @@ def params(cases):
 
 @pytest.mark.clause("AINB-10", "AINB-11", "AINB-12", "AINB-15", "AINB-16", "AINB-18", "AINB-20", "AINB-23")
 @pytest.mark.clause("AINB-42", "AINB-74")
+@pytest.mark.clause(
+    "KAGED-08", "KAGED-20", "KAGED-21", "KAGED-22", "KAGED-24", "KAGED-25", "KAGED-26", "KAGED-27"
+)
+@pytest.mark.clause("KAGED-28", "KAGED-29", "KAGED-31", "KAGED-34", "KAGED-35")
 @pytest.mark.clause("MCPT-01", "MCPT-02", "MCPT-04", "MCPT-05", "MCPT-06", "MCPT-07", "MCPT-24", "MCPT-28")
 @pytest.mark.clause("RUNE-03", "RUNE-10", "RUNE-11", "RUNE-12", "RUNE-13", "RUNE-15", "RUNE-16", "RUNE-24")
 @pytest.mark.parametrize(
@@ -136,6 +148,7 @@ async def test_calls_of_a_reference_plugin_come_to_what_the_vectors_say(host, re
 
 PATIENT = {
     "ainb": {"init_timeout": 60, "call_timeout": 60},
+    "kaged": {"init_timeout": 60, "call_timeout": 60},
     "mcptest": {},
     "rune": {"timeout": 60, "launch_timeout": 30, "handshake_timeout": 30, "teardown_timeout": 30},
 }
@@ -303,10 +316,11 @@ def test_other_framings_and_requests_of_the_plugin_fit_in():
         HostSide(vectors, vectors.spec).replay(vectors.conversations[0].steps)
 
 
-def test_the_reference_plugin_of_ainb_has_the_manifest_of_the_vectors():
-    folder = ROOT / "plugins/echo-ainb"
-    files = {name: (folder / name).read_text() for name in VECTORS["ainb"].spec.folder}
-    assert files == VECTORS["ainb"].spec.folder
+@pytest.mark.parametrize("contract", ["ainb", "kaged"])
+def test_a_reference_plugin_has_the_manifest_of_the_vectors(contract):
+    told = VECTORS[contract].spec.folder
+    folder = ROOT / f"plugins/echo-{contract}"
+    assert {name: (folder / name).read_text() for name in told} == told
 
 
 @pytest.mark.clause("AINB-25")
@@ -352,6 +366,8 @@ def test_every_failure_that_the_vectors_name_is_met(contract):
     [
         ("ainb", "echo-ainb", 0),
         ("ainb", "somebody.else", 1),
+        ("kaged", "echo-kaged", 0),
+        ("kaged", "somebody.else", 1),
         ("mcptest", "any", 0),
         ("rune", "example.echo", 0),
         ("rune", "somebody.else", 1),

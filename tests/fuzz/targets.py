@@ -12,8 +12,9 @@ from plughost.base.capability import Capability
 from plughost.base.errors import CallFailed, Denied, InvalidSpec, Malformed, PluginError
 from plughost.contracts.ainb import CONTRACT as AINB
 from plughost.contracts.ainb.manifest import About, Manifest
-from plughost.contracts.ainb.messages import CliDispatchResult, ErrorObject, Refusal, RenderResult
+from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 from plughost.contracts.ainb.session import AinbSession
+from plughost.contracts.jsonrpc import ErrorObject, Refusal
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession
 from plughost.runtime.session import Incoming, Session

@@ -24,6 +24,9 @@ from plughost.guard.powers import Endpoint, Limits, Powers, endpoint
         ("[::1]:80 private", Endpoint("::1", 80, True)),
         ("[2001:DB8:0::1]:80", Endpoint("2001:db8::1", 80)),
         ("localhost:5432 private", Endpoint("localhost", 5432, True)),
+        ("example.com:*", Endpoint("example.com", 0)),
+        ("[::1]:* private", Endpoint("::1", 0, True)),
+        ("*:*", Endpoint("*", 0)),
     ],
 )
 def test_an_endpoint_has_one_spelling(text, meant):
@@ -38,7 +41,7 @@ def test_an_endpoint_has_one_spelling(text, meant):
         "example.com.:443", "http://example.com:443", "user@example.com:443", "exa mple.com:443",
         "example.com:443  private", "example.com:443 public", "0177.0.0.1:80", "127.1:80", "2130706433:80",
         "0x7f000001:80", "127.0.0.0x1:80", "1.2.3.4.5:80", "[::ffff:127.0.0.1]:80", "[fe80::1%eth0]:80", "::1:80",
-        "bücher.example:443", "-a.example:443", "a-.example:443", "a..example:443", "*:443", "*.*.example:443",
+        "bücher.example:443", "-a.example:443", "a-.example:443", "a..example:443", "*:443", "*", "*:* private", ":*", "example.com:**", "*.*.example:443",
         "a.*.example:443", "ex\0ample.com:443", "a" * 64 + ".example:443", ".".join(["a" * 60] * 5) + ":443",
     ],
 )  # fmt: skip
@@ -96,10 +99,11 @@ WORLD = sorted(
     | {f"/{x}/{y}/{z}" for x in NAMES for y in NAMES for z in NAMES}
 )
 HOSTS = ["example", "a.example", "b.example", "c.a.example", "aexample", "other"]
-PATTERNS = [*HOSTS, *(f"*.{host}" for host in HOSTS)]
+PORTS = (80, 443)
+PATTERNS = [*HOSTS, *(f"*.{host}" for host in HOSTS), "*"]
 paths = st.lists(st.sampled_from(WORLD), max_size=3).map(tuple)
 endpoints = st.lists(
-    st.builds(Endpoint, st.sampled_from(PATTERNS), st.sampled_from([80, 443]), st.booleans()), max_size=3
+    st.builds(Endpoint, st.sampled_from(PATTERNS), st.sampled_from([*PORTS, 0]), st.booleans()), max_size=3
 ).map(tuple)
 powers = st.builds(Powers, read=paths, write=paths, execute=paths, connect=endpoints)
 
@@ -119,13 +123,14 @@ def below(roots: tuple[str, ...]) -> set[str]:
 def reached(held: Powers) -> set[tuple[str, int]]:
     found = set()
     for each in held.connect:
+        ports = [each.port] if each.port else PORTS
         for host in HOSTS:
             labels, wanted = host.split("."), each.host.removeprefix("*.").split(".")
             if each.host.startswith("*."):
                 if len(labels) > len(wanted) and labels[-len(wanted) :] == wanted:
-                    found.add((host, each.port))
-            elif host == each.host:
-                found.add((host, each.port))
+                    found |= {(host, port) for port in ports}
+            elif each.host in (host, "*"):
+                found |= {(host, port) for port in ports}
     return found
 
 

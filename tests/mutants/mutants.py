@@ -18,6 +18,7 @@ class Mutant(NamedTuple):
 
 WIRE = "tests/wire"
 AINB = "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_services.py tests/contracts/test_ainb_lifecycle.py"
+KAGED = "tests/contracts/test_kaged_lifecycle.py"
 RUNE = "tests/contracts/test_rune.py"
 MCPTEST = "tests/contracts/test_mcptest.py"
 FAULTS = "tests/faults"
@@ -112,15 +113,27 @@ MUTANTS = [
     Mutant("rune-takes-what-it-asks-for", "contracts/rune/session.py", "if ungranted([Capability(word)], self._granted):", "if False:", RUNE),
     Mutant("rune-takes-anybodys-answer", "contracts/rune/session.py", "if response.request_id != self._request_id:", "if False:", RUNE),
     Mutant("rune-ok-with-an-error", "contracts/rune/session.py", "if response.error is not None:", "if False:", RUNE),
-    Mutant("ainb-takes-json-rpc-1", "contracts/ainb/session.py", 'if message.jsonrpc != "2.0" or not', "if not", AINB),
+    Mutant("ainb-takes-json-rpc-1", "contracts/jsonrpc.py", 'if message.jsonrpc != "2.0" or not', "if not", AINB),
     Mutant("ainb-takes-another-plugin", "contracts/ainb/session.py", "if told is not None and told != wanted:", "if False:", f"{AINB} tests/contracts/test_ainb_manifest.py"),
-    Mutant("ainb-sends-null", "contracts/ainb/session.py", "return {} if params is ABSENT or params is None else params", "return None if params is ABSENT or params is None else params", AINB),
-    Mutant("ainb-answers-null", "contracts/ainb/session.py", "{} if result is None else result", "result", AINB),
-    Mutant("ainb-denials-look-like-bad-params", "contracts/ainb/session.py", "    Denied: CAPABILITY_DENIED,\n", "    Denied: INVALID_PARAMS,\n", AINB),
+    Mutant("ainb-sends-null", "contracts/jsonrpc.py", "return {} if params is ABSENT or params is None else params", "return None if params is ABSENT or params is None else params", AINB),
+    Mutant("ainb-answers-null", "contracts/jsonrpc.py", "{} if result is None else result", "result", AINB),
+    Mutant("ainb-denials-look-like-bad-params", "contracts/jsonrpc.py", "    Denied: CAPABILITY_DENIED,\n", "    Denied: INVALID_PARAMS,\n", AINB),
     Mutant("ainb-another-abi-loads", "contracts/ainb/manifest.py", "and abi != ABI_VERSION:", "and False:", "tests/contracts/test_ainb_manifest.py"),
     Mutant("ainb-a-plugin-called-host", "contracts/ainb/manifest.py", "if name == RESERVED:", "if False:", "tests/contracts/test_ainb_manifest.py"),
     Mutant("ainb-silent-subscriptions-without-event-bus", "contracts/ainb/__init__.py", 'if "event_bus" in names else ()', "", AINB),
     Mutant("ainb-data-folder-for-all", "contracts/ainb/__init__.py", 'data if "write_plugin_data" in names else None', "data", AINB),
+    Mutant("kaged-health-is-never-asked", "runtime/checkup.py", "        asked = self._session.probe()\n", "        asked = None\n", KAGED),
+    Mutant("kaged-a-busy-plugin-is-sick", "runtime/checkup.py", "max([self._since, *ahead.values()])", "self._since", KAGED),
+    Mutant("kaged-a-hung-plugin-is-busy-for-ever", "runtime/checkup.py", "ahead[call] = min(ahead[call], self._clock.time())", "pass", KAGED),
+    Mutant("kaged-no-other-question", "contracts/kaged/session.py", "            self._probe += 1\n", "            pass\n", KAGED),
+    Mutant("kaged-notifications-without-end", "runtime/bucket.py", "if self._tokens < 1:", "if False:", "tests/contracts/test_kaged_wire.py"),
+    Mutant("kaged-a-warning-for-each", "runtime/bucket.py", "        self._overflowed = True\n", "", "tests/contracts/test_kaged_wire.py"),
+    Mutant("kaged-declared-is-granted", "contracts/kaged/__init__.py", "            capabilities=granted.capabilities,\n", "            capabilities=capabilities.together(told.capabilities).capabilities,\n", "tests/contracts/test_kaged_capabilities.py"),
+    Mutant("kaged-undeclared-notifications-pass", "contracts/kaged/session.py", "and incoming.method not in self._notifications:", "and False:", "tests/contracts/test_kaged_wire.py"),
+    Mutant("kaged-any-capability-is-used", "contracts/kaged/session.py", "            if not self._may(word):", "            if False:", "tests/contracts/test_kaged_wire.py"),
+    Mutant("kaged-all-hosts-are-private", "contracts/kaged/capabilities.py", "private=each.port != 0 and _is_private(each.host)", "private=True", "tests/contracts/test_kaged_capabilities.py"),
+    Mutant("yaml-keys-come-twice", "base/located_yaml.py", "            if key in found:", "            if False:", "tests/test_located_yaml.py tests/contracts/test_kaged_manifest.py"),
+    Mutant("yaml-of-any-depth", "base/located_yaml.py", "if len(field) > DEEPEST:", "if False:", "tests/test_located_yaml.py"),
     # The rest
     Mutant("anybody-controls-a-host", "control.py", "if _peer(writer) in (os.geteuid(), 0):", "if True:", "tests/cli/test_control.py"),
     Mutant("specs-show-their-secrets", "contracts/contract.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/test_mcptest.py tests/cli"),

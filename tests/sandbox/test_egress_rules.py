@@ -140,7 +140,10 @@ def test_whatever_is_sent_is_read_in_one_way_or_refused(head):
 LABELS = st.sampled_from(["a", "b", "xn--a"])
 NAMES = st.lists(LABELS, min_size=1, max_size=3)
 PORTS = st.sampled_from([80, 443])
-ENDPOINTS = st.lists(st.builds(lambda *parts: parts, st.booleans(), NAMES, PORTS, st.booleans()), max_size=6)
+ENDPOINTS = st.lists(
+    st.builds(lambda *parts: parts, st.booleans(), NAMES, st.sampled_from([80, 443, 0]), st.booleans()),
+    max_size=6,
+)
 
 
 def model(endpoints, labels, port):
@@ -149,7 +152,7 @@ def model(endpoints, labels, port):
     for wild, name, at, private in endpoints:
         same_end = labels[len(labels) - len(name) :] == name if len(labels) >= len(name) else False
         right_length = len(labels) > len(name) if wild else len(labels) == len(name)
-        if at == port and same_end and right_length:
+        if at in (0, port) and same_end and right_length:
             answers.append(private)
     return any(answers) if answers else None
 
@@ -160,7 +163,7 @@ def model(endpoints, labels, port):
 @example([(False, ["b", "a"], 80, False), (True, ["a"], 80, True)], ["b", "a"], 80, True, True)
 def test_what_is_granted_is_what_a_slow_reading_says(endpoints, labels, port, upper, dot):
     allowed = [
-        endpoint(f"{'*.' * wild}{'.'.join(name)}:{at}{' private' * private}")
+        endpoint(f"{'*.' * wild}{'.'.join(name)}:{at or '*'}{' private' * private}")
         for wild, name, at, private in endpoints
     ]
     text = ".".join(labels) + "." * dot
@@ -172,6 +175,15 @@ def test_a_name_grants_no_address_and_a_wildcard_none_either():
     names = (Endpoint("good.test", 80, True), Endpoint("*.1", 80, True), Endpoint("*.test", 80))
     for host in ("127.0.0.1", "::1", "::ffff:7f00:1", "0.0.0.1"):
         assert granted(names, host, 80) is None
+
+
+def test_every_public_host_is_granted_by_one_endpoint():
+    everything = (Endpoint("*", 0), Endpoint("127.0.0.1", 80, True))
+    for host, port in (("good.test", 443), ("8.8.8.8", 1), ("127.0.0.1", 81)):
+        found = granted(everything, host, port)
+        assert found is not None
+        assert not found.private
+    assert granted(everything, "127.0.0.1", 80) == Endpoint("127.0.0.1", 80, True)
 
 
 # What TLS is opened to

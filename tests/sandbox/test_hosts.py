@@ -33,7 +33,9 @@ def test_each_name_has_an_address_of_its_own_with_all_its_ports():
 
 
 def test_wildcards_and_addresses_elsewhere_are_for_clients_that_know_proxies():
-    posts = signposts([endpoint(text) for text in ("*.a.test:443", "8.8.8.8:53", "[::1]:80 private")])
+    posts = signposts(
+        [endpoint(text) for text in ("*.a.test:443", "8.8.8.8:53", "[::1]:80 private", "b.test:*", "*:*")]
+    )
     assert (posts.hosts, posts.listing) == ("127.0.0.1 localhost\n", "proxy 127.0.0.1 3128\n")
 
 

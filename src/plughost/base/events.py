@@ -73,7 +73,7 @@ class Logged(Event, frozen=True):
     fields: Any = None
     source: str = "log"
     """Where it comes from: the plugin's own `log` or `stderr`, or the host, that it `denied` something or
-    saw a connection of it (`egress`)."""
+    saw a connection of it (`egress`), or has a remark on it (`host`)."""
 
 
 MOST_BYTES = 64 << 20

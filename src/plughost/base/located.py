@@ -53,9 +53,27 @@ class Document:
             field = field[:-1]
         return 0
 
-    def problem(self, field: Field, message: str) -> None:
+    def problem(self, field: Field, message: str, line: int | None = None) -> None:
+        self.problems.append(self.lint(field, message, line))
+
+    def lint(self, field: Field, message: str, line: int | None = None) -> Problem:
+        """Something that is no problem of this document, but should be better."""
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field).lstrip(".")
-        self.problems.append(Problem(self.file, self.line(field), name, message))
+        return Problem(self.file, self.line(field) if line is None else line, name, message)
+
+    def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any, field: Field = ()) -> list[Problem]:
+        """Keys of a later revision, or misspelt: out of the way, and told."""
+        if not isinstance(data, dict):
+            return []
+        lints: list[Problem] = []
+        sections = {info.encode_name: info.type for info in msgspec.structs.fields(kind)}
+        for name in [*data]:
+            if name not in sections:
+                lints.append(self.lint((*field, name), "unknown key, ignored"))
+                del data[name]
+            elif isinstance(sections[name], type) and issubclass(sections[name], msgspec.Struct):
+                lints += self.set_aside_unknown(sections[name], data[name], (*field, name))
+        return lints
 
     def check(self) -> None:
         """Raise everything found, in the order of the file."""
@@ -89,6 +107,9 @@ class Document:
     def _value(self, hint: Any, field: Field, data: Any) -> Any:
         if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
             return self.read(hint, field, data)
+        if get_origin(hint) is list and isinstance(data, list):
+            inner = get_args(hint)[0]
+            return [self._value(inner, (*field, number), value) for number, value in enumerate(data)]
         if get_origin(hint) is dict and isinstance(data, dict):
             inner = get_args(hint)[1]
             return {key: self._value(inner, (*field, key), value) for key, value in data.items()}
@@ -115,13 +136,9 @@ def load_toml(path: Path) -> Document:
     """Read a TOML file; a file that cannot be read or parsed is one located problem."""
     import tomllib
 
+    text = read_text(path)
     try:
-        text = _read(path).decode()
         data = tomllib.loads(text)
-    except OSError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
-    except UnicodeDecodeError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", "not valid UTF-8")]) from error
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = re.sub(r" \(at .*\)$", "", str(error))
@@ -131,15 +148,25 @@ def load_toml(path: Path) -> Document:
     return Document(str(path), data, _toml_lines(text))
 
 
-def _read(path: Path) -> bytes:
-    """A regular file of reasonable size: a FIFO would be waited for."""
+def read_text(path: Path, largest: int = LARGEST) -> str:
+    """A regular file of reasonable size; what it is not is one problem."""
+    try:
+        return _read(path, largest).decode()
+    except OSError as error:
+        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig([Problem(str(path), 0, "", "not valid UTF-8")]) from error
+
+
+def _read(path: Path, largest: int) -> bytes:
+    """Only a regular file: a FIFO would be waited for."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        text = file.read(LARGEST + 1)
-    if len(text) > LARGEST:
-        raise OSError(errno.EFBIG, f"larger than {LARGEST} bytes")
+        text = file.read(largest + 1)
+    if len(text) > largest:
+        raise OSError(errno.EFBIG, f"larger than {largest} bytes")
     return text
 
 

@@ -96,6 +96,6 @@ def _default(field: msgspec.structs.FieldInfo) -> str:
         value = field.default_factory()
     if isinstance(value, msgspec.Struct):
         return f" = {type(value).__name__}()"
-    if isinstance(value, msgspec.Raw) and not bytes(value):
+    if value is msgspec.UNSET or (isinstance(value, msgspec.Raw) and not bytes(value)):
         return " = absent"
     return f" = {msgspec.json.encode(value).decode()}"

@@ -19,7 +19,7 @@ import msgspec
 from plughost.base import errors
 from plughost.base.errors import PluginError
 from plughost.conformance.spelled import Spelling
-from plughost.contracts import ainb
+from plughost.contracts import ainb, jsonrpc
 from plughost.contracts.ainb import Ainb, chunks, manifest, messages, session, view
 from plughost.contracts.contract import Reverse
 from plughost.services import files, snapshots
@@ -29,6 +29,7 @@ from plughost.services.logs import Logs
 from plughost.testkit import VirtualClock
 
 LOCK = Path(__file__).with_name("ainb-surface.lock")
+SPEAKERS = (ainb, manifest, jsonrpc, session, chunks, messages, view, files, snapshots)
 SERVICES: dict[str, type] = {
     "snapshots": snapshots.Snapshots,
     "actions": Actions,
@@ -40,9 +41,14 @@ SERVICES: dict[str, type] = {
 
 def listing() -> str:
     spelling = Spelling()
-    structs: list[type[msgspec.Struct]] = [*_structs(messages), manifest.Manifest, chunks.Chunk]
+    spoken: list[type[msgspec.Struct]] = [
+        *_structs(jsonrpc),
+        *_structs(messages),
+        manifest.Manifest,
+        chunks.Chunk,
+    ]
     sections = {
-        "constants": sorted(_constants(ainb, manifest, session, chunks, messages, view, files, snapshots)),
+        "constants": sorted(_constants(*SPEAKERS)),
         "errors that the host answers with": list(_codes()),
         "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
         "from a plugin to the host": [
@@ -51,7 +57,7 @@ def listing() -> str:
         ],
         "settings": list(spelling.members(ainb.Options)),
     }
-    for struct in structs:
+    for struct in spoken:
         spelling.meet(struct)
     sections["messages"] = [line for struct in spelling.met() for line in spelling.members(struct)]
     head = "# The wire surface of ainb. A change here changes the contract: `make surface` records it.\n"
@@ -77,7 +83,7 @@ def _codes() -> Iterator[str]:
     kinds: list[type[PluginError]] = [PluginError, *PluginError.__subclasses__()]
     for kind in kinds:
         if kind.__module__ == errors.__name__:
-            refusal = msgspec.json.decode(session.JsonRpc().refuse(1, kind("x")))
+            refusal = msgspec.json.decode(jsonrpc.JsonRpc().refuse(1, kind("x")))
             yield f"{kind.__name__}: {refusal['error']['code']}"
 
 
@@ -85,7 +91,10 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
     return [
         value
         for name, value in vars(module).items()
-        if isinstance(value, type) and issubclass(value, msgspec.Struct) and name[0] != "_"
+        if isinstance(value, type)
+        and issubclass(value, msgspec.Struct)
+        and name[0] != "_"
+        and value.__module__ == module.__name__
     ]
 
 
@@ -166,7 +175,7 @@ def _answer(reverse: Reverse, spelling: Spelling) -> str:
     told = _filled(kind, spelling)
     if reverse.result is not None:
         told = reverse.result(told)
-    return Spelling.shape(msgspec.json.decode(session.JsonRpc().answer(1, told))["result"])
+    return Spelling.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, told))["result"])
 
 
 def _filled(kind: Any, spelling: Spelling) -> Any:

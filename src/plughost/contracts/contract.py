@@ -89,8 +89,12 @@ class Binding(msgspec.Struct, frozen=True):
     declared: Powers | None = None
     """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
     words for them; then the operator alone decides."""
+    data: str | None = None
+    """A folder of its own, made before it is first started, for it alone."""
     own: Powers = NONE
     """What comes with its capabilities: its data folder, for one that may keep data."""
+    offered: frozenset[str] = frozenset()
+    """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"

@@ -31,7 +31,7 @@ def narrower(one: str, other: str) -> str | None:
 
 def same_endpoint(one: Endpoint, other: Endpoint) -> Endpoint | None:
     """The hosts that both name, on the port that both name; private ones only if the operator says so."""
-    if one.port != other.port:
+    if one.port != other.port and one.port and other.port:
         return None
     if covers(other.host, one.host):
         host = one.host
@@ -39,12 +39,12 @@ def same_endpoint(one: Endpoint, other: Endpoint) -> Endpoint | None:
         host = other.host
     else:
         return None
-    return Endpoint(host, one.port, private=other.private)
+    return Endpoint(host, one.port or other.port, private=other.private)
 
 
 def covers(pattern: str, host: str) -> bool:
     """Whether every host that `host` names is one that `pattern` names."""
-    if pattern == host:
+    if pattern in (host, "*"):
         return True
     return pattern.startswith("*.") and host.removeprefix("*").endswith(pattern[1:]) and host != pattern[2:]
 

@@ -13,6 +13,7 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 
 _HOST = re.compile(r"(?:\*\.)?(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
+_PORT = re.compile(r"[0-9]{1,5}")
 _ALL_NUMBERS = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 
 
@@ -20,14 +21,16 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     """A host and a port that may be connected to."""
 
     host: str
-    """A name, `*.` and a name for all below it, or an IP address; in the one spelling it can have."""
+    """A name, `*.` and a name for all below it, or an IP address, in the one spelling it can have; `*` is
+    every public host."""
     port: int
+    """0 is every port."""
     private: bool = False
     """It may have an address that is not public: of this machine, or of a network of one's own."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}" + (" (private)" if self.private else "")
+        return f"{host}:{self.port or '*'}" + (" (private)" if self.private else "")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,16 +65,22 @@ NONE = Powers()
 
 
 def endpoint(text: str) -> Endpoint:
-    """`host:port`, and ` private` after it where private addresses are meant; InvalidSpec when it is not."""
+    """`host:port`, and ` private` after it where private addresses are meant; InvalidSpec when it is not.
+
+    `host:*` is every port of a host, `*:*` every public host.
+    """
     import ipaddress
 
     words = text.split(" ")
     private = words[1:] == ["private"]
     if len(words) > 1 and not private:
         raise InvalidSpec(f"{text!r} is no endpoint: after host:port only `private` may follow")
-    host, colon, port = words[0].rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65535:
+    if text == "*:*":
+        return Endpoint("*", 0)
+    host, colon, digits = words[0].rpartition(":")
+    if not colon or not (digits == "*" or (_PORT.fullmatch(digits) and 1 <= int(digits) <= 65535)):
         raise InvalidSpec(f"{text!r} is no endpoint: write host:port, such as api.example.com:443")
+    port = 0 if digits == "*" else int(digits)
     if host.startswith("[") and host.endswith("]"):
         try:
             address = ipaddress.IPv6Address(host[1:-1])
@@ -79,13 +88,13 @@ def endpoint(text: str) -> Endpoint:
             raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
         if address.ipv4_mapped is not None or address.scope_id is not None:
             raise InvalidSpec(f"{text!r} is no endpoint: write that address as IPv4, or without its zone")
-        return Endpoint(str(address), int(port), private)
+        return Endpoint(str(address), port, private)
     host = host.lower()
     if _ALL_NUMBERS.fullmatch(host.rpartition(".")[2]):
         try:
-            return Endpoint(str(ipaddress.IPv4Address(host)), int(port), private)
+            return Endpoint(str(ipaddress.IPv4Address(host)), port, private)
         except ValueError as error:
             raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
     if not _HOST.fullmatch(host) or len(host) > 253:
         raise InvalidSpec(f"{text!r} is no endpoint: {host!r} is no host name; write it in ASCII")
-    return Endpoint(host, int(port), private)
+    return Endpoint(host, port, private)

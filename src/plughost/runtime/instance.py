@@ -20,6 +20,7 @@ from plughost.base.errors import (
 from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
 from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
+from plughost.runtime.checkup import Checkup
 from plughost.runtime.due import Due
 from plughost.runtime.home import Home
 from plughost.runtime.launch import Launch
@@ -46,10 +47,10 @@ class Instance:
     """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
 
     __slots__ = (
-        "_caller", "_cause", "_channel", "_clock", "_due", "_executed", "_farewell", "_gone", "_held",
-        "_home", "_launch", "_leaving", "_loop", "_peer", "_policy", "_process", "_processes", "_refusal",
-        "_session", "_settling", "_stdout_ended", "_supervisor", "_tapping", "_witness", "generation", "name",
-        "submit",
+        "_caller", "_cause", "_channel", "_checkup", "_clock", "_due", "_executed", "_farewell", "_gone",
+        "_held", "_home", "_launch", "_leaving", "_loop", "_peer", "_policy", "_process", "_processes",
+        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_tapping", "_witness",
+        "generation", "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -93,6 +94,7 @@ class Instance:
         self._farewell: Pending | None = None
         self._refusal: PluginError | None = None
         self._due = Due(clock, self._loop)
+        self._checkup: Checkup | None = None
         self._settling: asyncio.Future[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -221,6 +223,7 @@ class Instance:
         if new is old:
             return
         self._witness.tell(StateChanged, old=old.value, new=new.value, why=why or event.value)
+        self._end_checkup()
         if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
             self._retire()
         if action is Action.START:
@@ -320,7 +323,7 @@ class Instance:
         if goodbye is None:
             self._close_stdin()
             return
-        self._farewell = self._peer.say_goodbye(*goodbye, timeout=max(grace, 0.0))
+        self._farewell = self._peer.ask_now(*goodbye, timeout=max(grace, 0.0))
         if self._farewell is None:
             self._close_stdin()
         else:
@@ -400,12 +403,14 @@ class Instance:
             return
         if self.state is not State.SHUTTING_DOWN:
             self._leaving = True
+            self._end_checkup()
             self._due.soon(EXIT_NOTICE, lambda: self._doom(Crashed(sign)))
 
     def _doom(self, cause: PluginError) -> None:
         """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
         if self._cause is None:
             self._cause = cause
+        self._end_checkup()
         self._peer.hush()
         self._kill()
 
@@ -516,10 +521,19 @@ class Instance:
     # Small things
 
     def _rest(self) -> None:
-        """Running, with nothing due but, perhaps, the end of its idle time."""
+        """Running, with nothing due but, perhaps, a look at its health or the end of its idle time."""
         self._due.cancel()
-        if self._policy.idle_reap is not None:
+        if self._policy.health is not None:
+            self._checkup = Checkup(
+                self._policy.health, self._session, self._peer, self._due, self._clock, self._doom
+            )
+        elif self._policy.idle_reap is not None:
             self._due.at(self._peer.last_frame + self._policy.idle_reap, self._idle)
+
+    def _end_checkup(self) -> None:
+        if self._checkup is not None:
+            self._checkup.end()
+            self._checkup = None
 
     def _idle(self) -> None:
         assert self._policy.idle_reap is not None

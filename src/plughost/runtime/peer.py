@@ -14,6 +14,7 @@ import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError
+from plughost.runtime.bucket import Bucket
 from plughost.runtime.caller import Caller, Publication
 from plughost.runtime.channel import CHUNK, Channel
 from plughost.runtime.line import Held, Line
@@ -67,7 +68,7 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
+        "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
         "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve",
         "_serving", "_session", "_small_bites", "_sweeper", "_time", "_timeout_from_write", "_waiting",
         "_warn", "_watches_idleness", "dropped", "last_frame",
@@ -96,6 +97,7 @@ class Peer:
         self._loop = loop
         self._serve = serve
         self._serving: Serving | None = None  # made at need
+        self._bucket = None if policy.max_told is None else Bucket(policy.max_told, clock.time)
         self._framing = session.framing()
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
         self._waiting: Line | None = None  # made at need
@@ -253,8 +255,8 @@ class Peer:
         for frame, urgent in held:
             self._channel.write(frame, urgent=urgent)
 
-    def say_goodbye(self, method: str, params: Any, timeout: float) -> Pending | None:
-        """The session's last call, past every queue; None when nobody is there to hear it."""
+    def ask_now(self, method: str, params: Any, timeout: float) -> Pending | None:
+        """A call of the session's own, past every queue; None when nobody is there to hear it."""
         if not self._session.ready or self._channel is None:
             return None
         number = self._ledger.mint()
@@ -440,13 +442,21 @@ class Peer:
         if isinstance(incoming, Request):
             self._serve_request(incoming)
         elif isinstance(incoming, Notification):
-            self._owner.on_notification(incoming)
+            self._hear(incoming)
         elif isinstance(incoming, Malformed):
             self._blame(incoming)
         elif isinstance(incoming, Noise):
             self._drop(incoming.reason, incoming.head)
         elif not self._open and self._session.ready:
             self._owner.on_ready()
+
+    def _hear(self, notification: Notification) -> None:
+        if self._bucket is None or self._bucket.take():
+            self._owner.on_notification(notification)
+        elif self._bucket.overflows():
+            self._drop(f"notifications beyond {self._policy.max_told} a second", notification.method.encode())
+        else:
+            self.dropped += 1
 
     def _serve_request(self, request: Request) -> None:
         if self._channel is None or self._caller is None:

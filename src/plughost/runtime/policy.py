@@ -5,6 +5,13 @@ from __future__ import annotations
 import msgspec
 
 
+class Health(msgspec.Struct, frozen=True):
+    """How often a running plugin is asked whether it is well; it must answer within `within` seconds."""
+
+    interval: float
+    within: float
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds everywhere; None is no limit."""
 
@@ -28,13 +35,17 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of the plugin served at a time; it is not read while there are as many."""
     max_buffered: int = 64 << 20
     """Bytes of notifications a plugin may leave unread; past that it is ended as failed."""
+    max_told: int | None = None
+    """Notifications of the plugin per second, and as many at once; further ones are dropped."""
 
     grace: float = 5.0
     """From the request to end until it is ended by force."""
     term_grace: float = 0.0
     """Of that, the time between a polite SIGTERM and the end by force."""
     idle_reap: float | None = None
-    """End it after so long without a frame either way."""
+    """End it after so long without a frame either way. One whose health is checked is never idle."""
+    health: Health | None = None
+    """A session with one has `probe` and `probed`."""
 
     respawn: bool = False
     """Start again after a crash."""

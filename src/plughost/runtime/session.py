@@ -67,6 +67,12 @@ class Session(Protocol):
     def farewell(self) -> tuple[str, Any] | None:
         """The call that asks the plugin to end before its stdin closes, if the contract has one."""
 
+    def probe(self) -> tuple[str, Any] | None:
+        """The call that asks the plugin whether it is well; None when to run is to be well."""
+
+    def probed(self, answer: Answer) -> None:
+        """Take what it said to that. Any answer is a sign of life."""
+
 
 class Conversation:
     """What most contracts answer to most questions; a session overrides what is its own."""
@@ -102,3 +108,9 @@ class Conversation:
 
     def farewell(self) -> tuple[str, Any] | None:
         return None
+
+    def probe(self) -> tuple[str, Any] | None:
+        return None
+
+    def probed(self, answer: Answer) -> None:
+        """Nothing was asked."""

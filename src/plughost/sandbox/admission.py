@@ -70,11 +70,11 @@ def asked(head: bytes) -> tuple[str, int]:
 
 def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
     """The endpoint that allows a canonical host and port; of several, one that allows private addresses."""
-    allowing = [endpoint for endpoint in endpoints if endpoint.port == port and _covers(endpoint.host, host)]
+    allowing = [each for each in endpoints if each.port in (0, port) and _covers(each.host, host)]
     return max(allowing, key=lambda endpoint: endpoint.private, default=None)
 
 
 def _covers(pattern: str, host: str) -> bool:
     if not pattern.startswith("*."):
-        return pattern == host
+        return pattern in (host, "*")
     return host.endswith(pattern[1:]) and literal(host) is None

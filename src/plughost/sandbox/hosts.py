@@ -2,8 +2,8 @@
 
 Each granted host has a loopback address of its own in the plugin's /etc/hosts, where the forwarder listens on
 the granted ports and asks the proxy for that host. So any TCP client finds it. A wildcard cannot stand in
-/etc/hosts, and an address outside the loopback network cannot be listened on: those are for clients that know
-proxies.
+/etc/hosts, and neither every port nor an address outside the loopback network can be listened on: those are
+for clients that know proxies.
 
 Only HTTPS_PROXY is set. A client that was told of a proxy for plain http would send it whole requests, which
 it does not answer; without one it connects to the host by name, and that works.
@@ -40,7 +40,7 @@ class Signposts(msgspec.Struct, frozen=True):
 
 def signposts(endpoints: Iterable[Endpoint]) -> Signposts:
     """The way to each endpoint, the same for the same endpoints."""
-    wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints})
+    wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port})
     homes = dict(_homes([host for host, _ in wanted]))
     doors = {(homes[host], port): host for host, port in wanted if host in homes}
     proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in doors)

@@ -16,6 +16,7 @@ from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import Endpoint, Powers
 from plughost.runtime.launch import Launch
+from plughost.sandbox import data_folder
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
 from plughost.sandbox.meter import Meter
 
@@ -44,6 +45,8 @@ class Keeper:
         """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
         powers = effective(spec, binding)
         if confined == "none":
+            if binding.data is not None:
+                data_folder.make(binding.data, spec.name, None)
             return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
@@ -56,6 +59,8 @@ class Keeper:
         try:
             if kept.group is None:
                 kept.group = self._ground.group(spec)
+            if binding.data is not None:
+                data_folder.make(binding.data, spec.name, self._ground.quarters.room(spec.name).user)
             self._lead_out(spec.name, kept, powers.connect if confined == "strict" else ())
             return await asyncio.to_thread(
                 how,

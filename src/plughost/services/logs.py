@@ -83,6 +83,10 @@ class Logs:
         for line in lines[-KEPT:]:
             self._keep(caller, "info", line, None, "stderr")
 
+    def noted(self, about: Process, what: str) -> None:
+        """The host's own remark on a plugin."""
+        self._keep(about, "warn", what[:LONGEST], None, "host")
+
     def denied(self, caller: Process, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
         seen = self._denied.setdefault(caller.name, {})

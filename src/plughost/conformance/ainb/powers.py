@@ -21,7 +21,7 @@ from plughost.conformance.ainb.stub import (
 )
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.subject import Subject
-from plughost.contracts.ainb.session import CAPABILITY_DENIED
+from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.runtime.caller import Caller
 from plughost.services.desks import ROOTS, FileDesk, OnPath
 from plughost.services.files import Entry

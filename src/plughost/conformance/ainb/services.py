@@ -18,7 +18,7 @@ from plughost.conformance.ainb.stub import (
 from plughost.conformance.axis import Axis, Spared, demand
 from plughost.conformance.subject import Subject
 from plughost.contracts.ainb.messages import ActionInvokeParams
-from plughost.contracts.ainb.session import ACTION_TIMEOUT
+from plughost.contracts.jsonrpc import TIMED_OUT
 from plughost.host import Host
 from plughost.runtime.caller import Caller
 from plughost.services.logs import LEVELS
@@ -32,7 +32,7 @@ def _too_late(method: str, params: Any) -> Message:
     if method != INVOKE:
         return bare(method, params)
     action = params.get("action") if isinstance(params, dict) else params
-    return error(ACTION_TIMEOUT, f"action timed out: {action}")
+    return error(TIMED_OUT, f"action timed out: {action}")
 
 
 async def action(subject: Subject) -> None:

@@ -15,7 +15,7 @@ from plughost.conformance.axis import Failed, demand
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
 from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
-from plughost.contracts.ainb.session import CAPABILITY_DENIED, METHOD_NOT_FOUND
+from plughost.contracts.jsonrpc import CAPABILITY_DENIED, METHOD_NOT_FOUND
 
 NO_SUCH_METHOD = "cts/definitely_not_a_method"
 LONGEST_TALK = 2.0

@@ -15,7 +15,7 @@ from plughost.conformance.subject import Subject
 from plughost.conformance.wire import QUIET
 from plughost.contracts.ainb import manifest as manifests
 from plughost.contracts.ainb.manifest import Manifest
-from plughost.contracts.ainb.session import INVALID_PARAMS, METHOD_NOT_FOUND
+from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 PAUSE = 0.02
 """Seconds between the pieces of a frame, so that they are read one by one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -12,7 +11,7 @@ import msgspec
 
 from plughost import guard
 from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec, LaunchFailed
+from plughost.base.errors import InvalidSpec
 from plughost.contracts.ainb import manifest, messages
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
@@ -153,13 +152,12 @@ class AinbContract:
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, sandbox_of(spec, self)),
+            data=settings.data_folder,
             own=Powers(write=() if settings.data_folder is None else (settings.data_folder,)),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
         settings: Settings = binding.settings
-        if settings.data_folder is not None:
-            _make(settings.data_folder, spec.name)
         return AinbSession(settings.manifest, settings.path, settings.granted)
 
 
@@ -207,24 +205,6 @@ def _unenforced(names: Iterable[str], sandbox: str) -> tuple[str, ...]:
     if "spawn_subprocess" in names or sandbox != "none":
         return ()
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
-
-
-def _make(folder: str, plugin: str) -> None:
-    try:
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
-        try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            pass
-        about = os.lstat(folder)
-    except OSError as error:
-        raise LaunchFailed(f"cannot make its data folder {folder!r}: {error}", plugin=plugin) from error
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-        raise LaunchFailed(
-            f"its data folder {folder!r} is not a folder for this user alone",
-            plugin=plugin,
-            hint="move it away, or make it one: chmod 700",
-        )
 
 
 CONTRACT = AinbContract()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,19 +9,13 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.located import Document, Problem, load_toml
+from plughost.base.semver import is_semantic
 
 FILE = "manifest.toml"
 ABI_VERSION = 2
 MOST_TOPICS = 1000
 RESERVED = "host"
 """The publisher that is no plugin."""
-
-_SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(-(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?",
-    re.ASCII,
-)
 
 Grant = bool | list[str]
 """True, or a list of what it is limited to; false and an empty list deny."""
@@ -89,15 +82,15 @@ class Read(msgspec.Struct, frozen=True):
 def read(folder: Path) -> Read:
     """The manifest of a plugin's folder; InvalidConfig with all that is wrong with it."""
     document = load_toml(folder / FILE)
-    lints = _set_aside_unknown(document, Manifest, document.data, ())
+    lints = document.set_aside_unknown(Manifest, document.data)
     manifest = document.read(Manifest, (), document.data)
     about = document.data.get("plugin")
     if isinstance(about, dict):
         _check_about(document, about, folder)
     if manifest is not None:
         if manifest.subscribes.snapshots and not manifest.capabilities.event_bus:
-            lints += _lint(
-                document, ("subscribes", "snapshots"), "not armed: it needs the capability event_bus"
+            lints.append(
+                document.lint(("subscribes", "snapshots"), "not armed: it needs the capability event_bus")
             )
         if len(manifest.subscribes.snapshots) > MOST_TOPICS:
             document.problem(("subscribes", "snapshots"), f"expected at most {MOST_TOPICS} topics")
@@ -116,31 +109,10 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
         document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
-    if isinstance(version, str) and not _SEMVER.fullmatch(version):
+    if isinstance(version, str) and not is_semantic(version):
         document.problem(("plugin", "version"), "expected a semantic version such as 1.0.0")
     if isinstance(abi, int) and not isinstance(abi, bool) and abi != ABI_VERSION:
         document.problem(("plugin", "abi_version"), f"expected {ABI_VERSION}, which this host speaks")
-
-
-def _set_aside_unknown(
-    document: Document, kind: type[msgspec.Struct], data: Any, field: tuple[str, ...]
-) -> list[Problem]:
-    """Keys of a later revision, or misspelt: out of the way, and told."""
-    if not isinstance(data, dict):
-        return []
-    lints: list[Problem] = []
-    sections = {info.name: info.type for info in msgspec.structs.fields(kind)}
-    for name in [*data]:
-        if name not in sections:
-            lints += _lint(document, (*field, name), "unknown key, ignored")
-            del data[name]
-        elif isinstance(sections[name], type) and issubclass(sections[name], msgspec.Struct):
-            lints += _set_aside_unknown(document, sections[name], data[name], (*field, name))
-    return lints
-
-
-def _lint(document: Document, field: tuple[str, ...], message: str) -> list[Problem]:
-    return [Problem(document.file, document.line(field), ".".join(field), message)]
 
 
 def write(manifest: Manifest) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,51 +13,6 @@ from plughost.wire.octets import Octets
 U8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
 U16 = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 U64 = Annotated[int, msgspec.Meta(ge=0)]
-
-# Both ways
-
-
-class Envelope(msgspec.Struct, gc=False):
-    """Anything that came: a request, a notification or an answer."""
-
-    jsonrpc: str = ""
-    id: int | str | None = None
-    method: str | None = None
-    params: msgspec.Raw = NOTHING
-    result: msgspec.Raw = NOTHING
-    error: msgspec.Raw = NOTHING
-
-
-class ErrorObject(msgspec.Struct, omit_defaults=True):
-    code: int
-    message: str
-    data: Any = None
-
-
-class Request(msgspec.Struct):
-    id: int
-    method: str
-    params: Any
-    jsonrpc: str = "2.0"
-
-
-class Notification(msgspec.Struct):
-    method: str
-    params: Any
-    jsonrpc: str = "2.0"
-
-
-class Reply(msgspec.Struct):
-    id: int | str
-    result: Any
-    jsonrpc: str = "2.0"
-
-
-class Refusal(msgspec.Struct):
-    id: int | str
-    error: ErrorObject
-    jsonrpc: str = "2.0"
-
 
 # Host → plugin
 

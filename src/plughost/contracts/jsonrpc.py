@@ -1,0 +1,137 @@
+"""JSON-RPC 2.0 in both directions, for the contracts that speak it. Unknown members are ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import CallFailed, Denied, InvalidSpec, PluginError, Timeout, UnknownMethod
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire import envelope
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
+from plughost.wire.framing import HEAD, Frame
+
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+CAPABILITY_DENIED = -32001
+TIMED_OUT = -32002
+
+_CODES: dict[type[PluginError], int] = {
+    UnknownMethod: METHOD_NOT_FOUND,
+    InvalidSpec: INVALID_PARAMS,
+    Denied: CAPABILITY_DENIED,
+    Timeout: TIMED_OUT,
+}
+_NULL = b"null"
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """Anything that came: a request, a notification or an answer."""
+
+    jsonrpc: str = ""
+    id: int | str | None = None
+    method: str | None = None
+    params: msgspec.Raw = NOTHING
+    result: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
+
+
+class ErrorObject(msgspec.Struct):
+    code: int
+    message: str
+    data: Any = ABSENT
+
+
+class Request(msgspec.Struct):
+    id: int
+    method: str
+    params: Any
+    jsonrpc: str = "2.0"
+
+
+class Notification(msgspec.Struct):
+    method: str
+    params: Any
+    jsonrpc: str = "2.0"
+
+
+class Reply(msgspec.Struct):
+    id: int | str
+    result: Any
+    jsonrpc: str = "2.0"
+
+
+class Refusal(msgspec.Struct):
+    id: int | str
+    error: ErrorObject
+    jsonrpc: str = "2.0"
+
+
+_messages = msgspec.json.Decoder(Envelope)
+errors = msgspec.json.Decoder(ErrorObject)
+
+
+class JsonRpc(Conversation):
+    """What both sides have in common: either asks, tells and answers. What is no message is dropped."""
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        return encode(Request(number, method, as_object(params)))
+
+    def notify(self, method: str, params: Any) -> bytes:
+        return encode(Notification(method, as_object(params)))
+
+    def answer(self, number: int | str, result: Any) -> bytes:
+        return encode(Reply(number, {} if result is None else result))
+
+    def refuse(self, number: int | str, error: PluginError) -> bytes:
+        return encode(Refusal(number, _error_object(error)))
+
+    def receive(self, frame: Frame) -> Incoming:
+        try:
+            message = _messages.decode(frame)
+        except (ValueError, RecursionError) as error:
+            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]))
+        if message.jsonrpc != "2.0" or not is_utf8(frame):
+            return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]))
+        if message.method is not None:
+            if message.id is None:
+                return envelope.Notification(message.method, message.params)
+            return envelope.Request(message.id, message.method, message.params)
+        if not isinstance(message.id, int):
+            return Noise("an answer without a number", bytes(frame[:HEAD]))
+        if message.error is not NOTHING and bytes(message.error) != _NULL:
+            try:
+                errors.decode(message.error)
+            except (ValueError, RecursionError) as problem:
+                return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]))
+            return Answer(message.id, error=message.error)
+        return (
+            self.bare(message.id, frame) if message.result is NOTHING else Answer(message.id, message.result)
+        )
+
+    def bare(self, number: int, frame: Frame) -> Incoming:
+        """An answer with neither result nor error: `null`, to most."""
+        return Answer(number, msgspec.Raw(_NULL))
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = errors.decode(answer.error)
+        told = f"it answered {method!r} with error {error.code}: {error.message}"
+        return CallFailed(told, error=msgspec.to_builtins(error))
+
+
+def as_object(params: Any) -> Any:
+    """Never null: real plugins cannot read that."""
+    return {} if params is ABSENT or params is None else params
+
+
+def _error_object(error: PluginError) -> ErrorObject:
+    if isinstance(error, CallFailed):  # another plugin's own words, passed on
+        try:
+            return msgspec.convert(error.error, ErrorObject)
+        except msgspec.ValidationError:
+            return ErrorObject(INTERNAL_ERROR, error.message)
+    code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
+    return ErrorObject(code, error.message)

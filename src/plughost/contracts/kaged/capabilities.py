@@ -1,0 +1,130 @@
+"""kaged's words for what a plugin may: `read:fs:/srv/notes`, `net:api.example.com:443`, `kaged:storage:read`.
+
+A manifest declares with them and the operator grants with them. Each becomes a value: a capability for what
+is asked of the host over the wire, or a power, to which the kernel holds the process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.errors import InvalidSpec
+from plughost.guard.addresses import is_public, literal
+from plughost.guard.allowance import joined
+from plughost.guard.overlap import covers, narrower
+from plughost.guard.powers import NONE, Endpoint, Powers, endpoint
+
+NO_NETWORK = "net:[]"
+ALL_NETWORK = "net:*"
+STORAGE = ("kaged:storage:read", "kaged:storage:write")
+FORMS = (
+    "read:fs:<absolute path>, write:fs:<absolute path>, exec:<binary>:<absolute path>, net:<host>:<port>, "
+    f"net:<host>:*, {ALL_NETWORK}, {NO_NETWORK}, {', '.join(STORAGE)}"
+)
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What some words mean together."""
+
+    capabilities: frozenset[Capability] = frozenset()
+    powers: Powers = NONE
+
+    def __or__(self, other: Held) -> Held:
+        return Held(self.capabilities | other.capabilities, joined(self.powers, other.powers))
+
+    def covers(self, other: Held) -> bool:
+        """Whether all of `other` is part of this."""
+        files = (*self.powers.read, *self.powers.write)
+        return (
+            other.capabilities <= self.capabilities
+            and all(_beneath(path, files) for path in other.powers.read)
+            and all(_beneath(path, self.powers.write) for path in other.powers.write)
+            and set(other.powers.execute) <= set(self.powers.execute)
+            and all(
+                any(_reaches(given, wanted) for given in self.powers.connect)
+                for wanted in other.powers.connect
+            )
+        )
+
+
+def parse(word: str) -> Held:
+    """One capability; ValueError says what is wrong with it."""
+    if word in STORAGE:
+        return Held(frozenset({Capability(word)}))
+    verb, _, rest = word.partition(":")
+    if verb in ("read", "write") and rest.startswith("fs:"):
+        path = _path(rest.removeprefix("fs:"))
+        return Held(powers=Powers(read=(path,)) if verb == "read" else Powers(write=(path,)))
+    if verb == "exec":
+        binary, colon, path = rest.partition(":")
+        if not colon or not binary or "/" in binary:
+            raise ValueError("expected exec:<binary>:<absolute path>, such as exec:git:/usr/bin/git")
+        return Held(powers=Powers(execute=(_path(path),)))
+    if verb == "net":
+        return Held(powers=Powers(connect=_endpoints(word, rest)))
+    raise ValueError(f"no such capability; known: {FORMS}")
+
+
+def together(words: Iterable[str]) -> Held:
+    """What words that were parsed before mean together."""
+    held = Held()
+    for word in words:
+        held |= parse(word)
+    return held
+
+
+def contradicts(words: Iterable[str]) -> bool:
+    """Whether no network is asked for, and network too."""
+    network = {word for word in words if word.startswith("net:")}
+    return NO_NETWORK in network and len(network) > 1
+
+
+def by_name(word: str) -> Held:
+    """A grant of the operator's: a host that is named and cannot be public is meant to be private."""
+    held = parse(word)
+    if "/" in (*held.powers.read, *held.powers.write):
+        raise ValueError("name a folder or a file, not the whole machine")
+    meant = tuple(
+        msgspec.structs.replace(each, private=each.port != 0 and _is_private(each.host))
+        for each in held.powers.connect
+    )
+    return Held(held.capabilities, msgspec.structs.replace(held.powers, connect=meant))
+
+
+def _path(path: str) -> str:
+    if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        raise ValueError(f"{path!r} is no absolute path; it begins with `/` and has no `..` in it")
+    return "/" + os.path.normpath(path).lstrip("/")
+
+
+def _endpoints(word: str, rest: str) -> tuple[Endpoint, ...]:
+    if word == NO_NETWORK:
+        return ()
+    if word == ALL_NETWORK:
+        return (Endpoint("*", 0),)
+    if " " in rest or rest.startswith("*"):
+        raise ValueError("expected net:<host>:<port>, net:<host>:* or net:*")
+    try:
+        return (endpoint(rest),)
+    except InvalidSpec as error:
+        raise ValueError(error.message) from None
+
+
+def _is_private(host: str) -> bool:
+    """Whether a host by its very name is on this machine or on a network of one's own."""
+    address = literal(host)
+    if address is not None:
+        return not is_public(address)
+    return "." not in host or host.endswith((".localhost", ".local", ".internal", ".home.arpa"))
+
+
+def _beneath(path: str, folders: Iterable[str]) -> bool:
+    return any(narrower(path, folder) == path for folder in folders)
+
+
+def _reaches(given: Endpoint, wanted: Endpoint) -> bool:
+    return covers(given.host, wanted.host) and given.port in (0, wanted.port)

@@ -1,0 +1,177 @@
+"""manifest.yaml: what a kaged plugin says of itself. Every problem is located; looseness is only linted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from plughost.base.located import Document, Field, Problem
+from plughost.base.semver import is_semantic
+from plughost.contracts.kaged import capabilities, schema
+from plughost.guard.addresses import parse_url
+
+FILES = ("manifest.yaml", "kaged-plugin.yaml")
+"""The first that is there counts."""
+API_VERSION = 1
+RESERVED = ("kaged.", "system.")
+PROTOCOL = ("initialize", "initialized", "shutdown", "health.check")
+HOOKS = ("on_session_start", "on_session_idle", "pre_compact", "post_compact")
+HOOK = "kaged.hook."
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+_METHOD = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+){1,3}")
+_LICENSE = re.compile(r"[\w.+:()-]+(?: (?:AND|OR|WITH) [\w.+:()-]+)*", re.ASCII)
+
+
+class Tool(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+    parameters_schema: dict[str, Any] = {}
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str
+    kaged_api: int
+    description: str
+    author: str | None = None
+    license: str | None = None
+    homepage: str | None = None
+    command: list[str]
+    env: dict[str, str] = {}
+    capabilities: list[str] = []
+    methods: list[str] = []
+    notifications: list[str] = []
+    config_schema: dict[str, Any] | None = None
+    shutdown_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=30)] = 5
+    health_interval_sec: Annotated[int, msgspec.Meta(ge=5, le=300)] = 30
+    tools: list[Tool] = []
+    """Of plugins in the wild: each is the method `<name>.<tool>`."""
+    hooks: list[str] = []
+    hook_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
+
+    @property
+    def all_methods(self) -> frozenset[str]:
+        """What may be called, but for hooks."""
+        return frozenset(self.methods) or frozenset(f"{self.name}.{tool.name}" for tool in self.tools)
+
+
+class Read(msgspec.Struct, frozen=True):
+    """A manifest that can be used, and what about it should be better."""
+
+    manifest: Manifest
+    lints: tuple[Problem, ...] = ()
+
+
+def find(folder: Path) -> Path | None:
+    """The manifest of a plugin's folder, if it has one."""
+    return next((folder / name for name in FILES if (folder / name).exists()), None)
+
+
+def read(path: Path) -> Read:
+    """A manifest; InvalidConfig with all that is wrong with it."""
+    from plughost.base.located_yaml import load_yaml
+
+    document = load_yaml(path)
+    lints = document.set_aside_unknown(Manifest, document.data)
+    if path.name != FILES[0]:
+        lints.append(document.lint((), f"the contract calls this file {FILES[0]}"))
+    manifest = document.read(Manifest, (), document.data)
+    _check(document, document.data)
+    if manifest is not None:
+        lints += _check_methods(document, manifest)
+        lints += _loose(document, manifest)
+    document.check()
+    assert manifest is not None
+    return Read(manifest, tuple(lints))
+
+
+def _check(document: Document, told: dict[str, Any]) -> None:
+    """Each field on its own, also when another is of the wrong kind."""
+
+    def need(field: Field, holds: bool, expected: str) -> None:
+        if not holds:
+            document.problem(field, f"expected {expected}")
+
+    name, version, api, about = (told.get(key) for key in ("name", "version", "kaged_api", "description"))
+    if isinstance(name, str):
+        need(("name",), bool(_NAME.fullmatch(name)), "1 to 64 of a-z, 0-9 and hyphens, a letter first")
+    if isinstance(version, str):
+        need(("version",), is_semantic(version), "a semantic version such as 1.0.0")
+    if isinstance(api, int) and not isinstance(api, bool):
+        if api < 1:
+            document.problem(("kaged_api",), "expected a positive integer")
+        elif api != API_VERSION:
+            document.problem(("kaged_api",), f"expected {API_VERSION}, which this host speaks")
+    if isinstance(about, str):
+        need(("description",), 1 <= len(about) <= 200, "1 to 200 characters")
+    if isinstance(homepage := told.get("homepage"), str):
+        try:
+            parse_url(homepage)
+        except ValueError as error:
+            document.problem(("homepage",), f"expected a URL: {error}")
+    command = told.get("command")
+    if isinstance(command, list):
+        need(("command",), bool(command and command[0]), "at least the program to run")
+    if isinstance(config := told.get("config_schema"), dict) and (fault := schema.wrong(config)):
+        document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
+    _check_capabilities(document, told.get("capabilities"))
+    for number, word in enumerate(_texts(told.get("notifications"))):
+        need(("notifications", number), bool(word), "a name")
+
+
+def _check_capabilities(document: Document, words: Any) -> None:
+    for number, word in enumerate(words if isinstance(words, list) else ()):
+        if isinstance(word, str):
+            try:
+                capabilities.parse(word)
+            except ValueError as error:
+                document.problem(("capabilities", number), f"{word!r:.200}: {error}")
+    if capabilities.contradicts(_texts(words)):
+        document.problem(("capabilities",), f"{capabilities.NO_NETWORK} beside another net: entry")
+
+
+def _check_methods(document: Document, manifest: Manifest) -> list[Problem]:
+    named: list[tuple[Field, str]] = [(("methods", n), method) for n, method in enumerate(manifest.methods)]
+    if not named:
+        named = [
+            (("tools", n, "name"), f"{manifest.name}.{tool.name}") for n, tool in enumerate(manifest.tools)
+        ]
+    for field, method in named:
+        if method in PROTOCOL:
+            document.problem(field, f"{method!r} is a method of the protocol itself")
+        elif method.startswith(RESERVED):
+            document.problem(field, f"{method!r}: {' and '.join(RESERVED)} are reserved")
+        elif not _METHOD.fullmatch(method):
+            document.problem(
+                field, f"{method!r:.200}: expected 2 to 4 segments of a-z, 0-9, - and _, with dots between"
+            )
+    for number, hook in enumerate(manifest.hooks):
+        if not _METHOD.fullmatch(HOOK + hook):
+            document.problem(("hooks", number), f"{hook!r:.200} is no name of a hook")
+    if not (named or manifest.hooks):
+        document.problem(("methods",), "expected at least one method")
+    elif not manifest.methods:
+        return [document.lint(("methods",), "empty: the methods are its tools, <name>.<tool>, and its hooks")]
+    return []
+
+
+def _loose(document: Document, manifest: Manifest) -> list[Problem]:
+    lints = []
+    if manifest.license is not None and not _LICENSE.fullmatch(manifest.license):
+        lints.append(document.lint(("license",), "expected an SPDX identifier such as MIT"))
+    for number, hook in enumerate(manifest.hooks):
+        if hook not in HOOKS:
+            lints.append(document.lint(("hooks", number), f"unknown hook; known: {', '.join(HOOKS)}"))
+    for number, word in enumerate(manifest.capabilities):
+        if word.startswith("net:") and word.endswith("*"):
+            told = f"{word}: only for clients that use a proxy, and to public addresses"
+            lints.append(document.lint(("capabilities", number), told))
+    return lints
+
+
+def _texts(words: Any) -> list[str]:
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []

@@ -1,0 +1,74 @@
+"""kaged in its own words: calls with their context, and hooks."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.base.errors import PluginError
+from plughost.contracts.kaged.manifest import HOOK, Manifest
+from plughost.contracts.kaged.messages import Context
+from plughost.wire.envelope import ABSENT
+
+
+class Plugin(Protocol):
+    name: str
+
+    @property
+    def settings(self) -> Any: ...
+
+    def remark(self, what: str) -> None: ...
+
+    async def call(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Any = ...,
+        type: Any = ...,
+    ) -> Any: ...
+
+
+class Kaged:
+    """A typed view of a kaged plugin."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self._plugin = plugin
+
+    @property
+    def manifest(self) -> Manifest:
+        manifest: Manifest = self._plugin.settings.manifest
+        return manifest
+
+    async def call(
+        self,
+        method: str,
+        params: Any = ABSENT,
+        *,
+        context: Context | None = None,
+        timeout: float | None = None,
+        type: Any = Any,
+    ) -> Any:
+        """One of its methods, on somebody's behalf."""
+        return await self._plugin.call(method, params, timeout=timeout, context=_told(context), type=type)
+
+    async def tool(self, name: str, params: Any = ABSENT, *, context: Context | None = None) -> Any:
+        """One of its tools, by the name that its manifest has for it."""
+        return await self.call(f"{self._plugin.name}.{name}", params, context=context)
+
+    async def hook(self, name: str, params: Any = ABSENT, *, context: Context | None = None) -> Any:
+        """Tell a plugin that wants to know. What it says to that, or None; its failure is only logged."""
+        if name not in self.manifest.hooks:
+            return None
+        timeout = float(self.manifest.hook_timeout_sec)
+        try:
+            return await self._plugin.call(HOOK + name, params, timeout=timeout, context=_told(context))
+        except PluginError as error:
+            self._plugin.remark(f"the hook {name} failed: {error.message}")
+            return None
+
+
+def _told(context: Context | None) -> Any:
+    return None if context is None else msgspec.to_builtins(context)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import InvalidSpec
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
 from plughost.contracts.kaged import capabilities, grants, manifest, messages, schema
 from plughost.contracts.kaged.capabilities import Held
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
@@ -122,7 +122,7 @@ class KagedContract:
             lints=(
                 *map(str, read.lints),
                 *grants.remarks(spec.grants, told, held),
-                *_unenforced(spec.sandbox or self.sandbox),
+                *_unenforced(sandbox_of(spec, self)),
             ),
             declared=declared,
             data=data,

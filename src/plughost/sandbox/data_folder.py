@@ -28,9 +28,17 @@ def make(folder: str, plugin: str, user: User | None) -> None:
                 hint="move it away, or make it one: chmod 700",
             )
         if user is not None and about.st_uid != user.uid:
-            os.fchown(fd, *user)
+            _hand_over(fd, user)
     finally:
         os.close(fd)
+
+
+def _hand_over(folder: int, user: User) -> None:
+    """All that is in it, and the folder itself last: until then the next start begins anew."""
+    for _, folders, files, here in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, *user, dir_fd=here, follow_symlinks=False)
+    os.fchown(folder, *user)
 
 
 def _is_own(uid: int) -> bool:

@@ -153,7 +153,10 @@ class AinbContract:
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, sandbox_of(spec, self)),
             data=settings.data_folder,
-            own=Powers(write=() if settings.data_folder is None else (settings.data_folder,)),
+            own=Powers(
+                write=() if settings.data_folder is None else (settings.data_folder,),
+                execute=_programs(held),
+            ),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
@@ -199,6 +202,14 @@ def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
         else:
             granted.append(Capability(name))
     return granted + [Capability(name, tuple(items)) for name, items in scopes.items()]
+
+
+def _programs(held: Iterable[Capability]) -> tuple[str, ...]:
+    """Those that its list of spawn_subprocess names and that are there; a sandbox shows it no others."""
+    import shutil
+
+    named = (item for each in held if each.name == "spawn_subprocess" for item in each.scope or ())
+    return tuple(os.path.abspath(found) for item in named if (found := shutil.which(item)) is not None)
 
 
 def _unenforced(names: Iterable[str], sandbox: str) -> tuple[str, ...]:

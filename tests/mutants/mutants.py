@@ -76,7 +76,7 @@ MUTANTS = [
     # The router
     Mutant("a-reload-drops-the-old-one-at-once", "plugin.py", "            replaced.drain(new)", "            replaced.stop()", "tests/host"),
     Mutant("a-failed-reload-takes-over", "plugin.py", "        except BaseException:\n            new.stop()\n            raise", "        except BaseException:\n            pass", "tests/host"),
-    Mutant("undeclared-methods-are-called", "plugin.py", "if self._methods is not None and method not in self._methods:", "if False:", "tests/host"),
+    Mutant("undeclared-methods-are-called", "plugin.py", "if self._methods is not None and method not in self._methods:", "if False:", "tests/contracts/test_kaged_wire.py tests/host"),
     Mutant("a-stopped-plugin-starts-again", "plugin.py", '        """The instance for the next call: its own, or the one that serves all."""\n        if self._stopped:', '        """The instance for the next call: its own, or the one that serves all."""\n        if False:', f"tests/host {MCPTEST}"),
     # What plugins may ask
     Mutant("no-capability-is-needed", "reception.py", "if reverse.capability is not None and not", "if False and not", "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_services.py"),

@@ -19,7 +19,7 @@ from plughost.sandbox import bubblewrap, inner
 from plughost.sandbox.cgroups import Group
 from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
 from plughost.sandbox.grants import Granted
-from plughost.sandbox.holdings import holdings
+from plughost.sandbox.holdings import SIGNALS, holdings
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.runnable import Runnable
 from plughost.sandbox.trust import is_beneath
@@ -27,6 +27,9 @@ from plughost.sandbox.users import User
 
 KEEPERS = 4
 """Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
+
+TRUNCATING = 3
+"""From this ABI on Landlock holds truncating by name."""
 
 SYSTEM = (
     "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
@@ -96,7 +99,7 @@ def confine(
             raise Unconfinable("it is granted endpoints, and has no way out to them")
         launch, places = _strict(cwd, env, limits, rlimits, machine, prepared)
     else:
-        launch, places = _landlock(cwd, env, rlimits, prepared)
+        launch, places = _landlock(cwd, env, rlimits, machine, prepared)
     grouped = prepared.group is not None
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
@@ -135,7 +138,13 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
             raise Unconfinable(
                 f"bubblewrap cannot make a sandbox here: {machine.namespaces}", hint=machine.remedy
             )
-    elif powers.connect:
+        return
+    if machine.uid != 0 and machine.landlock < TRUNCATING:
+        raise Unconfinable(
+            f"Landlock {machine.landlock} lets a plugin empty every file of its user",
+            hint="Linux 6.2 or later, or class strict, or a host that is root: its plugins are other users",
+        )
+    if powers.connect:
         raise Unconfinable(
             "without a network of its own a plugin cannot be held to certain hosts",
             hint="class strict can; or take its endpoints back",
@@ -189,7 +198,11 @@ def _strict(
 
 
 def _landlock(
-    cwd: str | None, env: Mapping[str, str], rlimits: Mapping[str, int], prepared: Prepared
+    cwd: str | None,
+    env: Mapping[str, str],
+    rlimits: Mapping[str, int],
+    machine: Machine,
+    prepared: Prepared,
 ) -> tuple[Launch, tuple[Place, ...]]:
     runnable, granted = prepared.runnable, prepared.granted
     if obeyed := sorted(bubblewrap.obeyed(env)):
@@ -211,6 +224,7 @@ def _landlock(
     launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),
         {**env, "TMPDIR": prepared.scratch},
+        mode="auto" if prepared.user is not None or machine.landlock >= SIGNALS else "pidns",
         confine="keep" if prepared.user is None else str(prepared.user),
     )
     return launch, (

@@ -64,7 +64,7 @@ class Quarters:
         return copy
 
     def close(self) -> None:
-        """Removes the folder. Plugins must have ended. A forked child's copy is not the host, and does nothing."""
+        """Removes the folder. Plugins must have ended. A forked child's copy does nothing."""
         if self._lock >= 0 and os.getpid() == self._pid:
             remove(self.path)
             os.close(self._lock)

@@ -2,7 +2,7 @@
 
 Every plugin has a uid of its own, the same one every time: operators give files to it. So a uid that was once
 given to a name stays that name's, across reboots too; a plugin called so that it falls on another's uid gets
-the next one. A lock on the record makes the uid one host's at a time, and ends with the host however that ends.
+the next one. A lock on the record makes the uid one host's at a time, and ends however the host ends.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from plughost.sandbox.confine import Prepared, WayOut, check, confine
 from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.elf import open_file
 from plughost.sandbox.grants import Granted, granted
+from plughost.sandbox.private import bases, check_private
 from plughost.sandbox.quarters import Quarters, Room
 from plughost.sandbox.users import User, barrier, check_reach
 
@@ -54,6 +55,8 @@ def confined(
         found = runnable.find(
             command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
         )
+        given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
+        check_private(given_away, bases(quarters.base))
         room = quarters.room(spec.name)
         inner = here.inner
         if room.user is not None:

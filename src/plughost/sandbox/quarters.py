@@ -27,7 +27,7 @@ class Quarters:
     """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
 
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
-        self.base = base or default_base()
+        self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
         self._rooms: dict[str, Room] = {}
         self._pid = os.getpid()

@@ -12,9 +12,11 @@ from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.sandbox import bubblewrap
 from plughost.sandbox.bubblewrap import View, outermost
-from plughost.sandbox.confine import Confinement, Prepared, confine
+from plughost.sandbox.confine import confine
+from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.grants import Granted
 from plughost.sandbox.machine import Machine, landlock_abi, machine
+from plughost.sandbox.prepared import Prepared
 from plughost.sandbox.runnable import Runnable
 from plughost.sandbox.users import User
 

@@ -8,7 +8,6 @@ A class that cannot be had here is refused; nothing runs with less than was aske
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -16,12 +15,10 @@ from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap, inner
-from plughost.sandbox.cgroups import Group
 from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
-from plughost.sandbox.grants import Granted
 from plughost.sandbox.holdings import SIGNALS, holdings
 from plughost.sandbox.machine import Machine
-from plughost.sandbox.runnable import Runnable
+from plughost.sandbox.prepared import Prepared, WayOut
 from plughost.sandbox.trust import is_beneath
 from plughost.sandbox.users import User
 
@@ -30,44 +27,6 @@ KEEPERS = 4
 
 TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
-
-SYSTEM = (
-    "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
-    "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
-)  # fmt: skip
-"""What programs read of any system, where they are not given an /etc of their own."""
-
-
-class WayOut(Protocol):
-    """The proxy through which granted endpoints are reached, as one plugin is shown it."""
-
-    socket: str
-    """Its path outside."""
-    listing: str
-    """What the forwarder inside listens on: lines of `kind address port …`."""
-    hosts: str
-    """The plugin's /etc/hosts."""
-    env: dict[str, str]
-
-
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found and made ready for one plugin outside."""
-
-    runnable: Runnable
-    granted: Granted = Granted()
-    user: User | None = None
-    """Who it becomes, where that is not the host's own user."""
-    inner: str
-    """`plughost-inner`, where the plugin's user can reach it."""
-    etc: str = ""
-    """Becomes its /etc."""
-    scratch: str = ""
-    """Its scratch folder, where it has no /tmp of its own."""
-    shared: tuple[str, ...] = ()
-    """Public folders that any program may want: time zones, locales, certificates."""
-    way_out: WayOut | None = None
-    group: Group | None = None
-    """The control group that counts what all its processes use."""
 
 
 def confine(
@@ -105,7 +64,7 @@ def confine(
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
-    return Confinement(confined, launch, tuple(held), powers, places, summed)
+    return Confinement(confined, launch, tuple(held), powers, places, summed, prepared.footing)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:
@@ -181,6 +140,7 @@ def _strict(
         write=("/tmp", "/dev", *granted.write),
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
+        same=prepared.same,
     )
     last = inner.words(rules, rlimits)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
@@ -213,7 +173,8 @@ def _landlock(
     rules = inner.Rules(
         execute=(*runnable.code, *runnable.executes),
         write=(prepared.scratch, "/dev/null", *granted.write),
-        read=(*SYSTEM, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
+        read=(*prepared.system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
+        same=prepared.same,
     )
     last = inner.words(
         rules,

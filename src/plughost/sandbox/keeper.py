@@ -10,13 +10,14 @@ import weakref
 from collections.abc import Callable
 
 from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec, LaunchFailed
+from plughost.base.errors import InvalidSpec, LaunchFailed, Unconfinable
 from plughost.contracts.contract import Binding, PluginSpec
 from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import Endpoint, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
+from plughost.sandbox.footing import Footing
 from plughost.sandbox.meter import Meter
 
 TYPE_CHECKING = False
@@ -57,7 +58,7 @@ class Keeper:
             if kept.group is None:
                 kept.group = self._ground.group(spec)
             self._lead_out(spec.name, kept, powers.connect if confined == "strict" else ())
-            return await asyncio.to_thread(
+            confinement = await asyncio.to_thread(
                 how,
                 spec,
                 binding.env,
@@ -68,12 +69,31 @@ class Keeper:
                 way_out=kept.way_out,
                 group=kept.group,
             )
+            self._keep_apart(spec.name, confinement.footing)
+            return confinement
         except BaseException:
             if not kept.in_use:
                 await self.release(spec.name)
             raise
         finally:
             kept.in_use = True
+
+    def _keep_apart(self, plugin: str, footing: Footing) -> None:
+        """Unconfinable when a plugin could change what the sandbox of another is built from."""
+        for name, other in self._plugins.items():
+            for standing in other.footings if name != plugin else ():
+                if (shaken := footing.shaken_by(standing)) is not None:
+                    raise Unconfinable(
+                        f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}",
+                        hint="grant both the very same folder, or folders that are not in one another",
+                    )
+                if (shaken := standing.shaken_by(footing)) is not None:
+                    raise Unconfinable(
+                        f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}",
+                        hint="grant both the very same folder, or folders that are not in one another",
+                    )
+        kept = self._plugins[plugin]
+        kept.footings = [*(each for each in kept.footings if each != footing), footing]
 
     def _lead_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> None:
         """A way out to just these endpoints; the one there is, if it is that."""
@@ -97,6 +117,8 @@ class Keeper:
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
+        if kept is not None:
+            kept.footings = kept.footings[-1:]
         if kept is not None and kept.stale:
             stale, kept.stale = kept.stale, []
             task = asyncio.get_running_loop().create_task(_close(stale))
@@ -157,6 +179,8 @@ class _Belongings:
         self.way_out: WayOut | None = None
         self.stale: list[WayOut] = []
         self.group: Group | None = None
+        self.footings: list[Footing] = []
+        """Of all its generations, the newest last."""
         self.in_use = False
         self._count = 0
 

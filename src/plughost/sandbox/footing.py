@@ -33,3 +33,7 @@ class Footing(msgspec.Struct, frozen=True):
                 if path != folder and is_beneath(path, folder):
                     return path, folder
         return None
+
+    def reaches_as(self, other: Footing) -> bool:
+        """Whether the same files and folders are granted."""
+        return {*self.reads} == {*other.reads} and {*self.writes} == {*other.writes}

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, LaunchFailed, Unconfinable
 from plughost.contracts.contract import Binding, PluginSpec
 from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
-from plughost.guard.powers import Endpoint, Powers
+from plughost.guard.powers import NONE, Endpoint, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
 from plughost.sandbox.footing import Footing
@@ -69,7 +69,7 @@ class Keeper:
                 way_out=kept.way_out,
                 group=kept.group,
             )
-            self._keep_apart(spec.name, confinement.footing)
+            self._keep_apart(spec.name, confinement)
             return confinement
         except BaseException:
             if not kept.in_use:
@@ -78,22 +78,31 @@ class Keeper:
         finally:
             kept.in_use = True
 
-    def _keep_apart(self, plugin: str, footing: Footing) -> None:
-        """Unconfinable when a plugin could change what the sandbox of another is built from."""
-        for name, other in self._plugins.items():
-            for standing in other.footings if name != plugin else ():
-                if (shaken := footing.shaken_by(standing)) is not None:
-                    raise Unconfinable(
-                        f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}",
-                        hint="grant both the very same folder, or folders that are not in one another",
-                    )
-                if (shaken := standing.shaken_by(footing)) is not None:
-                    raise Unconfinable(
-                        f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}",
-                        hint="grant both the very same folder, or folders that are not in one another",
-                    )
-        kept = self._plugins[plugin]
+    def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
+        """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
+        kept, footing = self._plugins[plugin], confinement.footing
+        if kept.footings and kept.powers == confinement.powers and not footing.reaches_as(kept.footings[-1]):
+            raise Unconfinable(
+                "a path that it is granted leads elsewhere than when it was added",
+                plugin=plugin,
+                hint="if that is meant, remove it and add it again; if not, find out who may write there",
+            )
+        for name, standing in self._others(plugin):
+            if (shaken := footing.shaken_by(standing)) is not None:
+                why = f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}"
+            elif (shaken := standing.shaken_by(footing)) is not None:
+                why = f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}"
+            else:
+                continue
+            hint = "grant both the very same folder, or folders that are not in one another"
+            raise Unconfinable(why, plugin=plugin, hint=hint)
         kept.footings = [*(each for each in kept.footings if each != footing), footing]
+        kept.powers = confinement.powers
+
+    def _others(self, plugin: str) -> Iterator[tuple[str, Footing]]:
+        for name, kept in self._plugins.items():
+            if name != plugin:
+                yield from ((name, footing) for footing in kept.footings)
 
     def _lead_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> None:
         """A way out to just these endpoints; the one there is, if it is that."""
@@ -181,6 +190,8 @@ class _Belongings:
         self.group: Group | None = None
         self.footings: list[Footing] = []
         """Of all its generations, the newest last."""
+        self.powers = NONE
+        """Of the newest one."""
         self.in_use = False
         self._count = 0
 

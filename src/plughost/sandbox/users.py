@@ -60,11 +60,14 @@ class Users:
                 raise PermissionError(f"{self._records} is somebody else's")
             occupied = _known() | _dynamic()
             start = zlib.crc32(record[:-1])
-            order = (UIDS[(start + step) % len(UIDS)] for step in range(len(UIDS)))
-            free = [uid for uid in order if uid not in occupied and is_mapped(uid)]
-            for uid in free:
+            free = []
+            for step in range(len(UIDS)):
+                uid = UIDS[(start + step) % len(UIDS)]
+                if uid in occupied or not is_mapped(uid):
+                    continue
                 if self._hold(uid, record, (b"", record)):
                     return User(uid, uid)
+                free.append(uid)
             # Every one has been somebody's: that changes hands which nobody has used for longest.
             for uid in sorted(free, key=self._last_used):
                 if self._hold(uid, record):

@@ -5,13 +5,14 @@
 #include "landlock.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "real_path.h"
 
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { VERSION_FLAG = 1, RULE_PATH = 1, RULE_PORT = 2 };
@@ -93,7 +94,7 @@ int landlock_grant(enum grant grant, const char *path) {
     struct stat about;
     if (begin() != 0)
         return -1;
-    rule.place = open(path, O_PATH | O_CLOEXEC);
+    rule.place = open_real(path);
     if (rule.place < 0)
         return is_out_of_reach(errno) ? 0 : -1;
     if (fstat(rule.place, &about) != 0)

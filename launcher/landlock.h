@@ -4,7 +4,8 @@
 
 enum grant { GRANT_READ, GRANT_WRITE, GRANT_EXECUTE };
 
-/* Both answer 0, or -1 with errno. A path that is not there, or out of reach, grants nothing. */
+/* Both answer 0, or -1 with errno. A path that is not there, or out of reach, grants nothing;
+ * one with a symlink in it is an error (ELOOP). */
 int landlock_grant(enum grant grant, const char *path);
 int landlock_grant_connect(const char *port);
 

@@ -3,8 +3,10 @@
  * Usage: plughost-inner WORD... -- PATH ARGV0 [ARG...]
  * Words are applied in their order, so limits come before what could refuse them:
  *   cwd PATH                   the folder to start in
+ *   same PATH DEV:INO          go on only if this is there, and no symlink is on the way to it
  *   limit NAME VALUE           nofile | nproc | fsize | data | cpu | core, soft and hard
- *   read|write|execute PATH    granted when landlock comes; write and execute include read, and not each other
+ *   read|write|execute PATH    granted when landlock comes; write and execute include read, and not each other.
+ *                              A real path: a symlink in it is a failure
  *   connect PORT               granted when landlock comes: a TCP port that may be connected to
  *   landlock                   refuse every other file and TCP port; signals and abstract sockets go no
  *                              further than the sandbox where the kernel can hold them
@@ -34,6 +36,7 @@
 #include <unistd.h>
 
 #include "landlock.h"
+#include "real_path.h"
 #include "seccomp/filters.h"
 
 enum { REPORT_FD = 3 };
@@ -82,7 +85,7 @@ static void set_limit(const char *name, const char *text) {
 
 static void grant(int refused, const char *what) {
     if (refused)
-        fail("landlock", what);
+        fail(errno == ELOOP ? "moved" : "landlock", what);
 }
 
 static void enforce_landlock(void) {
@@ -133,6 +136,11 @@ static int apply(char **argv, const struct filter **filter) {
         if (chdir(argv[1]) != 0)
             fail("chdir", argv[1]);
         return 2;
+    }
+    if (is_word(argv, "same", 2)) {
+        if (is_same(argv[1], argv[2]) != 0)
+            fail("moved", argv[1]);
+        return 3;
     }
     if (is_word(argv, "limit", 2))
         return set_limit(argv[1], argv[2]), 3;

@@ -40,9 +40,10 @@ ALLOWED: Code = (Instruction(ANSWER, ALLOW),)
 
 
 class Condition(NamedTuple):
-    """`ARGUMENT [& MASK] [not] in VALUE...`"""
+    """`[high] ARGUMENT [& MASK] [not] in VALUE...`"""
 
-    argument: int
+    place: int
+    """Where the half of the argument is, in the data of the call."""
     mask: int
     wanted: bool
     values: tuple[int, ...]
@@ -51,13 +52,16 @@ class Condition(NamedTuple):
     def read(cls, text: str, names: dict[str, int]) -> Condition:
         left, values = text.split(" in ")
         wanted = not left.endswith(" not")
-        argument, _, mask = left.removesuffix(" not").partition(" & ")
+        half, _, mask = left.removesuffix(" not").partition(" & ")
+        argument = int(half.removeprefix("high "))
+        # Little-endian: the low half is first.
+        place = ARGUMENTS_AT + 8 * argument + (4 if half.startswith("high ") else 0)
         numbers = tuple(names[word] if word in names else int(word, 0) for word in values.split())
-        return cls(int(argument), names[mask] if mask else 0xFFFFFFFF, wanted, numbers)
+        return cls(place, names[mask] if mask else 0xFFFFFFFF, wanted, numbers)
 
     def before(self, then: Code) -> Code:
         """`then` when it holds; past it when not."""
-        code = [Instruction(LOAD, ARGUMENTS_AT + 8 * self.argument)]  # little-endian: the low half is first
+        code = [Instruction(LOAD, self.place)]
         if self.mask != 0xFFFFFFFF:
             code.append(Instruction(AND, self.mask))
         for left, value in zip(reversed(range(len(self.values))), self.values, strict=True):
@@ -71,6 +75,8 @@ class Condition(NamedTuple):
 
 
 def check(rows: list[list[str]], otherwise: str, names: dict[str, int]) -> Code:
+    if [] in rows:
+        return ALLOWED
     code = answer(otherwise)
     for row in reversed(rows):
         block = ALLOWED
@@ -87,7 +93,8 @@ def decisions(policy: dict[str, Any], architecture: str, offline: bool) -> dict[
     named += [(call, answer(group["answer"])) for group in policy["refuse"] for call in group["calls"]]
     for item in policy["check"]:
         rows = item.get("offline", item["rows"]) if offline else item["rows"]
-        named.append((item["call"], check(rows, item["otherwise"], policy["names"])))
+        code = check(rows, item["otherwise"], policy["names"])
+        named += [(call, code) for call in item["calls"]]
     if len(named) != len(dict(named)) or dict(named).keys() != numbers.keys():
         raise ValueError("policy.toml and numbers.toml must name the same calls, each once")
     column = list(AUDIT).index(architecture)

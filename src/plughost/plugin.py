@@ -207,9 +207,9 @@ class Plugin:
 
     def _confine(self, confinement: Confinement) -> None:
         self._confinement = confinement
-        self._launch = msgspec.structs.replace(
-            confinement.launch, launcher=self._host._launcher, mode=self._host._launch_mode
-        )
+        launch = confinement.launch
+        mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
+        self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
         limit = confinement.summed
         self._watched = (
             None if limit is None else Watched(limit, weakly(self._roots, ()), weakly(self._over_memory))

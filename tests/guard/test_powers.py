@@ -157,3 +157,8 @@ def test_private_addresses_are_the_operators_to_allow(asked, allowed):
 @given(allowed=powers)
 def test_without_words_for_powers_the_operator_decides(allowed):
     assert overlap(None, allowed) == allowed
+
+
+def test_a_path_that_leads_upwards_is_in_nothing():
+    allowed = Powers(read=("/shared",))
+    assert overlap(Powers(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)

@@ -44,7 +44,7 @@ def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], offli
         if call in group["calls"]:
             return ERRNO | getattr(errno, group["answer"])
     for check in policy["check"]:
-        if check["call"] == call:
+        if call in check["calls"]:
             rows = check["offline"] if offline and "offline" in check else check["rows"]
             if any(all(holds(text, policy["names"], args) for text in row) for row in rows):
                 return ALLOW
@@ -54,7 +54,11 @@ def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], offli
 
 def holds(text: str, names: dict[str, int], args: Sequence[int]) -> bool:
     words = [str(names.get(word, word)) for word in text.split()]
-    value = args[int(words.pop(0))] % 2**32
+    if words[0] == "high":
+        value = args[int(words[1])] // 2**32
+        words = words[2:]
+    else:
+        value = args[int(words.pop(0))] % 2**32
     if words[0] == "&":
         value &= int(words[1], 0)
         words = words[2:]

@@ -25,7 +25,7 @@ PYTHON = ("/usr/bin/python3" if ROOT_HOST else sys.executable, "-I", "-S", "-c")
 SYSTEM = [
     word
     for path in ("/usr", "/bin", "/lib", "/lib64", "/proc", sys.base_prefix)
-    for word in ("execute", path)
+    for word in ("execute", os.path.realpath(path))
 ]
 """What a program needs to start at all, as words for Landlock."""
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from plughost.contracts.contract import PluginSpec
 from plughost.guard.powers import Limits, Powers
 from plughost.runtime.launch import Launch
-from plughost.sandbox.confine import Confinement, WayOut
 from plughost.sandbox.confined import confined
+from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.machine import machine
+from plughost.sandbox.prepared import WayOut
 from plughost.sandbox.quarters import Quarters
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

@@ -12,9 +12,11 @@ from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.sandbox import bubblewrap
 from plughost.sandbox.bubblewrap import View, outermost
-from plughost.sandbox.confine import Confinement, Prepared, confine
+from plughost.sandbox.confine import confine
+from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.grants import Granted
 from plughost.sandbox.machine import Machine, landlock_abi, machine
+from plughost.sandbox.prepared import Prepared
 from plughost.sandbox.runnable import Runnable
 from plughost.sandbox.users import User
 
@@ -71,6 +73,7 @@ def changed(**facts):
         ("strict", {"landlock": 0}, "no Landlock", "5.13"),
         ("strict", {"seccomp": False}, "no seccomp", "CONFIG_SECCOMP"),
         ("landlock", {"landlock": 0}, "no Landlock", "5.13"),
+        ("landlock", {"landlock": 2}, "empty every file", "6.2"),
         ("landlock", {"inner": None}, "plughost-inner is missing", "C compiler"),
     ],
 )
@@ -173,6 +176,13 @@ def test_code_is_not_writable_through_a_grant():
     for confined in ("strict", "landlock"):
         with pytest.raises(Unconfinable, match="would be writable"):
             decide(confined, ready=ready)
+
+
+def test_landlock_that_does_not_hold_signals_needs_a_namespace_or_another_user():
+    assert decide("landlock").launch.mode == "auto"
+    assert decide("landlock", here=changed(landlock=5)).launch.mode == "pidns"
+    ready = msgspec.structs.replace(READY, user=User(61200, 61200))
+    assert decide("landlock", here=changed(landlock=1, uid=0), ready=ready).launch.mode == "auto"
 
 
 def test_landlock_alone_has_no_sockets_and_a_scratch_folder():

@@ -10,7 +10,9 @@ import subprocess
 
 import pytest
 
+from plughost.base.errors import Unconfinable
 from plughost.runtime.launch import Launch, Report
+from plughost.sandbox.identity import identity
 from tests.sandbox.ground import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 from tests.support import ROOT
 
@@ -88,6 +90,34 @@ async def test_what_is_not_granted_cannot_be_reached_by_a_link_or_a_move(inner, 
     ran = await inner([*granted(folders), "landlock"], [*SH, script])
     assert ran.out == ""
     assert ran.err.count("Permission denied") + ran.err.count("cross-device") == 3
+
+
+async def test_no_symlink_is_followed_to_what_is_granted(inner, folders):
+    (folders / "link").symlink_to(folders / "secret")
+    for path in (folders / "link", folders / "link" / "file"):
+        ran = await inner(
+            [*SYSTEM, "read", str(path), "landlock"], ["/bin/cat", str(folders / "secret/file")]
+        )
+        assert f"{path} is no longer what it was" in ran.failure.message
+        assert ran.out == ""
+
+
+async def test_what_was_replaced_since_it_was_looked_at_is_not_used(inner, folders):
+    readable, secret = folders / "readable", folders / "secret"
+    seen = identity(str(readable))
+    ran = await inner(["same", str(readable), seen], ["/bin/echo", "here"])
+    assert (ran.failure, ran.out) == (None, "here\n")
+    readable.rename(folders / "old")
+    for replace in (lambda: None, readable.mkdir, lambda: (readable.rmdir(), readable.symlink_to(secret))):
+        replace()
+        ran = await inner(["same", str(readable), seen], ["/bin/echo", "here"])
+        assert f"{readable} is no longer what it was" in ran.failure.message
+        assert "reload" in ran.failure.hint
+        assert ran.out == ""
+    with pytest.raises(Unconfinable, match="a symlink is in its way"):
+        identity(str(readable / "file"))
+    with pytest.raises(Unconfinable, match="went away"):
+        identity(str(folders / "gone"))
 
 
 NETWORK = """
@@ -235,7 +265,7 @@ def test_a_confined_launch_that_never_came_to_its_inner_step_is_no_success():
 
 
 def test_the_source_of_the_inner_step_compiles_without_a_warning(tmp_path):
-    sources = [ROOT / "launcher" / name for name in ("plughost-inner.c", "landlock.c")]
+    sources = [ROOT / "launcher" / name for name in ("plughost-inner.c", "landlock.c", "real_path.c")]
     options = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", tmp_path / "inner"]
     ran = subprocess.run(["cc", *options, *sources], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

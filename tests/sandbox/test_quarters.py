@@ -131,3 +131,14 @@ def test_the_session_folder_is_preferred(base, monkeypatch):
     assert default_base() == (base if os.geteuid() else module.tempfile.gettempdir())
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/no/such")
     assert default_base() == module.tempfile.gettempdir()
+
+
+def test_a_forked_child_leaves_the_hosts_quarters_alone(base):
+    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+        pid = os.fork()
+        if pid == 0:
+            quarters.close()
+            os._exit(0)
+        os.waitpid(pid, 0)
+        assert os.path.isdir(quarters.path)
+        assert quarters.room("p").path.startswith(quarters.path)

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.sandbox import bpf
@@ -47,7 +47,8 @@ def arguments(low_halves):
 
 def telling(check):
     """The values a check speaks of, some flags around them, and anything else."""
-    words = " ".join(text for row in check["rows"] for text in row).split()
+    rows = check["rows"] + check.get("offline", [])
+    words = " ".join(text for row in rows for text in row).split()
     spoken = [POLICY["names"].get(word, 0) for word in words if word in POLICY["names"]] + [0]
     return st.one_of(
         st.sampled_from(spoken),
@@ -59,7 +60,7 @@ def telling(check):
 
 
 checked = st.sampled_from(POLICY["check"]).flatmap(
-    lambda check: st.tuples(st.just(check["call"]), arguments(telling(check)))
+    lambda check: st.tuples(st.sampled_from(check["calls"]), arguments(telling(check)))
 )
 programs = st.sampled_from(sorted(PROGRAMS))
 
@@ -70,6 +71,7 @@ def test_a_filter_looks_at_arguments_as_the_policy_reads(which, call_and_args):
     call, args = call_and_args
     architecture, offline = which
     number = NUMBERS[call][list(ARCHITECTURES).index(architecture)]
+    assume(number >= 0)
     answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
     assert answer == bpf.verdict(POLICY, call, args, offline)
 
@@ -79,6 +81,65 @@ def test_a_filter_answers_any_call_as_the_policy_reads(which, number, args):
     architecture, offline = which
     answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
     assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), args, offline)
+
+
+def refused(call, *args, offline=False):
+    number, architecture = NUMBERS[call][0], ARCHITECTURES["x86_64"]
+    answer = bpf.run(PROGRAMS["x86_64", offline], number, architecture, [*args, *[0] * (6 - len(args))])
+    return answer != bpf.ALLOW
+
+
+def test_no_file_is_made_that_acts_as_its_owner_or_group():
+    here, create, temporary = 2**32 - 100, 0o101, 0o20200002
+    for bits in (0o4000, 0o2000, 0o6000):
+        assert refused("chmod", 1, bits | 0o755)
+        assert refused("fchmod", 3, bits | 0o755)
+        assert refused("fchmodat", here, 1, bits | 0o755)
+        assert refused("fchmodat2", here, 1, bits | 0o755)
+        assert refused("creat", 1, bits | 0o755)
+        assert refused("mknod", 1, bits | 0o100755)
+        assert refused("mknodat", here, 1, bits | 0o100755)
+        for flags in (create, temporary):
+            assert refused("open", 1, flags, bits | 0o755)
+            assert refused("openat", here, 1, flags, bits | 0o755)
+        assert not refused("open", 1, 0, bits), "what nobody asked for may be in its place"
+        assert not refused("openat", here, 1, 0o200000, bits)
+    assert refused("openat2", here, 1, 1, 24)
+    assert not refused("open", 1, create, 0o1777)
+    assert not refused("openat", here, 1, create, 0o666)
+    assert not refused("chmod", 1, 0o755)
+    assert not refused("fchmodat", here, 1, 0o644)
+
+
+BY_NAME = [
+    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "setxattr", "lsetxattr", "removexattr",
+    "lremovexattr", "utime", "utimes", "futimesat",
+]  # fmt: skip
+
+
+def test_offline_nothing_is_changed_by_name_that_landlock_does_not_hold():
+    for call in BY_NAME:
+        assert refused(call, offline=True)
+        assert not refused(call)
+    for call in ("fchmod", "fchown", "fsetxattr", "fremovexattr"):
+        assert not refused(call, 3, 0o644, offline=True)
+    assert not refused("utimensat", 3, 0, offline=True)
+    assert refused("utimensat", 3, 1, offline=True)
+    assert refused("utimensat", 3, 1 << 32, offline=True), "a pointer whose lower half is zero"
+    assert not refused("utimensat", 3, 1)
+
+
+def test_other_processes_are_not_limited_and_offline_not_slowed_either():
+    for offline in (False, True):
+        assert refused("prlimit64", 1, offline=offline)
+        assert not refused("prlimit64", 0, offline=offline)
+    for call in ("sched_setaffinity", "sched_setparam", "sched_setscheduler", "sched_setattr"):
+        assert refused(call, 1, offline=True)
+        assert not refused(call, 0, offline=True)
+    for call, process in (("setpriority", 0), ("ioprio_set", 1)):
+        assert not refused(call, process, 0, offline=True)
+        assert refused(call, process, 1, offline=True)
+        assert refused(call, process + 1, 0, offline=True)
 
 
 def test_every_number_is_answered_as_the_policy_reads():

@@ -49,10 +49,25 @@ REFUSED = [
     ("multipath TCP", "socket", [2, 1, 262], "EAFNOSUPPORT"),
     ("kernel events", "socket", [16, 3, 15], "EAFNOSUPPORT"),
     ("no randomisation", "personality", [0x40000], "EPERM"),
+    ("another's limits", "prlimit64", [2**31 - 1, 7, 0, 0], "EPERM"),
+    ("a setuid file", "mknodat", [-100, 0, 0o104755, 0], "EPERM"),
+    ("a new setuid file", "openat", [-100, 0, 0o101, 0o4755], "EPERM"),
+    ("a file that becomes setgid", "fchmod", [-1, 0o2755], "EPERM"),
+    ("flags in memory", "openat2", [-100, 0, 0, 0], "ENOSYS"),
     ("typing into a terminal", "ioctl", [0, 0x5412, 0], "EPERM"),
     ("typing with a high bit", "ioctl", [0, 1 << 32 | 0x5412, 0], "EPERM"),
 ]
+OFFLINE = [
+    ("a mode by name", "fchmodat", [-100, 0, 0o644], "EPERM"),
+    ("an owner by name", "fchownat", [-100, 0, 0, 0, 0], "EPERM"),
+    ("an attribute by name", "setxattr", [0, 0, 0, 0, 0], "EPERM"),
+    ("a time by name", "utimensat", [-100, 1 << 32, 0, 0], "EPERM"),
+    ("another's processors", "sched_setaffinity", [2**31 - 1, 0, 0], "EPERM"),
+    ("another's priority", "setpriority", [0, 2**31 - 1, 5], "EPERM"),
+    ("another's disk priority", "ioprio_set", [1, 2**31 - 1, 0], "EPERM"),
+]
 WORKING = [
+    ("its own limits", "prlimit64", [0, 7, 0, 0]),
     ("unix socket", "socket", [1, 1, 0]),
     ("TCP", "socket", [2, 1 | 0o2000000, 6]),
     ("UDP", "socket", [10, 2 | 0o4000, 0]),
@@ -78,6 +93,45 @@ async def test_forbidden_calls_fail_and_only_by_the_filter(inner):
     assert await answers(inner, ["seccomp"], REFUSED) == expected
     free = await answers(inner, [], REFUSED)
     assert {title for title in expected if free[title] == expected[title]} == set()
+
+
+async def test_offline_more_calls_fail_and_only_by_that_filter(inner):
+    expected = {title: answer for title, _, _, answer in OFFLINE}
+    assert await answers(inner, ["offline"], OFFLINE) == expected
+    usual = await answers(inner, ["seccomp"], OFFLINE)
+    assert {title for title in expected if usual[title] == expected[title]} == set()
+
+
+ORDINARY = """
+import os, shutil, sys
+os.chdir(sys.argv[1])
+open("file", "w").close()
+os.chmod("file", 0o755)
+os.utime("file", (1, 1))
+shutil.copy2("file", "copy")
+os.mkdir("folder", 0o1777)
+print(oct(os.stat("copy").st_mode), os.stat("copy").st_mtime)
+for bits in (0o4755, 0o2755):
+    try:
+        os.chmod("file", bits)
+    except PermissionError:
+        print("refused")
+"""
+
+
+async def test_ordinary_modes_are_set_and_none_that_acts_as_its_owner(inner, ground):
+    ran = await inner(["seccomp"], [*PYTHON, ORDINARY, str(ground / "own")])
+    assert ran.out == "0o100755 1.0\nrefused\nrefused\n", ran.err
+
+
+async def test_git_runs_below_the_filter(inner, ground):
+    if (git := shutil.which("git")) is None:
+        assert not os.environ.get("CI"), "git is missing"
+        pytest.skip("git is not installed")
+    script = 'cd "$1" && "$0" init -q . && "$0" config a.b c && "$0" config a.b'
+    command = ["/usr/bin/env", f"HOME={ground}", "/bin/sh", "-c", script, git, str(ground / "own")]
+    ran = await inner(["seccomp"], command)
+    assert ran.out == "c\n", ran.err
 
 
 async def test_allowed_calls_work(inner):

@@ -44,6 +44,36 @@ def test_names_that_fall_on_one_uid_get_two(locks, monkeypatch):
     users.close()
 
 
+def test_a_uid_stays_with_the_name_that_had_it_first(locks, monkeypatch):
+    monkeypatch.setattr(module.zlib, "crc32", lambda data: 7)
+    first = Users(locks)
+    victim = first.take("victim")
+    first.close()
+    second = Users(locks)
+    assert second.take("chosen to fall on it") != victim
+    assert second.take("victim") == victim
+    second.close()
+
+
+def test_when_all_were_given_the_one_that_was_not_used_for_longest_changes_hands(locks, monkeypatch):
+    monkeypatch.setattr(module, "UIDS", range(61184, 61187))
+    had = {}
+    for time, name in ((1000, "recent"), (999, "old"), (998, "held")):
+        users = Users(locks)
+        had[name] = users.take(name)
+        users.close()
+        os.utime(f"{locks}/{had[name].uid}", (time, time))
+    live, users = Users(locks), Users(locks)
+    assert live.take("held") == had["held"]
+    os.utime(f"{locks}/{had['held'].uid}", (1, 1))
+    assert users.take("new") == had["old"]
+    assert users.take("recent") == had["recent"]
+    with pytest.raises(Unconfinable, match="no user left"):
+        users.take("one too many")
+    live.close()
+    users.close()
+
+
 def test_a_uid_that_is_known_or_not_mapped_is_passed_over(locks, monkeypatch):
     monkeypatch.setattr(module.zlib, "crc32", lambda data: 0)
     monkeypatch.setattr(module, "_known", lambda: {UIDS[0]})

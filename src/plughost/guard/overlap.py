@@ -23,7 +23,9 @@ def overlap(asked: Powers | None, allowed: Powers) -> Powers:
 
 
 def narrower(one: str, other: str) -> str | None:
-    """Of two paths the one that is below the other; None when neither is."""
+    """Of two paths the one that is below the other; None when neither is, or one leads upwards again."""
+    if ".." in (*one.split("/"), *other.split("/")):
+        return None
     if one == other or one.startswith(other.rstrip("/") + "/"):
         return one
     return other if other.startswith(one.rstrip("/") + "/") else None

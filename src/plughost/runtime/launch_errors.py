@@ -18,6 +18,10 @@ STAGES = {
         "cannot confine the plugin with Landlock",
         "the kernel has none, or it is not switched on (lsm=landlock,... at boot): `plughost doctor` tells",
     ),
+    "moved": (
+        "{what} is no longer what it was when the plugin was added",
+        "if it was replaced on purpose, reload the plugin; if not, find out who may write there",
+    ),
     "forward": ("cannot start the network forwarder of the sandbox", "run `plughost doctor`"),
     "capabilities": ("cannot drop the privileges of the plugin", "run `plughost doctor`"),
     "seccomp": (

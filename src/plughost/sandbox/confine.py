@@ -8,7 +8,6 @@ A class that cannot be had here is refused; nothing runs with less than was aske
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
@@ -16,55 +15,18 @@ from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap, inner
-from plughost.sandbox.cgroups import Group
 from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
-from plughost.sandbox.grants import Granted
-from plughost.sandbox.holdings import holdings
+from plughost.sandbox.holdings import SIGNALS, holdings
 from plughost.sandbox.machine import Machine
-from plughost.sandbox.runnable import Runnable
+from plughost.sandbox.prepared import Prepared, WayOut
 from plughost.sandbox.trust import is_beneath
 from plughost.sandbox.users import User
 
 KEEPERS = 4
 """Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
 
-SYSTEM = (
-    "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
-    "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
-)  # fmt: skip
-"""What programs read of any system, where they are not given an /etc of their own."""
-
-
-class WayOut(Protocol):
-    """The proxy through which granted endpoints are reached, as one plugin is shown it."""
-
-    socket: str
-    """Its path outside."""
-    listing: str
-    """What the forwarder inside listens on: lines of `kind address port …`."""
-    hosts: str
-    """The plugin's /etc/hosts."""
-    env: dict[str, str]
-
-
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found and made ready for one plugin outside."""
-
-    runnable: Runnable
-    granted: Granted = Granted()
-    user: User | None = None
-    """Who it becomes, where that is not the host's own user."""
-    inner: str
-    """`plughost-inner`, where the plugin's user can reach it."""
-    etc: str = ""
-    """Becomes its /etc."""
-    scratch: str = ""
-    """Its scratch folder, where it has no /tmp of its own."""
-    shared: tuple[str, ...] = ()
-    """Public folders that any program may want: time zones, locales, certificates."""
-    way_out: WayOut | None = None
-    group: Group | None = None
-    """The control group that counts what all its processes use."""
+TRUNCATING = 3
+"""From this ABI on Landlock holds truncating by name."""
 
 
 def confine(
@@ -96,13 +58,13 @@ def confine(
             raise Unconfinable("it is granted endpoints, and has no way out to them")
         launch, places = _strict(cwd, env, limits, rlimits, machine, prepared)
     else:
-        launch, places = _landlock(cwd, env, rlimits, prepared)
+        launch, places = _landlock(cwd, env, rlimits, machine, prepared)
     grouped = prepared.group is not None
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
-    return Confinement(confined, launch, tuple(held), powers, places, summed)
+    return Confinement(confined, launch, tuple(held), powers, places, summed, prepared.footing)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:
@@ -135,7 +97,13 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
             raise Unconfinable(
                 f"bubblewrap cannot make a sandbox here: {machine.namespaces}", hint=machine.remedy
             )
-    elif powers.connect:
+        return
+    if machine.uid != 0 and machine.landlock < TRUNCATING:
+        raise Unconfinable(
+            f"Landlock {machine.landlock} lets a plugin empty every file of its user",
+            hint="Linux 6.2 or later, or class strict, or a host that is root: its plugins are other users",
+        )
+    if powers.connect:
         raise Unconfinable(
             "without a network of its own a plugin cannot be held to certain hosts",
             hint="class strict can; or take its endpoints back",
@@ -172,6 +140,7 @@ def _strict(
         write=("/tmp", "/dev", *granted.write),
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
+        same=prepared.same,
     )
     last = inner.words(rules, rlimits)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
@@ -189,7 +158,11 @@ def _strict(
 
 
 def _landlock(
-    cwd: str | None, env: Mapping[str, str], rlimits: Mapping[str, int], prepared: Prepared
+    cwd: str | None,
+    env: Mapping[str, str],
+    rlimits: Mapping[str, int],
+    machine: Machine,
+    prepared: Prepared,
 ) -> tuple[Launch, tuple[Place, ...]]:
     runnable, granted = prepared.runnable, prepared.granted
     if obeyed := sorted(bubblewrap.obeyed(env)):
@@ -200,7 +173,8 @@ def _landlock(
     rules = inner.Rules(
         execute=(*runnable.code, *runnable.executes),
         write=(prepared.scratch, "/dev/null", *granted.write),
-        read=(*SYSTEM, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
+        read=(*prepared.system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
+        same=prepared.same,
     )
     last = inner.words(
         rules,
@@ -211,6 +185,7 @@ def _landlock(
     launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),
         {**env, "TMPDIR": prepared.scratch},
+        mode="auto" if prepared.user is not None or machine.landlock >= SIGNALS else "pidns",
         confine="keep" if prepared.user is None else str(prepared.user),
     )
     return launch, (

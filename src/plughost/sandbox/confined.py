@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from plughost.base.errors import LaunchFailed
+from plughost.base.errors import LaunchFailed, Unconfinable
 from plughost.contracts.contract import PluginSpec
 from plughost.guard.powers import Limits, Powers
 from plughost.sandbox import libraries, machine, runnable, trust
 from plughost.sandbox.cgroups import Group
-from plughost.sandbox.confine import Prepared, WayOut, check, confine
+from plughost.sandbox.confine import check, confine
 from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.elf import open_file
+from plughost.sandbox.footing import Footing
 from plughost.sandbox.grants import Granted, granted
+from plughost.sandbox.identity import identity
+from plughost.sandbox.prepared import Prepared, WayOut
+from plughost.sandbox.private import bases, check_private
 from plughost.sandbox.quarters import Quarters, Room
 from plughost.sandbox.users import User, barrier, check_reach
 
@@ -21,6 +25,12 @@ CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-c
 ZONES = "/usr/share/zoneinfo"
 LOCALES = "/usr/lib/locale"
 LARGEST_ZONE = 64 << 10
+
+SYSTEM = (
+    "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
+    "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
+)  # fmt: skip
+"""What programs read of any system, where they are not given an /etc of their own."""
 
 _BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 
@@ -50,10 +60,13 @@ def confined(
         if class_ == "none":
             return confine(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
-        given = granted(powers)
+        given = granted(powers, spec.allow)
         found = runnable.find(
             command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
         )
+        given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
+        check_private(given_away, bases(quarters.base))
+        footing = _footing(found, given)
         room = quarters.room(spec.name)
         inner = here.inner
         if room.user is not None:
@@ -69,6 +82,9 @@ def confined(
             etc=_furnished(room, here, found, given, shared, way_out),
             scratch=room.scratch() if class_ == "landlock" else "",
             shared=shared,
+            system=tuple(os.path.realpath(path) for path in SYSTEM) if class_ == "landlock" else (),
+            same=_same((*given_away, *found.libraries)),
+            footing=footing,
             way_out=way_out,
             group=group,
         )
@@ -76,6 +92,24 @@ def confined(
     except LaunchFailed as error:
         error.plugin = spec.name
         raise
+
+
+def _footing(found: runnable.Runnable, given: Granted) -> Footing:
+    """Unconfinable when it could change it itself, and so what its next process is given."""
+    links = (link for link, _ in (*found.links, *given.links))
+    code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
+    footing = Footing(given.write, given.read, tuple(dict.fromkeys(code)))
+    if (shaken := footing.shaken_by(footing)) is not None:
+        raise Unconfinable(
+            f"{shaken[0]} would be writable by what it is granted: it is in {shaken[1]}",
+            hint="grant a folder to write that neither its programs nor symlinks of other grants are in",
+        )
+    return footing
+
+
+def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Identities of all but what only root can have replaced: upgrades of the system do that."""
+    return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trust.is_public(path))
 
 
 def _check_reach(found: runnable.Runnable, given: Granted, user: User) -> None:

@@ -6,6 +6,7 @@ import msgspec
 
 from plughost.guard.powers import NONE, Powers
 from plughost.runtime.launch import Launch
+from plughost.sandbox.footing import Footing
 
 CLASSES = ("strict", "landlock", "none")
 
@@ -41,6 +42,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """What there is of the machine, or for Landlock what is open of it."""
     summed: int | None = None
     """Bytes of memory that the host itself must hold all its processes to, together."""
+    footing: Footing = Footing()
+    """What must not be in other plugins' hands."""
 
 
 def unconfined(launch: Launch, powers: Powers) -> Confinement:

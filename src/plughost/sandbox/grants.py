@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 
 import msgspec
 
 from plughost.base.errors import Unconfinable
-from plughost.guard.powers import Powers
+from plughost.guard.powers import NONE, Powers
 from plughost.sandbox import trust
 
 KERNELS = ("/proc", "/sys", "/dev")
@@ -22,17 +21,39 @@ class Granted(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def granted(powers: Powers) -> Granted:
-    """Unconfinable for what cannot be granted: it is not there, or is no file or folder."""
-    links: dict[str, str] = {}
-    return Granted(_real(powers.read, links), _real(powers.write, links), tuple(links.items()))
+def granted(powers: Powers, allowed: Powers = NONE) -> Granted:
+    """Unconfinable for what cannot be granted: it is not there, or is no file or folder.
+
+    `allowed` are the operator's own words: a path below one of them is a manifest's, and must not lead out.
+    What lies in a folder that may be written is granted with that folder, and not a second time.
+    """
+    read, write = [_walked(path) for path in powers.read], [_walked(path) for path in powers.write]
+    for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
+        _check_within(path, walked.real, (*allowed.read, *allowed.write))
+    links = {link: text for walked in (*read, *write) for link, text in walked.links}
+    writable = [
+        path
+        for path in dict.fromkeys(walked.real for walked in write)
+        if not any(path != other.real and trust.is_beneath(path, other.real) for other in write)
+    ]
+    readable = [
+        path
+        for path in dict.fromkeys(walked.real for walked in read)
+        if not any(trust.is_beneath(path, folder) for folder in writable)
+    ]
+    return Granted(tuple(readable), tuple(writable), tuple(links.items()))
 
 
-def _real(paths: Iterable[str], links: dict[str, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_one(path, links) for path in paths))
+def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
+    above = [folder for folder in allowed if trust.is_beneath(path, folder)]
+    if above and not any(trust.is_beneath(real, os.path.realpath(folder)) for folder in above):
+        raise Unconfinable(
+            f"{path} is in {above[0]}, which is allowed, but leads to {real}, which is not",
+            hint=f"if that is meant, allow {real} itself",
+        )
 
 
-def _one(path: str, links: dict[str, str]) -> str:
+def _walked(path: str) -> trust.Walk:
     if not os.path.isabs(path):
         raise Unconfinable(f"the granted path {path!r} is relative", hint="grant it with its whole path")
     try:
@@ -51,5 +72,4 @@ def _one(path: str, links: dict[str, str]) -> str:
         raise Unconfinable(
             f"the granted path {path} is no plugin's to have", hint="grant the folders it needs, each by name"
         )
-    links.update(walked.links)
-    return walked.real
+    return walked

@@ -31,7 +31,7 @@ def holdings(
         Holding("user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"),
         Holding("its code", f"read-only: {files}"),
         Holding("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
-        Holding("processes of others", _apart(strict, landlock, machine.landlock)),
+        Holding("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
         Holding("system calls", "seccomp"),
     ]
     found += [Holding(f"read {path}", files) for path in powers.read]
@@ -65,8 +65,9 @@ def holdings(
     return found
 
 
-def _apart(strict: bool, landlock: str, abi: int) -> str:
+def _apart(strict: bool, landlock: str, abi: int, apart: bool) -> str:
     if strict:
         return f"PID namespace, {landlock}"
-    signals = "" if abi >= SIGNALS else ", but not from signals of its user"
-    return f"the launcher's PID namespace where there is one, {landlock}{signals}"
+    if abi < SIGNALS and not apart:
+        return f"the launcher's PID namespace, {landlock}"
+    return f"the launcher's PID namespace where there is one, {landlock}"

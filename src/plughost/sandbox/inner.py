@@ -15,6 +15,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     execute: tuple[str, ...] = ()
     connect: tuple[int, ...] = ()
     """TCP ports."""
+    same: tuple[tuple[str, str], ...] = ()
+    """What must be there, as (path, identity)."""
 
 
 def words(
@@ -26,6 +28,8 @@ def words(
 ) -> tuple[str, ...]:
     """All that is between the program's own path and `--`."""
     found = ["cwd", cwd] if cwd is not None else []
+    for path, identity in rules.same:
+        found += ["same", path, identity]
     for name, value in limits.items():
         found += ["limit", name, str(value)]
     found += _each("execute", rules.execute)

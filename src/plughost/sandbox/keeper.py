@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec, LaunchFailed
+from plughost.base.errors import InvalidSpec, LaunchFailed, Unconfinable
 from plughost.contracts.contract import Binding, PluginSpec
 from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
-from plughost.guard.powers import Endpoint, Powers
+from plughost.guard.powers import NONE, Endpoint, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import data_folder
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
+from plughost.sandbox.footing import Footing
 from plughost.sandbox.meter import Meter
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ class Keeper:
             if binding.data is not None:
                 data_folder.make(binding.data, spec.name, self._ground.quarters.room(spec.name).user)
             self._lead_out(spec.name, kept, powers.connect if confined == "strict" else ())
-            return await asyncio.to_thread(
+            confinement = await asyncio.to_thread(
                 how,
                 spec,
                 binding.env,
@@ -73,12 +74,40 @@ class Keeper:
                 way_out=kept.way_out,
                 group=kept.group,
             )
+            self._keep_apart(spec.name, confinement)
+            return confinement
         except BaseException:
             if not kept.in_use:
                 await self.release(spec.name)
             raise
         finally:
             kept.in_use = True
+
+    def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
+        """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
+        kept, footing = self._plugins[plugin], confinement.footing
+        if kept.footings and kept.powers == confinement.powers and not footing.reaches_as(kept.footings[-1]):
+            raise Unconfinable(
+                "a path that it is granted leads elsewhere than when it was added",
+                plugin=plugin,
+                hint="if that is meant, remove it and add it again; if not, find out who may write there",
+            )
+        for name, standing in self._others(plugin):
+            if (shaken := footing.shaken_by(standing)) is not None:
+                why = f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}"
+            elif (shaken := standing.shaken_by(footing)) is not None:
+                why = f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}"
+            else:
+                continue
+            hint = "grant both the very same folder, or folders that are not in one another"
+            raise Unconfinable(why, plugin=plugin, hint=hint)
+        kept.footings = [*(each for each in kept.footings if each != footing), footing]
+        kept.powers = confinement.powers
+
+    def _others(self, plugin: str) -> Iterator[tuple[str, Footing]]:
+        for name, kept in self._plugins.items():
+            if name != plugin:
+                yield from ((name, footing) for footing in kept.footings)
 
     def _lead_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> None:
         """A way out to just these endpoints; the one there is, if it is that."""
@@ -102,6 +131,8 @@ class Keeper:
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
+        if kept is not None:
+            kept.footings = kept.footings[-1:]
         if kept is not None and kept.stale:
             stale, kept.stale = kept.stale, []
             task = asyncio.get_running_loop().create_task(_close(stale))
@@ -162,6 +193,10 @@ class _Belongings:
         self.way_out: WayOut | None = None
         self.stale: list[WayOut] = []
         self.group: Group | None = None
+        self.footings: list[Footing] = []
+        """Of all its generations, the newest last."""
+        self.powers = NONE
+        """Of the newest one."""
         self.in_use = False
         self._count = 0
 

@@ -27,9 +27,10 @@ class Quarters:
     """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
 
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
-        self.base = base or default_base()
+        self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
         self._rooms: dict[str, Room] = {}
+        self._pid = os.getpid()
         sweep(self.base)
         self.path, self._lock = _settle(self.base)
 
@@ -63,8 +64,8 @@ class Quarters:
         return copy
 
     def close(self) -> None:
-        """Removes the folder. Plugins must have ended."""
-        if self._lock >= 0:
+        """Removes the folder. Plugins must have ended. A forked child's copy does nothing."""
+        if self._lock >= 0 and os.getpid() == self._pid:
             remove(self.path)
             os.close(self._lock)
             self._lock = -1

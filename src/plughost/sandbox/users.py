@@ -1,7 +1,8 @@
 """Which user a plugin of a root host becomes, and what that user can reach.
 
-Every plugin has a uid of its own, the same one every time unless somebody has it already. A file lock makes
-it its own among all hosts of the machine, and it ends with the host however that ends.
+Every plugin has a uid of its own, the same one every time: operators give files to it. So a uid that was once
+given to a name stays that name's, across reboots too; a plugin called so that it falls on another's uid gets
+the next one. A lock on the record makes the uid one host's at a time, and ends however the host ends.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from plughost.base.errors import Unconfinable
 
 UIDS = range(61184, 65520)
 """Kept for users that exist only while they run: no package and no administrator gives them away."""
-LOCKS = "/run/plughost/uids"
+RECORDS = "/var/lib/plughost/uids"
+"""A file for every uid that was ever given away, with the name it belongs to."""
 _TAKEN_BY_SYSTEMD = "/run/systemd/dynamic-uid"
 _ACL = "system.posix_acl_access"
 
@@ -33,15 +35,15 @@ class User(NamedTuple):
 class Users:
     """The users of one host's plugins, each held until `close`."""
 
-    def __init__(self, locks: str = LOCKS) -> None:
-        self._locks = locks
+    def __init__(self, records: str = RECORDS) -> None:
+        self._records = records
         self._taken: dict[str, User] = {}
         self._held: list[int] = []
 
     def take(self, plugin: str) -> User:
         """The plugin's user; the same one when asked again."""
         if plugin not in self._taken:
-            self._taken[plugin] = self._lock(plugin)
+            self._taken[plugin] = self._user(plugin)
         return self._taken[plugin]
 
     def close(self) -> None:
@@ -50,35 +52,55 @@ class Users:
         self._held.clear()
         self._taken.clear()
 
-    def _lock(self, plugin: str) -> User:
+    def _user(self, plugin: str) -> User:
+        record = plugin.encode(errors="surrogateescape") + b"\n"
         try:
-            os.makedirs(self._locks, 0o700, exist_ok=True)
-            if os.lstat(self._locks).st_uid != os.geteuid():
-                raise PermissionError(f"{self._locks} is somebody else's")
+            os.makedirs(self._records, 0o700, exist_ok=True)
+            if os.lstat(self._records).st_uid != os.geteuid():
+                raise PermissionError(f"{self._records} is somebody else's")
             occupied = _known() | _dynamic()
-            start = zlib.crc32(plugin.encode(errors="surrogateescape"))
+            start = zlib.crc32(record[:-1])
+            free = []
             for step in range(len(UIDS)):
                 uid = UIDS[(start + step) % len(UIDS)]
-                if uid not in occupied and is_mapped(uid) and self._hold(uid):
+                if uid in occupied or not is_mapped(uid):
+                    continue
+                if self._hold(uid, record, (b"", record)):
+                    return User(uid, uid)
+                free.append(uid)
+            # Every one has been somebody's: that changes hands which nobody has used for longest.
+            for uid in sorted(free, key=self._last_used):
+                if self._hold(uid, record):
                     return User(uid, uid)
         except OSError as error:
             raise Unconfinable(
-                f"no user could be kept for it: {error}", hint=f"make {self._locks} writable for root"
+                f"no user could be kept for it: {error}", hint=f"make {self._records} writable for root"
             ) from error
         raise Unconfinable(
             "there is no user left that it could become, and as root it is not run",
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
 
-    def _hold(self, uid: int) -> bool:
-        fd = os.open(f"{self._locks}/{uid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    def _hold(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
+        """Lock the uid and record whose it is, if one of these was its record before; None is for any."""
+        fd = os.open(f"{self._records}/{uid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if before is None or os.pread(fd, len(record) + 1, 0) in before:
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, record, 0)
+                self._held.append(fd)
+                return True
         except BlockingIOError:
+            pass
+        except BaseException:
             os.close(fd)
-            return False
-        self._held.append(fd)
-        return True
+            raise
+        os.close(fd)
+        return False
+
+    def _last_used(self, uid: int) -> int:
+        return os.stat(f"{self._records}/{uid}").st_mtime_ns
 
 
 def barrier(path: str, user: User, wanted: int = os.R_OK) -> str | None:

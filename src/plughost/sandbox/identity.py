@@ -1,0 +1,25 @@
+"""Which file or folder a real path is: to be found again after it was mounted (`launcher/real_path.c`)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from plughost.base.errors import Unconfinable
+
+
+def identity(real: str) -> str:
+    """`DEV:INO`; Unconfinable when a symlink is in its way by now, or it is gone."""
+    fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
+    try:
+        for name in filter(None, real.split("/")):
+            fd, above = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd), fd
+            os.close(above)
+            if stat.S_ISLNK(os.fstat(fd).st_mode):
+                raise Unconfinable(f"{real} was replaced while it was looked at: a symlink is in its way")
+        info = os.fstat(fd)
+        return f"{info.st_dev}:{info.st_ino}"
+    except OSError as error:
+        raise Unconfinable(f"{real} went away while it was looked at: {error.strerror}") from error
+    finally:
+        os.close(fd)

@@ -1,0 +1,50 @@
+"""What is found and made ready outside before a plugin is confined."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from plughost.sandbox.cgroups import Group
+from plughost.sandbox.footing import Footing
+from plughost.sandbox.grants import Granted
+from plughost.sandbox.runnable import Runnable
+from plughost.sandbox.users import User
+
+
+class WayOut(Protocol):
+    """The proxy through which granted endpoints are reached, as one plugin is shown it."""
+
+    socket: str
+    """Its path outside."""
+    listing: str
+    """What the forwarder inside listens on: lines of `kind address port …`."""
+    hosts: str
+    """The plugin's /etc/hosts."""
+    env: dict[str, str]
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found and made ready for one plugin outside."""
+
+    runnable: Runnable
+    granted: Granted = Granted()
+    user: User | None = None
+    """Who it becomes, where that is not the host's own user."""
+    inner: str
+    """`plughost-inner`, where the plugin's user can reach it."""
+    etc: str = ""
+    """Becomes its /etc."""
+    scratch: str = ""
+    """Its scratch folder, where it has no /tmp of its own."""
+    shared: tuple[str, ...] = ()
+    """Public folders that any program may want: time zones, locales, certificates."""
+    system: tuple[str, ...] = ()
+    """What programs read of any system, where they are not given an /etc of their own."""
+    same: tuple[tuple[str, str], ...] = ()
+    """What must still be there when it is run, as (path, identity)."""
+    footing: Footing = Footing()
+    way_out: WayOut | None = None
+    group: Group | None = None
+    """The control group that counts what all its processes use."""

@@ -161,6 +161,29 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
         find(code, ["./run"])
 
 
+@pytest.mark.parametrize("named", ["/usr", "/", "granted"])
+def test_a_loader_is_a_file_and_never_a_folder_with_all_that_is_in_it(code, home, named):
+    place = str(home / ".ssh") if named == "granted" else named
+    (code / "run").write_bytes(program(place))
+    with pytest.raises(Unconfinable, match="no public file"):
+        find(code, ["./run"], read=(str(home / ".ssh"),))
+
+
+def test_a_program_is_read_as_the_kernel_reads_it(code):
+    told = program("/lib64/ld-linux-x86-64.so.2")
+    for place, value in ((4, 1), (5, 2), (16, 4), (18, 3)):
+        forged = bytearray(told)
+        forged[place] = value  # word size, byte order, a memory dump, another machine
+        (code / "p").write_bytes(forged)
+        assert elf.read_elf(str(code / "p")) is None, place
+    second = bytearray(program("/first"))
+    second[64:68] = struct.pack("<I", 3)  # the first header is one for a loader, too: it begins at 0
+    (code / "p").write_bytes(second)
+    found = elf.read_elf(str(code / "p"))
+    assert found is not None
+    assert found.loader != "/first"
+
+
 def test_a_library_of_its_own_that_is_a_symlink_brings_nothing(code, home):
     (home / "libsecret.so").write_bytes(program())
     (code / "libsecret.so").symlink_to(home / "libsecret.so")

@@ -203,7 +203,7 @@ class Search:
         self._programs.append(Program(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)
-            if not self._trust.may_lead(walked, own) or not trust.is_plain(walked.real):
+            if not self._trust.may_lead(walked, own) or not trust.is_file(walked.real):
                 raise Unconfinable(
                     f"{real} wants the loader {elf.loader}, which is no public file of the system",
                     hint="build it for this system, or statically",

@@ -274,6 +274,29 @@ def test_endless_and_huge_things_take_no_time(code):
     assert time.monotonic() - began < 2
 
 
+def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatch):
+    """Files of another machine, which the loader passes over, under many names in many folders."""
+    names, folders = [f"n{n}" for n in range(100)], [f"{n:02x}" for n in range(100)]
+    (code / "d").mkdir()
+    other = bytearray(program(None, [f"j{n}" for n in range(256)]))
+    other[18] = 183
+    (code / "d" / names[0]).write_bytes(other)
+    for name in names[1:]:
+        os.link(code / "d" / names[0], code / "d" / name)
+    for folder in folders:
+        (code / folder).symlink_to("d")
+    read = []
+    monkeypatch.setattr(
+        libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
+    )
+    (code / "run").write_bytes(program(None, names, ":".join(f"$ORIGIN/{folder}" for folder in folders)))
+    with pytest.raises(Unconfinable, match="looked for in 2000 places"):
+        find(code, ["./run"])
+    assert len(read) == len(set(read)) == 2000
+    (code / "run").write_bytes(program(None, names[:10], ":".join(f"$ORIGIN/{folder}" for folder in folders)))
+    find(code, ["./run"])
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_no_bytes_of_a_program_break_the_reader_or_bring_in_a_private_file(code, data):

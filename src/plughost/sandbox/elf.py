@@ -40,13 +40,13 @@ class Elf(msgspec.Struct, frozen=True):
     """Where it wants its libraries looked for first, as it is written there."""
 
 
-def read_elf(path: str) -> Elf | None:
-    """None when it is no ELF file, or one that makes no sense."""
+def read_elf(path: str, kind: tuple[int, int] | None = None) -> Elf | None:
+    """None when it is no ELF file, or one that makes no sense, or not of the kind that is wanted."""
     fd = open_file(path)
     if fd is None:
         return None
     try:
-        return _parse(fd)
+        return _parse(fd, kind)
     except (struct.error, UnicodeDecodeError, OverflowError, OSError):
         return None
     finally:
@@ -67,7 +67,7 @@ def open_file(path: str) -> int | None:
     return None
 
 
-def _parse(fd: int) -> Elf | None:
+def _parse(fd: int, wanted: tuple[int, int] | None) -> Elf | None:
     head = os.pread(fd, 64, 0)
     if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
         return None
@@ -76,19 +76,21 @@ def _parse(fd: int) -> Elf | None:
     purpose, machine = struct.unpack_from(order + "HH", head, 16)
     if purpose not in _PURPOSES or (machine, head[4], head[5]) not in _SHAPES:
         return None
+    kind = (machine, head[4])
+    if wanted not in (None, kind):
+        return None
     (offset,) = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)
     size, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
     layout = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
     if size != layout.size or count > MOST_HEADERS:
         return None
     headers = [_header(fields, wide) for fields in layout.iter_unpack(os.pread(fd, size * count, offset))]
-    kind = (machine, head[4])
     loader = None
-    wanted = next((header for header in headers if header[0] == _INTERP), None)  # the kernel's choice, too
-    if wanted is not None:
-        if not 1 < wanted[3] <= LONGEST:
+    interp = next((header for header in headers if header[0] == _INTERP), None)  # the kernel's choice, too
+    if interp is not None:
+        if not 1 < interp[3] <= LONGEST:
             return None
-        loader = os.fsdecode(os.pread(fd, wanted[3], wanted[1]).split(b"\0")[0])
+        loader = os.fsdecode(os.pread(fd, interp[3], interp[1]).split(b"\0")[0])
     dynamic = next((header for header in headers if header[0] == _DYNAMIC), None)
     if dynamic is None:
         return Elf(kind, loader)

@@ -218,6 +218,77 @@ def test_the_operators_command_may_name_any_program_and_brings_its_prefix(code, 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("where", ["elsewhere", "bin", "public", "on PATH"])
+@pytest.mark.parametrize("word", ["first line", "loader"])
+def test_a_program_that_the_operator_named_brings_no_private_file_either(
+    code, home, where, word, folder, monkeypatch
+):
+    """Wherever it is: beside its cwd, among others, where only root could put it, installed."""
+    place = folder / ("bin" if where == "bin" else "evil")
+    place.mkdir()
+    key = str(home / ".ssh" / "id")
+    (place / "run").write_bytes(program(key) if word == "loader" else f"#!{key}\n".encode())
+    (place / "run").chmod(0o755)
+    if where == "public":
+        known = trust.is_public
+        monkeypatch.setattr(
+            trust, "is_public", lambda real: trust.is_beneath(real, str(place)) or known(real)
+        )
+    monkeypatch.setenv("PATH", str(place))
+    command = "run" if where == "on PATH" else str(place / "run")
+    for cwd in (str(code), None):
+        with pytest.raises(Unconfinable):
+            runnable.find([command], cwd, ENV)
+
+
+def test_a_program_named_by_its_path_has_its_folder(code, folder, monkeypatch):
+    (folder / "tool").mkdir()
+    (folder / "tool" / "run").write_bytes(program())
+    for public in (trust.is_public, lambda real: True):
+        monkeypatch.setattr(trust, "is_public", public)
+        assert find(code, [str(folder / "tool" / "run")]).code == (str(code), str(folder / "tool"))
+
+
+def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    script(folder / "venv" / "bin", folder / "venv" / "bin" / "python")
+    other = home / "other" / "bin"
+    other.mkdir(parents=True)
+    (home / "other" / "pyvenv.cfg").write_text("")
+    (home / "other" / "lib").mkdir()
+    (other / "python").symlink_to(home / "py" / "bin" / "python3.99")
+    (home / ".ssh" / "python3").write_text("key")
+    link = folder / "venv" / "bin" / "python"
+    tool = str(folder / "venv" / "bin" / "run")
+    for target in (home / ".ssh" / "id", home / ".ssh" / "python3"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        with pytest.raises(Unconfinable):
+            runnable.find([tool], None, ENV)
+    for target in (home / "py" / "bin" / "python3.99", other / "python"):
+        link.unlink()
+        link.symlink_to(target)
+        found = runnable.find([tool], None, ENV)
+        assert str(home / "py" / "bin" / "python3.99") in found.executes
+        assert set(found.reads) == {
+            tool, str(folder / "venv" / "pyvenv.cfg"), str(home / "py" / "lib" / "python3.99"),
+        }  # fmt: skip
+
+
+def test_a_symlink_in_the_plugins_folder_makes_no_other_folder_its_own(code, home):
+    (code / "in").symlink_to(home / ".ssh")
+    assert find(code, ["/bin/sh", str(code / "in" / "id")]).code == (str(code),)
+
+
+def test_libraries_below_a_whole_home_are_not_a_programs_own(code, home, monkeypatch):
+    monkeypatch.setenv("HOME", str(home))
+    (home / "bin").mkdir()
+    (home / "private.so").write_bytes(program())
+    (home / "bin" / "run").write_bytes(program(None, ("private.so",), "$ORIGIN/.."))
+    assert str(home / "private.so") not in brought(find(code, [str(home / "bin" / "run")]))
+
+
 def test_only_an_interpreter_is_looked_up_by_name(code, home):
     (home / "py" / "bin" / "private-tool").write_bytes(program())
     (home / "py" / "bin" / "private-tool").chmod(0o755)

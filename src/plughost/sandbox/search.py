@@ -1,8 +1,8 @@
 """What must be there so that a command can run: its program, interpreter, loader and libraries, nothing else.
 
-Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. The
-plugin's words (whatever is written in its folder) bring in what is public, or granted, and are refused
-otherwise. `trust.py` says what is public.
+Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. What is
+written in a file, whoever named that (first lines, program headers, symlinks in the plugin's folder), brings in
+what is public, the plugin's own, or granted, and is refused otherwise. `trust.py` says what is public.
 """
 
 from __future__ import annotations
@@ -119,17 +119,17 @@ class Search:
         self._trust.code.append(real)
 
     def _own_by_command(self, start: str) -> None:
-        """Where no folder says it, the command does: the program's folder, or the script's."""
-        public = self._trust.may_lead(self._walked(start), by_plugin=True)
-        if public or (runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)):
+        """What the command names is the plugin's, with its folder: the script, or the program itself."""
+        if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
             first = next((word for word in self._command[1:] if not word.startswith("-")), "")
             if not first.startswith("/") or not os.path.isfile(first):
                 return
             start = first
-        elif self._cwd is not None:
-            return
-        folder = self._walked(os.path.dirname(start)).real
-        if self._trust.is_own(folder):
+        elif "/" not in self._command[0] and self._trust.may_lead(self._walked(start), by_plugin=True):
+            return  # a program of the system
+        walked = self._walked(os.path.dirname(start))
+        folder = walked.real
+        if self._trust.is_own(folder) or any(self._trust.is_own(link) for link, _ in walked.links):
             return
         if trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin"):
             self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
@@ -141,11 +141,10 @@ class Search:
     def _chain(self, path: str, argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         """Bring a program in with all that stands behind it; what to execute, and with which words."""
         start = path
-        by_plugin, by_kernel = False, False
+        script, by_kernel = None, False
         for _ in range(MOST_INTERPRETERS + 1):
-            real = self._program(path, by_plugin)
-            own = self._trust.is_own(real)
-            behind = None if own else runtimes.behind_shim(real, self._cwd, self._env)
+            real = self._program(path, script)
+            behind = None if self._trust.is_own(real) else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
                 start = start if by_kernel else path
@@ -159,31 +158,45 @@ class Search:
             if line is None:
                 return start, argv  # and if it is no program at all, the kernel says so
             if line.by_name:
-                found = self._by_name(line, real, own)
+                found = self._by_name(line, real)
                 if not by_kernel:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
-                path, by_plugin = found, False
+                path, script = found, None
             else:
-                path, by_plugin, by_kernel = line.interpreter, own, True
+                path, script, by_kernel = line.interpreter, real, True
         raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
-    def _program(self, path: str, by_plugin: bool) -> str:
-        """The real path of a program that may be brought in."""
+    def _program(self, path: str, script: str | None) -> str:
+        """The real path of a program that may be brought in; a script may have named it."""
         if not path.startswith("/"):
             raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
         if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
-        if not self._trust.may_lead(walked, by_plugin):
-            raise Unconfinable(
-                f"its folder leads to {walked.real}, which is neither part of it nor a public program",
-                hint=f"if it is meant to run that, grant it: execute {walked.real}",
-            )
-        return walked.real
+        if self._trust.may_lead(walked, by_plugin=script is not None):
+            return walked.real
+        if script is not None and self._is_beside(script, walked):
+            return walked.real
+        raise Unconfinable(
+            f"it leads to {walked.real}, which is neither part of it nor a public program",
+            hint=f"if it is meant to run that, grant it: execute {walked.real}",
+        )
 
-    def _by_name(self, line: FirstLine, script: str, by_plugin: bool) -> str:
-        if by_plugin and not runtimes.is_interpreter(line.interpreter):
+    def _is_beside(self, script: str, walked: trust.Walk) -> bool:
+        """A tool that is installed in a virtual environment names its interpreter there, which is a symlink to
+        one that may be anywhere. What is reached so must be an interpreter by its name and its content."""
+        if self._trust.is_own(script) or runtimes.venv_of(script) is None:
+            return False
+        places = (walked.real, *(link for link, _ in walked.links))
+        return (
+            any(os.path.dirname(place) == os.path.dirname(script) for place in places)
+            and runtimes.is_interpreter(walked.real)
+            and read_elf(walked.real) is not None
+        )
+
+    def _by_name(self, line: FirstLine, script: str) -> str:
+        if not runtimes.is_interpreter(line.interpreter):
             raise Unconfinable(
                 f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
                 hint="give the command with its interpreter",
@@ -203,19 +216,18 @@ class Search:
         self._programs.append(Program(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)
-            if not self._trust.may_lead(walked, own) or not trust.is_file(walked.real):
+            if not self._trust.may_lead(walked, by_plugin=True):
                 raise Unconfinable(
                     f"{real} wants the loader {elf.loader}, which is no public file of the system",
-                    hint="build it for this system, or statically",
+                    hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
             self._executes[walked.real] = None
         if own:
             return
-        for place in (path, *(link for link, _ in self._walked(path).links)):
-            venv = runtimes.venv_of(place)
-            if venv is not None and not self._trust.is_own(venv):
-                for part in ("pyvenv.cfg", "lib", "lib64"):
-                    self._bring(f"{venv}/{part}", venv)
+        venv = runtimes.venv_of(f"{self._walked(os.path.dirname(path)).real}/{os.path.basename(path)}")
+        if venv is not None and not self._trust.is_own(venv):
+            for part in ("pyvenv.cfg", "lib", "lib64"):
+                self._bring(f"{venv}/{part}", venv)
         belongings = runtimes.belongings(real, libraries.triplet(elf))
         for folder in belongings.folders:
             self._bring(folder, prefix)
@@ -238,7 +250,8 @@ class Search:
         by_plugin = any(self._trust.is_own(prefix) for prefix in library.prefixes)
         if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):
             return None
-        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in library.prefixes)
+        prefixes = (prefix for prefix in library.prefixes if not trust.is_broad(prefix))
+        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in prefixes)
         if not beneath and not trust.is_public(walked.real):
             return None
         return self._walked(library.path).real

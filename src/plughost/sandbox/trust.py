@@ -21,8 +21,9 @@ LONGEST = 4096
 BROAD = frozenset(
     {
         "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc",
-        "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
-        "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/tmp",
+        "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib64",
+        "/usr/libexec", "/usr/local", "/usr/local/lib", "/usr/sbin", "/usr/share", "/var", "/var/lib",
+        "/var/tmp",
     }
 )  # fmt: skip
 """Folders of everybody's: no plugin's own."""

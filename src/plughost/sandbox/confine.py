@@ -103,7 +103,8 @@ def confine(
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
-    return Confinement(confined, launch, tuple(held), powers, places, summed)
+    starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
+    return Confinement(confined, launch, tuple(held), powers, places, starts_in, summed)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:

@@ -52,8 +52,16 @@ def confined(
         assert here.inner is not None
         given = granted(powers)
         found = runnable.find(
-            command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
+            command,
+            cwd,
+            binding_env,
+            execute=powers.execute,
+            read=(*given.read, *given.write),
+            cwd_is_own=spec.cwd_is_own,
+            kept_from=spec.kept_from,
         )
+        if cwd is not None and not spec.cwd_is_own:
+            cwd = _seen_inside(cwd, found, given)
         room = quarters.room(spec.name)
         inner = here.inner
         if room.user is not None:
@@ -76,6 +84,14 @@ def confined(
     except LaunchFailed as error:
         error.plugin = spec.name
         raise
+
+
+def _seen_inside(cwd: str, found: runnable.Runnable, given: Granted) -> str | None:
+    """A folder that is not its own is there inside when something in it is, or when it is in what is."""
+    real = os.path.realpath(cwd)
+    inside = (*found.code, *found.executes, *found.reads, *given.read, *given.write)
+    seen = any(trust.is_beneath(path, real) or trust.is_beneath(real, path) for path in inside)
+    return real if seen else None
 
 
 def _check_reach(found: runnable.Runnable, given: Granted, user: User) -> None:

@@ -19,18 +19,20 @@ def find(
     *,
     execute: Iterable[str] = (),
     read: Iterable[str] = (),
+    cwd_is_own: bool = True,
+    kept_from: str | None = None,
 ) -> Runnable:
     """The command as it can be run; `execute` and `read` are what the operator granted beside it.
 
     LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
     """
     words = (tuple(command), tuple(execute), tuple(read))
-    key = (words, cwd, tuple(sorted(env.items())), os.environ.get("PATH"))
+    key = (words, cwd, cwd_is_own, kept_from, tuple(sorted(env.items())), os.environ.get("PATH"))
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered
         if all(stamp(path) == then for path, then in stamps.items()):
             return runnable
-    search = Search(command, cwd, env, tuple(execute), tuple(read))
+    search = Search(command, cwd, env, tuple(execute), tuple(read), cwd_is_own, kept_from)
     runnable = search.run()
     if len(_remembered) >= MOST_REMEMBERED:
         _remembered.clear()

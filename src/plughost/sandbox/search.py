@@ -1,8 +1,8 @@
 """What must be there so that a command can run: its program, interpreter, loader and libraries, nothing else.
 
 Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. What is
-written in a file, whoever named that (first lines, program headers, symlinks in the plugin's folder), brings in
-what is public, the plugin's own, or granted, and is refused otherwise. `trust.py` says what is public.
+written in a file, whoever named that (first lines, program headers, symlinks in the plugin's folder), brings
+in what is public, the plugin's own, or granted, and is refused otherwise. `trust.py` says what is public.
 """
 
 from __future__ import annotations
@@ -54,9 +54,13 @@ class Search:
         env: Mapping[str, str],
         execute: tuple[str, ...],
         read: tuple[str, ...],
+        cwd_is_own: bool,
+        kept_from: str | None,
     ) -> None:
         self._command = tuple(command)
         self._cwd = cwd
+        self._cwd_is_own = cwd_is_own
+        self._kept_from = kept_from
         self._env = env
         self._execute = execute
         self._trust = trust.Trust((*execute, *read))
@@ -68,7 +72,7 @@ class Search:
 
     def run(self) -> Runnable:
         start = self._located(self._command[0])
-        if self._cwd is not None:
+        if self._cwd is not None and self._cwd_is_own:
             self._own(self._cwd)
         self._own_by_command(start)
         path, argv = self._chain(start, self._command)
@@ -111,7 +115,7 @@ class Search:
 
     def _own(self, folder: str) -> None:
         real = self._walked(folder).real
-        if trust.is_broad(real):
+        if self._is_shared(real):
             raise Unconfinable(
                 f"its folder would be {real}, which holds far more than its own code",
                 hint="give the plugin a folder of its own (cwd), and grant what else it may read",
@@ -122,19 +126,25 @@ class Search:
         """What the command names is the plugin's, with its folder: the script, or the program itself."""
         if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
             first = next((word for word in self._command[1:] if not word.startswith("-")), "")
-            if not first.startswith("/") or not os.path.isfile(first):
+            start = os.path.join(self._cwd or "", first)
+            self.stamps[start] = stamp(start)
+            if not start.startswith("/") or not os.path.isfile(start):
                 return
-            start = first
         elif "/" not in self._command[0] and self._trust.may_lead(self._walked(start), by_plugin=True):
             return  # a program of the system
         walked = self._walked(os.path.dirname(start))
         folder = walked.real
         if self._trust.is_own(folder) or any(self._trust.is_own(link) for link, _ in walked.links):
             return
-        if trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin"):
+        if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
             self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
         else:
             self._trust.code.append(folder)
+
+    def _is_shared(self, folder: str) -> bool:
+        return trust.is_broad(folder) or (
+            self._kept_from is not None and trust.is_beneath(self._kept_from, folder)
+        )
 
     # Programs and their interpreters
 
@@ -184,8 +194,8 @@ class Search:
         )
 
     def _is_beside(self, script: str, walked: trust.Walk) -> bool:
-        """A tool that is installed in a virtual environment names its interpreter there, which is a symlink to
-        one that may be anywhere. What is reached so must be an interpreter by its name and its content."""
+        """A tool that is installed in a virtual environment names its interpreter there, which is a symlink
+        to one that may be anywhere. What is reached so must be an interpreter by its name and its content."""
         if self._trust.is_own(script) or runtimes.venv_of(script) is None:
             return False
         places = (walked.real, *(link for link, _ in walked.links))

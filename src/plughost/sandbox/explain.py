@@ -221,8 +221,8 @@ def _bound(decided: Confinement, limits: Limits) -> Bound:
 def _elsewhere(spec: PluginSpec, decided: Confinement | None) -> Iterator[str]:
     if decided is not None and decided.starts_in in ("/tmp", "$TMPDIR") and spec.cwd is not None:
         yield (
-            f"it starts in {decided.starts_in}: nothing of {spec.cwd} is there inside, which is only where it "
-            'is bound; `cwd = "."` says that this is its own folder'
+            f"it starts in {decided.starts_in}: nothing of {spec.cwd} is there inside, which is only where "
+            'it is bound; `cwd = "."` says that this is its own folder'
         )
 
 

@@ -276,6 +276,20 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
         }  # fmt: skip
 
 
+def test_a_venv_or_a_prefix_brings_no_folder_from_elsewhere(code, home, folder):
+    """Not even a public one: what is in it may be anybody's."""
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    (folder / "venv" / "bin" / "python").symlink_to("/bin/sh")
+    (folder / "venv" / "lib").symlink_to("/usr/share")
+    assert find(code, [str(folder / "venv" / "bin" / "python")]).reads == (str(folder / "venv/pyvenv.cfg"),)
+    (home / "py" / "lib").rename(home / "py" / "lib64")
+    (home / "py" / "lib").mkdir()
+    (home / "py" / "lib" / "python3.99").symlink_to("/usr/share")
+    found = find(code, [str(home / "py" / "bin" / "python3.99")])
+    assert found.reads == (str(home / "py" / "lib64" / "python3.99"),)
+
+
 def test_a_symlink_in_the_plugins_folder_makes_no_other_folder_its_own(code, home):
     (code / "in").symlink_to(home / ".ssh")
     assert find(code, ["/bin/sh", str(code / "in" / "id")]).code == (str(code),)

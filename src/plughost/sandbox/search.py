@@ -248,10 +248,13 @@ class Search:
     # What is brought in
 
     def _bring(self, path: str, prefix: str) -> None:
+        """What belongs to a program, by the word of whoever made its prefix."""
         if not os.path.exists(path):
             return
         real = self._walked(path).real
-        if trust.is_plain(real) and (trust.is_public(real) or trust.is_beneath(real, prefix)):
+        beneath = trust.is_beneath(real, prefix) and trust.is_plain(real)
+        public = trust.is_public(real) and (trust.is_file(real) or trust.is_public(prefix))
+        if beneath or public:
             self._reads[real] = None
 
     def _library(self, library: Program) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from plughost.sandbox.search import Runnable, Search, Stamp, stamp
+from plughost.sandbox.search import Runnable, Search
+from plughost.sandbox.ways import Stamp, stamp
 
 __all__ = ["Runnable", "find"]
 

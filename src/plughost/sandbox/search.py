@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -18,12 +17,12 @@ from plughost.base.errors import LaunchFailed, Unconfinable
 from plughost.sandbox import libraries, runtimes, trust
 from plughost.sandbox.elf import Elf, read_elf
 from plughost.sandbox.libraries import Program
+from plughost.sandbox.own_code import OwnCode
 from plughost.sandbox.scripts import FirstLine, first_line
+from plughost.sandbox.ways import Ways
 
 MOST_INTERPRETERS = 5
 """How often a script's interpreter may be a script again: the kernel's number."""
-
-Stamp = tuple[int, int, int]
 
 
 class Runnable(msgspec.Struct, frozen=True):
@@ -66,15 +65,17 @@ class Search:
         self._trust = trust.Trust((*execute, *read))
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
-        self._links: dict[str, str] = {}
         self._programs: list[Program] = []
-        self.stamps: dict[str, Stamp | None] = {}
+        self._walked = Ways(self._command[0], self._trust)
+        self.stamps = self._walked.stamps
 
     def run(self) -> Runnable:
         start = self._located(self._command[0])
+        own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
-            self._own(self._cwd)
-        self._own_by_command(start)
+            own.by_folder(self._cwd)
+        if (alone := own.by_command(start)) is not None:
+            self._bring(alone, os.path.dirname(alone))
         path, argv = self._chain(start, self._command)
         for granted in self._execute:
             self._chain(granted, (granted,))
@@ -96,7 +97,7 @@ class Search:
             tuple(
                 dict.fromkeys(folder if public[folder := os.path.dirname(path)] else path for path in found)
             ),
-            tuple(self._links.items()),
+            tuple(self._walked.links.items()),
         )
 
     def _located(self, name: str) -> str:
@@ -110,41 +111,6 @@ class Search:
                 hint="install it, or give the command with its path",
             )
         return os.path.abspath(found)
-
-    # The plugin's own code
-
-    def _own(self, folder: str) -> None:
-        real = self._walked(folder).real
-        if self._is_shared(real):
-            raise Unconfinable(
-                f"its folder would be {real}, which holds far more than its own code",
-                hint="give the plugin a folder of its own (cwd), and grant what else it may read",
-            )
-        self._trust.code.append(real)
-
-    def _own_by_command(self, start: str) -> None:
-        """What the command names is the plugin's, with its folder: the script, or the program itself."""
-        if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
-            first = next((word for word in self._command[1:] if not word.startswith("-")), "")
-            start = os.path.join(self._cwd or "", first)
-            self.stamps[start] = stamp(start)
-            if not start.startswith("/") or not os.path.isfile(start):
-                return
-        elif "/" not in self._command[0] and self._trust.may_lead(self._walked(start), by_plugin=True):
-            return  # a program of the system
-        walked = self._walked(os.path.dirname(start))
-        folder = walked.real
-        if self._trust.is_own(folder) or any(self._trust.is_own(link) for link, _ in walked.links):
-            return
-        if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
-            self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
-        else:
-            self._trust.code.append(folder)
-
-    def _is_shared(self, folder: str) -> bool:
-        return trust.is_broad(folder) or (
-            self._kept_from is not None and trust.is_beneath(self._kept_from, folder)
-        )
 
     # Programs and their interpreters
 
@@ -268,28 +234,3 @@ class Search:
         if not beneath and not trust.is_public(walked.real):
             return None
         return self._walked(library.path).real
-
-    def _walked(self, path: str) -> trust.Walk:
-        try:
-            walked = trust.walk(path)
-        except OSError as error:
-            raise LaunchFailed(
-                f"cannot execute {self._command[0]!r}: {path}: {error.strerror}",
-                hint="check the path of the command",
-            ) from error
-        for link, text in walked.links:
-            if not self._trust.is_own(link):
-                self._links[link] = text
-            self.stamps[link] = stamp(link)
-        self.stamps[walked.real] = stamp(walked.real)
-        return walked
-
-
-def stamp(path: str) -> Stamp | None:
-    """What changes when a file does; None for one that is not there."""
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return None
-    # A folder's own time changes with every file in it, and says nothing of what the command is.
-    return info.st_ino, info.st_mode, 0 if stat.S_ISDIR(info.st_mode) else info.st_mtime_ns

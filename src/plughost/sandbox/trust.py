@@ -146,9 +146,9 @@ def _public_way(folder: str) -> bool:
             return False
         if not stat.S_ISDIR(info.st_mode) or not _only_roots(info) or not info.st_mode & stat.S_IXOTH:
             return False
-        if folder == "/":
+        if (above := os.path.dirname(folder)) == folder:
             return True
-        folder = os.path.dirname(folder)
+        folder = above
 
 
 def _only_roots(info: os.stat_result) -> bool:

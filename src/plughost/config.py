@@ -84,8 +84,15 @@ def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
         if trusted:
             return load_one(folder, os.environ)
         spec = load_one(folder, from_host("PATH", "HOME", "LANG", "TERM"))
+        if not Path(spec.cwd or ".").is_relative_to(folder.resolve()):
+            raise InvalidSpec(f"{folder / FILE} wants to start in {spec.cwd}, which is not in its folder")
         return msgspec.structs.replace(
-            spec, sandbox=None, allow=NONE, limits=Limits(), grants=contract(spec.contract).default_grants
+            spec,
+            command_is_told=True,
+            sandbox=None,
+            allow=NONE,
+            limits=Limits(),
+            grants=contract(spec.contract).default_grants,
         )
     told = contract_of(folder)
     if told is None:

@@ -276,6 +276,23 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
         }  # fmt: skip
 
 
+def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
+    def told(*command):
+        return runnable.find(command, str(code), ENV, command_is_told=True)
+
+    (home / "py" / "bin" / "tool").write_bytes(program())
+    for name in ("tool", "python3.99"):
+        (home / "py" / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/py/bin:/usr/bin:/bin")
+    key = str(home / ".ssh" / "id")
+    assert key not in brought(told("sh", "-e", key))
+    assert told("/bin/sh", "-e", key).code == (str(code),)
+    assert str(home / "py" / "bin" / "python3.99") in told("python3.99", "x.py").executes
+    for program_ in (key, str(home / "py" / "bin" / "python3.99"), "../home/py/bin/tool", "tool"):
+        with pytest.raises(Unconfinable):
+            told(program_)
+
+
 def test_a_venv_or_a_prefix_brings_no_folder_from_elsewhere(code, home, folder):
     """Not even a public one: what is in it may be anybody's."""
     (folder / "venv" / "bin").mkdir(parents=True)

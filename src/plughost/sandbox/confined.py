@@ -58,6 +58,7 @@ def confined(
             execute=powers.execute,
             read=(*given.read, *given.write),
             cwd_is_own=spec.cwd_is_own,
+            command_is_told=spec.command_is_told,
             kept_from=spec.kept_from,
         )
         if cwd is not None and not spec.cwd_is_own:

@@ -54,11 +54,13 @@ class Search:
         execute: tuple[str, ...],
         read: tuple[str, ...],
         cwd_is_own: bool,
+        command_is_told: bool,
         kept_from: str | None,
     ) -> None:
         self._command = tuple(command)
         self._cwd = cwd
         self._cwd_is_own = cwd_is_own
+        self._command_is_told = command_is_told
         self._kept_from = kept_from
         self._env = env
         self._execute = execute
@@ -74,9 +76,13 @@ class Search:
         own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
             own.by_folder(self._cwd)
-        if (alone := own.by_command(start)) is not None:
-            self._bring(alone, os.path.dirname(alone))
-        path, argv = self._chain(start, self._command)
+        if self._command_is_told:
+            by_name = "/" not in self._command[0] and runtimes.is_interpreter(start)
+            path, argv = self._chain(start, self._command, None if by_name else self._cwd or "")
+        else:
+            if (alone := own.by_command(start)) is not None:
+                self._bring(alone, os.path.dirname(alone))
+            path, argv = self._chain(start, self._command)
         for granted in self._execute:
             self._chain(granted, (granted,))
         self._programs += [
@@ -114,12 +120,14 @@ class Search:
 
     # Programs and their interpreters
 
-    def _chain(self, path: str, argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    def _chain(
+        self, path: str, argv: tuple[str, ...], named_by: str | None = None
+    ) -> tuple[str, tuple[str, ...]]:
         """Bring a program in with all that stands behind it; what to execute, and with which words."""
         start = path
-        script, by_kernel = None, False
+        by_kernel = False
         for _ in range(MOST_INTERPRETERS + 1):
-            real = self._program(path, script)
+            real = self._program(path, named_by)
             behind = None if self._trust.is_own(real) else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
@@ -138,21 +146,21 @@ class Search:
                 if not by_kernel:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
-                path, script = found, None
+                path, named_by = found, None
             else:
-                path, script, by_kernel = line.interpreter, real, True
+                path, named_by, by_kernel = line.interpreter, real, True
         raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
-    def _program(self, path: str, script: str | None) -> str:
-        """The real path of a program that may be brought in; a script may have named it."""
+    def _program(self, path: str, named_by: str | None) -> str:
+        """The real path of a program that may be brought in; None is the operator."""
         if not path.startswith("/"):
             raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
         if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
-        if self._trust.may_lead(walked, by_plugin=script is not None):
+        if self._trust.may_lead(walked, by_plugin=named_by is not None):
             return walked.real
-        if script is not None and self._is_beside(script, walked):
+        if named_by is not None and self._is_beside(named_by, walked):
             return walked.real
         raise Unconfinable(
             f"it leads to {walked.real}, which is neither part of it nor a public program",

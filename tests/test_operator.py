@@ -94,6 +94,15 @@ def test_a_folder_that_is_to_be_confined_allows_itself_nothing(tmp_path, monkeyp
         target.take([str(tmp_path)])
 
 
+def test_a_folder_that_is_confined_names_nothing_outside_of_it(tmp_path):
+    (tmp_path / "plughost.toml").write_text(TABLE + 'cwd = "sub/.."\n')
+    assert config.of_folder(tmp_path, trusted=False).command_is_told
+    assert not config.of_folder(tmp_path).command_is_told
+    (tmp_path / "plughost.toml").write_text(TABLE + 'cwd = "/etc"\n')
+    with pytest.raises(plughost.InvalidSpec, match="not in its folder"):
+        config.of_folder(tmp_path, trusted=False)
+
+
 def test_a_folder_of_ones_own_is_taken_at_its_word(tmp_path, monkeypatch):
     monkeypatch.setenv("TOP_SECRET", "hunter2")
     (tmp_path / "plughost.toml").write_text(TABLE + SELFISH)

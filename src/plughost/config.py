@@ -66,6 +66,9 @@ def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, Plu
         if (spec := _plugin(document, name, table, path.parent, variables)) is not None
     }
     document.check()
+    if len(specs) > 1:
+        shared = str(path.resolve())
+        specs = {name: msgspec.structs.replace(spec, kept_from=shared) for name, spec in specs.items()}
     return specs
 
 
@@ -81,8 +84,15 @@ def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
         if trusted:
             return load_one(folder, os.environ)
         spec = load_one(folder, from_host("PATH", "HOME", "LANG", "TERM"))
+        if not Path(spec.cwd or ".").is_relative_to(folder.resolve()):
+            raise InvalidSpec(f"{folder / FILE} wants to start in {spec.cwd}, which is not in its folder")
         return msgspec.structs.replace(
-            spec, sandbox=None, allow=NONE, limits=Limits(), grants=contract(spec.contract).default_grants
+            spec,
+            command_is_told=True,
+            sandbox=None,
+            allow=NONE,
+            limits=Limits(),
+            grants=contract(spec.contract).default_grants,
         )
     told = contract_of(folder)
     if told is None:
@@ -114,11 +124,11 @@ def of_root(root: Path) -> Root:
 
 
 def load_one(folder: Path, variables: Mapping[str, str]) -> PluginSpec:
-    """The one plugin that a folder's own file binds."""
+    """The one plugin that a folder's own file binds; the folder is its own."""
     specs = load(folder / FILE, variables)
     if len(specs) != 1:
         raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
-    return next(iter(specs.values()))
+    return msgspec.structs.replace(next(iter(specs.values())), cwd_is_own=True)
 
 
 def _plugin(
@@ -154,6 +164,7 @@ def _plugin(
         name=name,
         command=common.command,
         cwd=str((base / (common.cwd or ".")).resolve()),
+        cwd_is_own=common.cwd is not None,
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,

@@ -171,8 +171,9 @@ def test_a_limit_that_nothing_holds_is_told_and_not_set():
         assert held["processes 128"].startswith("nothing")
 
 
-def test_code_is_not_writable_through_a_grant():
-    ready = msgspec.structs.replace(READY, granted=Granted(write=("/code",)))
+@pytest.mark.parametrize("folder", ["/code", "/usr/lib", "/lib"])
+def test_nothing_that_it_runs_is_writable_through_a_grant(folder):
+    ready = msgspec.structs.replace(READY, granted=Granted(write=(folder,)))
     for confined in ("strict", "landlock"):
         with pytest.raises(Unconfinable, match="would be writable"):
             decide(confined, ready=ready)

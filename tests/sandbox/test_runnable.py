@@ -50,12 +50,23 @@ def interpreter(path, lib):
         (b"#!/usr/bin/env -S A=1 python3\n", None),
         (b"#!/usr/bin/env -i python3\n", None),
         (b"#!/usr/bin/env -S 'open\n", None),
+        (b"#!/bin/sh -e\0-x\n", FirstLine("/bin/sh", ("-e",))),
         (b"#!\n", None),
         (b"echo\n", None),
     ],
 )
 def test_first_lines(line, expected):
     assert scripts.parse(line) == expected
+
+
+@pytest.mark.parametrize("line", ["#!/bin/s\0h\n", "#!\0/bin/sh\n", "#!/usr/bin/env \0sh\n"])
+def test_a_first_line_is_cut_at_a_nul_as_the_kernel_does(code, line):
+    executable(code / "run", line)
+    try:
+        found = runnable.find(["./run"], str(code), ENV)
+    except LaunchFailed:
+        return
+    assert SHELL not in found.executes
 
 
 def test_env_is_not_needed_to_find_an_interpreter(code):

@@ -161,6 +161,29 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
         find(code, ["./run"])
 
 
+@pytest.mark.parametrize("named", ["/usr", "/", "granted"])
+def test_a_loader_is_a_file_and_never_a_folder_with_all_that_is_in_it(code, home, named):
+    place = str(home / ".ssh") if named == "granted" else named
+    (code / "run").write_bytes(program(place))
+    with pytest.raises(Unconfinable, match="no public file"):
+        find(code, ["./run"], read=(str(home / ".ssh"),))
+
+
+def test_a_program_is_read_as_the_kernel_reads_it(code):
+    told = program("/lib64/ld-linux-x86-64.so.2")
+    for place, value in ((4, 1), (5, 2), (16, 4), (18, 3)):
+        forged = bytearray(told)
+        forged[place] = value  # word size, byte order, a memory dump, another machine
+        (code / "p").write_bytes(forged)
+        assert elf.read_elf(str(code / "p")) is None, place
+    second = bytearray(program("/first"))
+    second[64:68] = struct.pack("<I", 3)  # the first header is one for a loader, too: it begins at 0
+    (code / "p").write_bytes(second)
+    found = elf.read_elf(str(code / "p"))
+    assert found is not None
+    assert found.loader != "/first"
+
+
 def test_a_library_of_its_own_that_is_a_symlink_brings_nothing(code, home):
     (home / "libsecret.so").write_bytes(program())
     (code / "libsecret.so").symlink_to(home / "libsecret.so")
@@ -193,6 +216,108 @@ def test_the_operators_command_may_name_any_program_and_brings_its_prefix(code, 
     assert brought(found) == {
         str(python), str(home / "py" / "lib" / "python3.99"), str(home / "py" / "lib" / "libown.so"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "bin", "public", "on PATH"])
+@pytest.mark.parametrize("word", ["first line", "loader"])
+def test_a_program_that_the_operator_named_brings_no_private_file_either(
+    code, home, where, word, folder, monkeypatch
+):
+    """Wherever it is: beside its cwd, among others, where only root could put it, installed."""
+    place = folder / ("bin" if where == "bin" else "evil")
+    place.mkdir()
+    key = str(home / ".ssh" / "id")
+    (place / "run").write_bytes(program(key) if word == "loader" else f"#!{key}\n".encode())
+    (place / "run").chmod(0o755)
+    if where == "public":
+        known = trust.is_public
+        monkeypatch.setattr(
+            trust, "is_public", lambda real: trust.is_beneath(real, str(place)) or known(real)
+        )
+    monkeypatch.setenv("PATH", str(place))
+    command = "run" if where == "on PATH" else str(place / "run")
+    for cwd in (str(code), None):
+        with pytest.raises(Unconfinable):
+            runnable.find([command], cwd, ENV)
+
+
+def test_a_program_named_by_its_path_has_its_folder(code, folder, monkeypatch):
+    (folder / "tool").mkdir()
+    (folder / "tool" / "run").write_bytes(program())
+    for public in (trust.is_public, lambda real: True):
+        monkeypatch.setattr(trust, "is_public", public)
+        assert find(code, [str(folder / "tool" / "run")]).code == (str(code), str(folder / "tool"))
+
+
+def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    script(folder / "venv" / "bin", folder / "venv" / "bin" / "python")
+    other = home / "other" / "bin"
+    other.mkdir(parents=True)
+    (home / "other" / "pyvenv.cfg").write_text("")
+    (home / "other" / "lib").mkdir()
+    (other / "python").symlink_to(home / "py" / "bin" / "python3.99")
+    (home / ".ssh" / "python3").write_text("key")
+    link = folder / "venv" / "bin" / "python"
+    tool = str(folder / "venv" / "bin" / "run")
+    for target in (home / ".ssh" / "id", home / ".ssh" / "python3"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        with pytest.raises(Unconfinable):
+            runnable.find([tool], None, ENV)
+    for target in (home / "py" / "bin" / "python3.99", other / "python"):
+        link.unlink()
+        link.symlink_to(target)
+        found = runnable.find([tool], None, ENV)
+        assert str(home / "py" / "bin" / "python3.99") in found.executes
+        assert set(found.reads) == {
+            tool, str(folder / "venv" / "pyvenv.cfg"), str(home / "py" / "lib" / "python3.99"),
+        }  # fmt: skip
+
+
+def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
+    def told(*command):
+        return runnable.find(command, str(code), ENV, command_is_told=True)
+
+    (home / "py" / "bin" / "tool").write_bytes(program())
+    for name in ("tool", "python3.99"):
+        (home / "py" / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{home}/py/bin:/usr/bin:/bin")
+    key = str(home / ".ssh" / "id")
+    assert key not in brought(told("sh", "-e", key))
+    assert told("/bin/sh", "-e", key).code == (str(code),)
+    assert str(home / "py" / "bin" / "python3.99") in told("python3.99", "x.py").executes
+    for program_ in (key, str(home / "py" / "bin" / "python3.99"), "../home/py/bin/tool", "tool"):
+        with pytest.raises(Unconfinable):
+            told(program_)
+
+
+def test_a_venv_or_a_prefix_brings_no_folder_from_elsewhere(code, home, folder):
+    """Not even a public one: what is in it may be anybody's."""
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "venv" / "pyvenv.cfg").write_text("")
+    (folder / "venv" / "bin" / "python").symlink_to("/bin/sh")
+    (folder / "venv" / "lib").symlink_to("/usr/share")
+    assert find(code, [str(folder / "venv" / "bin" / "python")]).reads == (str(folder / "venv/pyvenv.cfg"),)
+    (home / "py" / "lib").rename(home / "py" / "lib64")
+    (home / "py" / "lib").mkdir()
+    (home / "py" / "lib" / "python3.99").symlink_to("/usr/share")
+    found = find(code, [str(home / "py" / "bin" / "python3.99")])
+    assert found.reads == (str(home / "py" / "lib64" / "python3.99"),)
+
+
+def test_a_symlink_in_the_plugins_folder_makes_no_other_folder_its_own(code, home):
+    (code / "in").symlink_to(home / ".ssh")
+    assert find(code, ["/bin/sh", str(code / "in" / "id")]).code == (str(code),)
+
+
+def test_libraries_below_a_whole_home_are_not_a_programs_own(code, home, monkeypatch):
+    monkeypatch.setenv("HOME", str(home))
+    (home / "bin").mkdir()
+    (home / "private.so").write_bytes(program())
+    (home / "bin" / "run").write_bytes(program(None, ("private.so",), "$ORIGIN/.."))
+    assert str(home / "private.so") not in brought(find(code, [str(home / "bin" / "run")]))
 
 
 def test_only_an_interpreter_is_looked_up_by_name(code, home):
@@ -249,6 +374,29 @@ def test_endless_and_huge_things_take_no_time(code):
             find(code, [f"./{name}"])
     find(code, ["./huge"])
     assert time.monotonic() - began < 2
+
+
+def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatch):
+    """Files of another machine, which the loader passes over, under many names in many folders."""
+    names, folders = [f"n{n}" for n in range(100)], [f"{n:02x}" for n in range(100)]
+    (code / "d").mkdir()
+    other = bytearray(program(None, [f"j{n}" for n in range(256)]))
+    other[18] = 183
+    (code / "d" / names[0]).write_bytes(other)
+    for name in names[1:]:
+        os.link(code / "d" / names[0], code / "d" / name)
+    for folder in folders:
+        (code / folder).symlink_to("d")
+    read = []
+    monkeypatch.setattr(
+        libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
+    )
+    (code / "run").write_bytes(program(None, names, ":".join(f"$ORIGIN/{folder}" for folder in folders)))
+    with pytest.raises(Unconfinable, match="looked for in 2000 places"):
+        find(code, ["./run"])
+    assert len(read) == len(set(read)) == 2000
+    (code / "run").write_bytes(program(None, names[:10], ":".join(f"$ORIGIN/{folder}" for folder in folders)))
+    find(code, ["./run"])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -61,6 +61,7 @@ def show(found: Explanation) -> None:
             "in its sandbox",
             [
                 ("network", bound.network),
+                ("starts in", bound.starts_in),
                 ("writable", "\n".join(_place(path, bound) for path in bound.writable)),
                 ("read-only", "\n".join(_place(path, bound) for path in bound.read_only)),
             ],

@@ -127,6 +127,7 @@ class Target(msgspec.Struct):
             env=env,
             grants=grants,
             cwd=self.cwd or spec.cwd,
+            cwd_is_own=self.cwd is not None or spec.cwd_is_own,
             sandbox=self.sandbox or spec.sandbox,
             allow=allowance.joined(spec.allow, self._allowed()),
             limits=allowance.limits({**msgspec.structs.asdict(spec.limits), **limits}),

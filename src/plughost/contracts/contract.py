@@ -33,6 +33,13 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     command: Sequence[str]
     cwd: str | None = None
+    """Where it starts."""
+    cwd_is_own: bool = True
+    """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
+    command_is_told: bool = False
+    """Whether its own folder says the command: then that names no more than anything else written there."""
+    kept_from: str | None = None
+    """A file that no folder of its own may hold: the one that binds it and other plugins."""
     env: Mapping[str, str] = {}
     grants: Sequence[str] = ()
     """What the operator allows, in the contract's own words."""

@@ -46,11 +46,12 @@ def confine(
     assert prepared is not None
     if machine.uid == 0 and prepared.user is None:
         raise Unconfinable("a plugin of a root host needs a user of its own")
-    for own in prepared.runnable.code:
+    runnable = prepared.runnable
+    for own in (*runnable.code, *runnable.executes, *runnable.reads, *runnable.libraries):
         if any(is_beneath(own, folder) for folder in prepared.granted.write):
             raise Unconfinable(
-                f"its own code in {own} would be writable by what it is granted",
-                hint="grant a folder to write that its code is not in",
+                f"what it runs from {own} would be writable by what it is granted",
+                hint="grant a folder to write that neither its code nor its interpreter is in",
             )
     rlimits = rlimits_for(confined, limits, machine, prepared.user)
     if confined == "strict":
@@ -64,7 +65,8 @@ def confine(
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
-    return Confinement(confined, launch, tuple(held), powers, places, summed, prepared.footing)
+    starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
+    return Confinement(confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing)
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:

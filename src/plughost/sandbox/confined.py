@@ -62,11 +62,20 @@ def confined(
         assert here.inner is not None
         given = granted(powers, spec.allow)
         found = runnable.find(
-            command, cwd, binding_env, execute=powers.execute, read=(*given.read, *given.write)
+            command,
+            cwd,
+            binding_env,
+            execute=powers.execute,
+            read=(*given.read, *given.write),
+            cwd_is_own=spec.cwd_is_own,
+            command_is_told=spec.command_is_told,
+            kept_from=spec.kept_from,
         )
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
         check_private(given_away, bases(quarters.base))
         footing = _footing(found, given)
+        if cwd is not None and not spec.cwd_is_own:
+            cwd = _seen_inside(cwd, found, given)
         room = quarters.room(spec.name)
         inner = here.inner
         if room.user is not None:
@@ -110,6 +119,14 @@ def _footing(found: runnable.Runnable, given: Granted) -> Footing:
 def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Identities of all but what only root can have replaced: upgrades of the system do that."""
     return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trust.is_public(path))
+
+
+def _seen_inside(cwd: str, found: runnable.Runnable, given: Granted) -> str | None:
+    """A folder that is not its own is there inside when something in it is, or when it is in what is."""
+    real = os.path.realpath(cwd)
+    inside = (*found.code, *found.executes, *found.reads, *given.read, *given.write)
+    seen = any(trust.is_beneath(path, real) or trust.is_beneath(real, path) for path in inside)
+    return real if seen else None
 
 
 def _check_reach(found: runnable.Runnable, given: Granted, user: User) -> None:

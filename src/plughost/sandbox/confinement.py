@@ -40,6 +40,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """What it may reach."""
     places: tuple[Place, ...] = ()
     """What there is of the machine, or for Landlock what is open of it."""
+    starts_in: str = ""
+    """The folder, as the plugin sees it."""
     summed: int | None = None
     """Bytes of memory that the host itself must hold all its processes to, together."""
     footing: Footing = Footing()

@@ -17,6 +17,14 @@ MOST_DYNAMIC = 64 << 10
 MOST_NAMES = 256
 LONGEST = 4096
 
+_SHAPES = {
+    (3, 1, 1), (6, 1, 1), (40, 1, 1), (62, 2, 1), (183, 2, 1), (243, 2, 1), (258, 2, 1),
+    (21, 2, 1), (21, 2, 2), (22, 2, 2),
+}  # fmt: skip
+"""Machine, word size, byte order. The kernel goes by the machine alone: a file that claims another shape has
+two sets of headers, one for the kernel and one for us."""
+_PURPOSES = (2, 3)
+"""Programs and libraries; a dump of somebody's memory is an ELF file too."""
 _LOAD, _DYNAMIC, _INTERP = 1, 2, 3
 _END, _NEEDED, _STRTAB, _STRSZ, _RPATH, _RUNPATH = 0, 1, 5, 10, 15, 29
 
@@ -32,13 +40,13 @@ class Elf(msgspec.Struct, frozen=True):
     """Where it wants its libraries looked for first, as it is written there."""
 
 
-def read_elf(path: str) -> Elf | None:
-    """None when it is no ELF file, or one that makes no sense."""
+def read_elf(path: str, kind: tuple[int, int] | None = None) -> Elf | None:
+    """None when it is no ELF file, or one that makes no sense, or not of the kind that is wanted."""
     fd = open_file(path)
     if fd is None:
         return None
     try:
-        return _parse(fd)
+        return _parse(fd, kind)
     except (struct.error, UnicodeDecodeError, OverflowError, OSError):
         return None
     finally:
@@ -59,24 +67,30 @@ def open_file(path: str) -> int | None:
     return None
 
 
-def _parse(fd: int) -> Elf | None:
+def _parse(fd: int, wanted: tuple[int, int] | None) -> Elf | None:
     head = os.pread(fd, 64, 0)
     if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2) or head[5] not in (1, 2):
         return None
     wide = head[4] == 2
     order = "<" if head[5] == 1 else ">"
-    (machine,) = struct.unpack_from(order + "H", head, 18)
+    purpose, machine = struct.unpack_from(order + "HH", head, 16)
+    if purpose not in _PURPOSES or (machine, head[4], head[5]) not in _SHAPES:
+        return None
+    kind = (machine, head[4])
+    if wanted not in (None, kind):
+        return None
     (offset,) = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)
     size, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
     layout = struct.Struct(order + ("IIQQQQQQ" if wide else "IIIIIIII"))
     if size != layout.size or count > MOST_HEADERS:
         return None
     headers = [_header(fields, wide) for fields in layout.iter_unpack(os.pread(fd, size * count, offset))]
-    kind = (machine, head[4])
     loader = None
-    for what, start, _, length in headers:
-        if what == _INTERP and 0 < length <= LONGEST:
-            loader = os.fsdecode(os.pread(fd, length, start).split(b"\0")[0])
+    interp = next((header for header in headers if header[0] == _INTERP), None)  # the kernel's choice, too
+    if interp is not None:
+        if not 1 < interp[3] <= LONGEST:
+            return None
+        loader = os.fsdecode(os.pread(fd, interp[3], interp[1]).split(b"\0")[0])
     dynamic = next((header for header in headers if header[0] == _DYNAMIC), None)
     if dynamic is None:
         return Elf(kind, loader)

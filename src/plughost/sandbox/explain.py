@@ -89,7 +89,7 @@ def explain(
         limits=tuple(limits),
         held=tuple(holding for holding in held if holding.what not in told),
         wire=tuple(_checks(contract, binding)),
-        lints=(*binding.lints, *lints(spec, confined)),
+        lints=(*binding.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
     )
 
 
@@ -214,7 +214,16 @@ def _bound(decided: Confinement, limits: Limits) -> Bound:
         made=(*(MADE if strict else ()), *(place.path for place in places if place.made)),
         scratch=limits.scratch if strict else None,
         network=network,
+        starts_in=decided.starts_in,
     )
+
+
+def _elsewhere(spec: PluginSpec, decided: Confinement | None) -> Iterator[str]:
+    if decided is not None and decided.starts_in in ("/tmp", "$TMPDIR") and spec.cwd is not None:
+        yield (
+            f"it starts in {decided.starts_in}: nothing of {spec.cwd} is there inside, which is only where "
+            'it is bound; `cwd = "."` says that this is its own folder'
+        )
 
 
 def _paths(places: Sequence[Place], *, writable: bool) -> tuple[str, ...]:

@@ -58,6 +58,7 @@ class Bound(msgspec.Struct, frozen=True):
     scratch: int | None
     """Bytes that /tmp has room for; None when nothing bounds it."""
     network: str
+    starts_in: str
 
 
 class Limit(msgspec.Struct, frozen=True):

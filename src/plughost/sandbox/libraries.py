@@ -5,14 +5,17 @@ from __future__ import annotations
 import functools
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
+from plughost.base.errors import Unconfinable
 from plughost.sandbox.elf import Elf, open_file, read_elf
 from plughost.sandbox.trust import is_beneath
 
 CACHE = "/etc/ld.so.cache"
 MOST_LIBRARIES = 256
+MOST_LOOKS = 2000
 MOST_CACHE = 4 << 20
 
 STANDING = ("libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libz.so.1", "libgomp.so.1", "libresolv.so.2",
@@ -25,8 +28,6 @@ _TRIPLETS = {
     3: "i386-linux-gnu", 21: "powerpc64le-linux-gnu", 22: "s390x-linux-gnu",
 }  # fmt: skip
 _MAGIC = b"glibc-ld.so.cache1.1"
-
-Read = Callable[[str], Elf | None]
 
 
 def triplet(elf: Elf) -> str:
@@ -43,7 +44,7 @@ class Program(NamedTuple):
     """Below these it may say where its libraries are."""
 
 
-def closure(programs: Iterable[Program], read: Read = read_elf) -> list[Program]:
+def closure(programs: Iterable[Program]) -> list[Program]:
     """Every library that these programs need, and those need in turn.
 
     A name with a slash in it, and a folder outside a program's prefixes that it wants searched, count for
@@ -52,24 +53,39 @@ def closure(programs: Iterable[Program], read: Read = read_elf) -> list[Program]
     found: dict[str, Program] = {}
     waiting = list(programs)
     asked: set[tuple[str, tuple[str, ...]]] = set()
+    look = _Look()
     while waiting:
         program = waiting.pop()
-        folders = tuple(_searched(program))
+        folders = tuple(dict.fromkeys(_searched(program)))
         for name in program.elf.needed:
             if "/" in name or (name, folders) in asked:
                 continue
             asked.add((name, folders))
-            for candidate in _candidates(name, program.elf, folders):
-                if candidate in found:
-                    continue
-                elf = read(candidate)
-                if elf is None or elf.kind != program.elf.kind:
+            for path, elf in _fitting(name, program.elf, folders, look):
+                if path in found:
                     continue
                 if len(found) >= MOST_LIBRARIES:
                     return list(found.values())
-                found[candidate] = Program(candidate, elf, program.prefixes)
-                waiting.append(found[candidate])
+                found[path] = Program(path, elf, program.prefixes)
+                waiting.append(found[path])
     return list(found.values())
+
+
+class _Look:
+    """At files, each once, and not at any number of them: whoever wrote the program says how many."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[str, tuple[int, int]], Elf | None] = {}
+
+    def __call__(self, path: str, kind: tuple[int, int]) -> Elf | None:
+        if (path, kind) not in self._seen:
+            if len(self._seen) >= MOST_LOOKS:
+                raise Unconfinable(
+                    f"its libraries were looked for in {MOST_LOOKS} places",
+                    hint="build it with fewer libraries, or fewer folders to search for them",
+                )
+            self._seen[path, kind] = read_elf(path, kind)
+        return self._seen[path, kind]
 
 
 def _searched(program: Program) -> Iterable[str]:
@@ -80,14 +96,20 @@ def _searched(program: Program) -> Iterable[str]:
             yield full
 
 
-def _candidates(name: str, elf: Elf, folders: Iterable[str]) -> list[str]:
-    arch = triplet(elf)
+def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> list[tuple[str, Elf]]:
+    """What the loader may take for a name: it passes over files of another kind."""
+    arch = triplet(wanted)
     usual = [f"/lib/{arch}", f"/usr/lib/{arch}"] if arch else []
     usual += ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"]
-    paths = [f"{folder}/{name}" for folder in folders if os.path.exists(f"{folder}/{name}")]
-    if not paths:
-        paths = list(cached().get(name, ()))
-    return paths or [path for folder in usual if os.path.exists(path := f"{folder}/{name}")][:1]
+
+    def of(paths: Iterable[str]) -> Iterator[tuple[str, Elf]]:
+        return ((path, elf) for path in paths if (elf := look(path, wanted.kind)) is not None)
+
+    return (
+        list(of(f"{folder}/{name}" for folder in folders))
+        or list(of(cached().get(name, ())))
+        or list(islice(of(f"{folder}/{name}" for folder in usual), 1))
+    )
 
 
 def cached() -> dict[str, list[str]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from plughost.sandbox.search import Runnable, Search, Stamp, stamp
+from plughost.sandbox.search import Runnable, Search
+from plughost.sandbox.ways import Stamp, stamp
 
 __all__ = ["Runnable", "find"]
 
@@ -19,18 +20,21 @@ def find(
     *,
     execute: Iterable[str] = (),
     read: Iterable[str] = (),
+    cwd_is_own: bool = True,
+    command_is_told: bool = False,
+    kept_from: str | None = None,
 ) -> Runnable:
     """The command as it can be run; `execute` and `read` are what the operator granted beside it.
 
     LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
     """
-    words = (tuple(command), tuple(execute), tuple(read))
-    key = (words, cwd, tuple(sorted(env.items())), os.environ.get("PATH"))
+    said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
+    key = (said, cwd_is_own, command_is_told, kept_from, os.environ.get("PATH"))
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered
         if all(stamp(path) == then for path, then in stamps.items()):
             return runnable
-    search = Search(command, cwd, env, tuple(execute), tuple(read))
+    search = Search(command, cwd, env, tuple(execute), tuple(read), cwd_is_own, command_is_told, kept_from)
     runnable = search.run()
     if len(_remembered) >= MOST_REMEMBERED:
         _remembered.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ def first_line(path: str) -> FirstLine | None:
 def parse(head: bytes) -> FirstLine | None:
     if not head.startswith(b"#!"):
         return None
-    line = os.fsdecode(head[2:].partition(b"\n")[0]).strip(" \t")
+    line = os.fsdecode(re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]).strip(" \t")
     interpreter, _, rest = line.replace("\t", " ").partition(" ")
     rest = rest.strip(" ")
     if not interpreter:

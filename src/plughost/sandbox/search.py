@@ -1,15 +1,14 @@
 """What must be there so that a command can run: its program, interpreter, loader and libraries, nothing else.
 
-Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. The
-plugin's words (whatever is written in its folder) bring in what is public, or granted, and are refused
-otherwise. `trust.py` says what is public.
+Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. What is
+written in a file, whoever named that (first lines, program headers, symlinks in the plugin's folder), brings
+in what is public, the plugin's own, or granted, and is refused otherwise. `trust.py` says what is public.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import stat
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -18,12 +17,12 @@ from plughost.base.errors import LaunchFailed, Unconfinable
 from plughost.sandbox import libraries, runtimes, trust
 from plughost.sandbox.elf import Elf, read_elf
 from plughost.sandbox.libraries import Program
+from plughost.sandbox.own_code import OwnCode
 from plughost.sandbox.scripts import FirstLine, first_line
+from plughost.sandbox.ways import Ways
 
 MOST_INTERPRETERS = 5
 """How often a script's interpreter may be a script again: the kernel's number."""
-
-Stamp = tuple[int, int, int]
 
 
 class Runnable(msgspec.Struct, frozen=True):
@@ -54,24 +53,36 @@ class Search:
         env: Mapping[str, str],
         execute: tuple[str, ...],
         read: tuple[str, ...],
+        cwd_is_own: bool,
+        command_is_told: bool,
+        kept_from: str | None,
     ) -> None:
         self._command = tuple(command)
         self._cwd = cwd
+        self._cwd_is_own = cwd_is_own
+        self._command_is_told = command_is_told
+        self._kept_from = kept_from
         self._env = env
         self._execute = execute
         self._trust = trust.Trust((*execute, *read))
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
-        self._links: dict[str, str] = {}
         self._programs: list[Program] = []
-        self.stamps: dict[str, Stamp | None] = {}
+        self._walked = Ways(self._command[0], self._trust)
+        self.stamps = self._walked.stamps
 
     def run(self) -> Runnable:
         start = self._located(self._command[0])
-        if self._cwd is not None:
-            self._own(self._cwd)
-        self._own_by_command(start)
-        path, argv = self._chain(start, self._command)
+        own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
+        if self._cwd is not None and self._cwd_is_own:
+            own.by_folder(self._cwd)
+        if self._command_is_told:
+            by_name = "/" not in self._command[0] and runtimes.is_interpreter(start)
+            path, argv = self._chain(start, self._command, None if by_name else self._cwd or "")
+        else:
+            if (alone := own.by_command(start)) is not None:
+                self._bring(alone, os.path.dirname(alone))
+            path, argv = self._chain(start, self._command)
         for granted in self._execute:
             self._chain(granted, (granted,))
         self._programs += [
@@ -92,7 +103,7 @@ class Search:
             tuple(
                 dict.fromkeys(folder if public[folder := os.path.dirname(path)] else path for path in found)
             ),
-            tuple(self._links.items()),
+            tuple(self._walked.links.items()),
         )
 
     def _located(self, name: str) -> str:
@@ -107,45 +118,17 @@ class Search:
             )
         return os.path.abspath(found)
 
-    # The plugin's own code
-
-    def _own(self, folder: str) -> None:
-        real = self._walked(folder).real
-        if trust.is_broad(real):
-            raise Unconfinable(
-                f"its folder would be {real}, which holds far more than its own code",
-                hint="give the plugin a folder of its own (cwd), and grant what else it may read",
-            )
-        self._trust.code.append(real)
-
-    def _own_by_command(self, start: str) -> None:
-        """Where no folder says it, the command does: the program's folder, or the script's."""
-        public = self._trust.may_lead(self._walked(start), by_plugin=True)
-        if public or (runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)):
-            first = next((word for word in self._command[1:] if not word.startswith("-")), "")
-            if not first.startswith("/") or not os.path.isfile(first):
-                return
-            start = first
-        elif self._cwd is not None:
-            return
-        folder = self._walked(os.path.dirname(start)).real
-        if self._trust.is_own(folder):
-            return
-        if trust.is_broad(folder) or os.path.basename(folder) in ("bin", "sbin"):
-            self._bring(f"{folder}/{os.path.basename(start)}", folder)  # among others that are not its own
-        else:
-            self._trust.code.append(folder)
-
     # Programs and their interpreters
 
-    def _chain(self, path: str, argv: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    def _chain(
+        self, path: str, argv: tuple[str, ...], named_by: str | None = None
+    ) -> tuple[str, tuple[str, ...]]:
         """Bring a program in with all that stands behind it; what to execute, and with which words."""
         start = path
-        by_plugin, by_kernel = False, False
+        by_kernel = False
         for _ in range(MOST_INTERPRETERS + 1):
-            real = self._program(path, by_plugin)
-            own = self._trust.is_own(real)
-            behind = None if own else runtimes.behind_shim(real, self._cwd, self._env)
+            real = self._program(path, named_by)
+            behind = None if self._trust.is_own(real) else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
                 start = start if by_kernel else path
@@ -159,31 +142,45 @@ class Search:
             if line is None:
                 return start, argv  # and if it is no program at all, the kernel says so
             if line.by_name:
-                found = self._by_name(line, real, own)
+                found = self._by_name(line, real)
                 if not by_kernel:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
-                path, by_plugin = found, False
+                path, named_by = found, None
             else:
-                path, by_plugin, by_kernel = line.interpreter, own, True
+                path, named_by, by_kernel = line.interpreter, real, True
         raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
-    def _program(self, path: str, by_plugin: bool) -> str:
-        """The real path of a program that may be brought in."""
+    def _program(self, path: str, named_by: str | None) -> str:
+        """The real path of a program that may be brought in; None is the operator."""
         if not path.startswith("/"):
             raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
         if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
-        if not self._trust.may_lead(walked, by_plugin):
-            raise Unconfinable(
-                f"its folder leads to {walked.real}, which is neither part of it nor a public program",
-                hint=f"if it is meant to run that, grant it: execute {walked.real}",
-            )
-        return walked.real
+        if self._trust.may_lead(walked, by_plugin=named_by is not None):
+            return walked.real
+        if named_by is not None and self._is_beside(named_by, walked):
+            return walked.real
+        raise Unconfinable(
+            f"it leads to {walked.real}, which is neither part of it nor a public program",
+            hint=f"if it is meant to run that, grant it: execute {walked.real}",
+        )
 
-    def _by_name(self, line: FirstLine, script: str, by_plugin: bool) -> str:
-        if by_plugin and not runtimes.is_interpreter(line.interpreter):
+    def _is_beside(self, script: str, walked: trust.Walk) -> bool:
+        """A tool that is installed in a virtual environment names its interpreter there, which is a symlink
+        to one that may be anywhere. What is reached so must be an interpreter by its name and its content."""
+        if self._trust.is_own(script) or runtimes.venv_of(script) is None:
+            return False
+        places = (walked.real, *(link for link, _ in walked.links))
+        return (
+            any(os.path.dirname(place) == os.path.dirname(script) for place in places)
+            and runtimes.is_interpreter(walked.real)
+            and read_elf(walked.real) is not None
+        )
+
+    def _by_name(self, line: FirstLine, script: str) -> str:
+        if not runtimes.is_interpreter(line.interpreter):
             raise Unconfinable(
                 f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
                 hint="give the command with its interpreter",
@@ -203,19 +200,18 @@ class Search:
         self._programs.append(Program(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)
-            if not self._trust.may_lead(walked, own) or not trust.is_plain(walked.real):
+            if not self._trust.may_lead(walked, by_plugin=True):
                 raise Unconfinable(
                     f"{real} wants the loader {elf.loader}, which is no public file of the system",
-                    hint="build it for this system, or statically",
+                    hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
             self._executes[walked.real] = None
         if own:
             return
-        for place in (path, *(link for link, _ in self._walked(path).links)):
-            venv = runtimes.venv_of(place)
-            if venv is not None and not self._trust.is_own(venv):
-                for part in ("pyvenv.cfg", "lib", "lib64"):
-                    self._bring(f"{venv}/{part}", venv)
+        venv = runtimes.venv_of(f"{self._walked(os.path.dirname(path)).real}/{os.path.basename(path)}")
+        if venv is not None and not self._trust.is_own(venv):
+            for part in ("pyvenv.cfg", "lib", "lib64"):
+                self._bring(f"{venv}/{part}", venv)
         belongings = runtimes.belongings(real, libraries.triplet(elf))
         for folder in belongings.folders:
             self._bring(folder, prefix)
@@ -226,10 +222,13 @@ class Search:
     # What is brought in
 
     def _bring(self, path: str, prefix: str) -> None:
+        """What belongs to a program, by the word of whoever made its prefix."""
         if not os.path.exists(path):
             return
         real = self._walked(path).real
-        if trust.is_plain(real) and (trust.is_public(real) or trust.is_beneath(real, prefix)):
+        beneath = trust.is_beneath(real, prefix) and trust.is_plain(real)
+        public = trust.is_public(real) and (trust.is_file(real) or trust.is_public(prefix))
+        if beneath or public:
             self._reads[real] = None
 
     def _library(self, library: Program) -> str | None:
@@ -238,32 +237,8 @@ class Search:
         by_plugin = any(self._trust.is_own(prefix) for prefix in library.prefixes)
         if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):
             return None
-        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in library.prefixes)
+        prefixes = (prefix for prefix in library.prefixes if not trust.is_broad(prefix))
+        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in prefixes)
         if not beneath and not trust.is_public(walked.real):
             return None
         return self._walked(library.path).real
-
-    def _walked(self, path: str) -> trust.Walk:
-        try:
-            walked = trust.walk(path)
-        except OSError as error:
-            raise LaunchFailed(
-                f"cannot execute {self._command[0]!r}: {path}: {error.strerror}",
-                hint="check the path of the command",
-            ) from error
-        for link, text in walked.links:
-            if not self._trust.is_own(link):
-                self._links[link] = text
-            self.stamps[link] = stamp(link)
-        self.stamps[walked.real] = stamp(walked.real)
-        return walked
-
-
-def stamp(path: str) -> Stamp | None:
-    """What changes when a file does; None for one that is not there."""
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return None
-    # A folder's own time changes with every file in it, and says nothing of what the command is.
-    return info.st_ino, info.st_mode, 0 if stat.S_ISDIR(info.st_mode) else info.st_mtime_ns

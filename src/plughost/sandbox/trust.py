@@ -1,8 +1,9 @@
 """Which files of this machine may be shown to a plugin without its operator having named them.
 
 What is in a plugin's folder is hostile: its symlinks, first lines and program headers name whatever they
-like. What they name is brought in only when it is public: everybody may read it, and only root can have put
-it there. So a plugin that asks for more learns nothing that any user of the machine could not.
+like. What they name is brought in only when it is a public file: everybody may read it, and only root can
+have put it there. Never a folder: that one is public says nothing of what is in it. So a plugin that asks
+for more learns nothing that any user of the machine could not.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ LONGEST = 4096
 BROAD = frozenset(
     {
         "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc",
-        "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/local",
-        "/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/tmp",
+        "/root", "/run", "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib64",
+        "/usr/libexec", "/usr/local", "/usr/local/lib", "/usr/sbin", "/usr/share", "/var", "/var/lib",
+        "/var/tmp",
     }
 )  # fmt: skip
 """Folders of everybody's: no plugin's own."""
@@ -36,8 +38,8 @@ class Walk(NamedTuple):
 
 def walk(path: str) -> Walk:
     """Follow an absolute path by hand; OSError when it leads nowhere, Unconfinable when it never ends."""
-    if len(path) > LONGEST:
-        raise Unconfinable("a path is longer than any can be")
+    if len(path) > LONGEST or "\0" in path:
+        raise Unconfinable(f"no file can have the path {path[:64]!r}")
     todo = [name for name in path.split("/") if name][::-1]
     here = ""
     links: list[tuple[str, str]] = []
@@ -81,12 +83,15 @@ class Trust:
         for link, _ in walked.links:
             if self.is_own(link):
                 by_plugin = True
-            elif by_plugin and not self.may_name(os.path.dirname(link)):
+            elif by_plugin and not self._may_pass(os.path.dirname(link)):
                 return False
         return not by_plugin or self.may_name(walked.real)
 
     def may_name(self, real: str) -> bool:
         """Whether the plugin's word is enough for this file."""
+        return is_file(real) and self._may_pass(real)
+
+    def _may_pass(self, real: str) -> bool:
         return self.is_own(real) or is_public(real) or any(is_beneath(real, path) for path in self._granted)
 
 
@@ -108,6 +113,14 @@ def is_public(real: str) -> bool:
     else:
         return False
     return _only_roots(info) and info.st_mode & readable == readable and _public_way(os.path.dirname(real))
+
+
+def is_file(real: str) -> bool:
+    """A regular file, by a real path."""
+    try:
+        return stat.S_ISREG(os.lstat(real).st_mode)
+    except OSError:
+        return False
 
 
 def is_plain(real: str) -> bool:
@@ -133,9 +146,9 @@ def _public_way(folder: str) -> bool:
             return False
         if not stat.S_ISDIR(info.st_mode) or not _only_roots(info) or not info.st_mode & stat.S_IXOTH:
             return False
-        if folder == "/":
+        if (above := os.path.dirname(folder)) == folder:
             return True
-        folder = os.path.dirname(folder)
+        folder = above
 
 
 def _only_roots(info: os.stat_result) -> bool:

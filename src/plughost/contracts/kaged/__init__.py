@@ -81,6 +81,7 @@ class KagedContract:
             contract=self.name,
             name=told.name,
             command=told.command,
+            command_is_told=True,
             cwd=str(folder.resolve()),
             grants=self.default_grants,
         )

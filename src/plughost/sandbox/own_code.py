@@ -1,0 +1,58 @@
+"""Which folders are a plugin's own: it may read them whole, and what is written in them is its word."""
+
+from __future__ import annotations
+
+import os
+
+from plughost.base.errors import Unconfinable
+from plughost.sandbox import runtimes
+from plughost.sandbox.trust import Trust, is_beneath, is_broad
+from plughost.sandbox.ways import Ways, stamp
+
+
+class OwnCode:
+    """`kept_from` is a file that none of these folders may hold. What is found is told to `trust`."""
+
+    def __init__(
+        self, command: tuple[str, ...], cwd: str | None, kept_from: str | None, trust: Trust, walked: Ways
+    ) -> None:
+        self._command = command
+        self._cwd = cwd
+        self._kept_from = kept_from
+        self._trust = trust
+        self._walked = walked
+
+    def by_folder(self, folder: str) -> None:
+        """The operator names it."""
+        real = self._walked(folder).real
+        if self._is_shared(real):
+            raise Unconfinable(
+                f"its folder would be {real}, which holds far more than its own code",
+                hint="give the plugin a folder of its own (cwd), and grant what else it may read",
+            )
+        self._trust.code.append(real)
+
+    def by_command(self, start: str) -> str | None:
+        """What the command names is the plugin's, with its folder: the script, or the program itself.
+
+        The file alone is returned where it is among others that are not the plugin's.
+        """
+        if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
+            first = next((word for word in self._command[1:] if not word.startswith("-")), "")
+            start = os.path.join(self._cwd or "", first)
+            self._walked.stamps[start] = stamp(start)
+            if not start.startswith("/") or not os.path.isfile(start):
+                return None
+        elif "/" not in self._command[0] and self._trust.may_lead(self._walked(start), by_plugin=True):
+            return None  # a program of the system
+        walked = self._walked(os.path.dirname(start))
+        folder = walked.real
+        if self._trust.is_own(folder) or any(self._trust.is_own(link) for link, _ in walked.links):
+            return None
+        if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
+            return os.path.join(folder, os.path.basename(start))
+        self._trust.code.append(folder)
+        return None
+
+    def _is_shared(self, folder: str) -> bool:
+        return is_broad(folder) or (self._kept_from is not None and is_beneath(self._kept_from, folder))

@@ -1,0 +1,124 @@
+"""Which folder is a plugin's own, when a plughost.toml binds it: never the file's for being the file's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import msgspec
+import pytest
+
+from plughost import config
+from plughost.base.errors import Unconfinable
+from plughost.contracts.contract import contract
+from plughost.guard.powers import Limits, Powers
+from plughost.sandbox.confined import confined
+from plughost.sandbox.explain import explain
+from plughost.sandbox.machine import machine
+from tests.confinable import needs
+from tests.sandbox.support import ENV, run
+
+LOOK = """
+import json, os
+def told(path):
+    try:
+        return open(path).read(1) or "empty"
+    except OSError as error:
+        return error.strerror
+print(json.dumps([os.getcwd(), told("plughost.toml"), told("notes"), told(__file__)]))
+"""
+HIDDEN = {"No such file or directory", "Permission denied"}
+
+
+@pytest.fixture
+def base(folder):
+    (folder / "base").mkdir()
+    return folder / "base"
+
+
+@pytest.fixture
+def bound(base):
+    """Plugins of one file by what their tables say beside the contract."""
+    (base / "notes").write_text("private")
+    for place in ("a", "bin"):
+        (base / place).mkdir()
+        (base / place / "main.py").write_text(LOOK)
+    (base / "main.py").write_text(LOOK)
+
+    def bind(*tables):
+        (base / "plughost.toml").write_text(
+            "".join(f'[plugins.p{n}]\ncontract = "mcptest"\n{text}\n' for n, text in enumerate(tables))
+        )
+        return [*config.load(base / "plughost.toml").values()]
+
+    return bind
+
+
+def decided(spec, quarters, class_="strict"):
+    needs(class_)
+    return confined(spec, ENV, Powers(), Limits(), class_, quarters)
+
+
+def script(path, more=""):
+    return f'command = ["/usr/bin/python3", "{path}"]\n{more}'
+
+
+@pytest.mark.parametrize("class_", ["strict", "landlock"])
+@pytest.mark.parametrize("path", ["a/main.py", "bin/main.py", "main.py"])
+def test_a_script_starts_where_it_is_bound_and_sees_no_more_than_its_own(bound, quarters, base, class_, path):
+    spec, _ = bound(script(path), script("a/main.py", 'env = { KEY = "secret" }'))
+    cwd, binding_file, notes, own = json.loads(run(decided(spec, quarters, class_).launch).out)
+    assert cwd == spec.cwd == str(base)
+    assert {binding_file, notes} <= HIDDEN
+    assert own == "\n"
+
+
+def test_the_script_decides_where_no_cwd_is_written(bound, quarters, base):
+    (alone,) = bound(script("main.py"))
+    found = decided(alone, quarters)
+    assert str(base) in {place.path for place in found.places}, "its script is there, with nobody else's"
+    spec, _ = bound(script("a/main.py"), script("main.py"))
+    shown = {place.path for place in decided(spec, quarters).places}
+    assert str(base / "a") in shown
+    assert str(base) not in shown
+
+
+def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bound, quarters, base):
+    (spec,) = bound(script("a/main.py", 'cwd = "."'))
+    assert json.loads(run(decided(spec, quarters).launch).out)[1:3] == ["[", "p"]
+    spec, _ = bound(script("a/main.py", 'cwd = "."'), script("main.py"))
+    with pytest.raises(Unconfinable, match="far more than its own code") as caught:
+        decided(spec, quarters)
+    assert "cwd" in caught.value.hint
+
+
+def test_a_plugins_folder_is_its_own_without_saying_so(bound, base):
+    (spec,) = bound(script("main.py"))
+    assert not spec.cwd_is_own
+    assert config.of_folder(base).cwd_is_own
+
+
+@pytest.mark.parametrize("class_", ["strict", "landlock"])
+def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(bound, quarters, class_):
+    spec, _ = bound(
+        'command = ["/usr/bin/python3", "-c", "import os; print(os.getcwd())"]', script("main.py")
+    )
+    found = decided(spec, quarters, class_)
+    told = explain(
+        msgspec.structs.replace(spec, sandbox=class_),
+        contract("mcptest"),
+        contract("mcptest").bind(spec),
+        found,
+        machine(),
+    )
+    assert told.bound.starts_in == {"strict": "/tmp", "landlock": "$TMPDIR"}[class_]
+    assert any(f"nothing of {spec.cwd} is there inside" in lint for lint in told.lints)
+    ran = run(found.launch).out.strip()
+    assert ran == (found.launch.env["TMPDIR"] if class_ == "landlock" else "/tmp")
+
+
+def test_a_script_that_comes_later_is_found(bound, quarters, base):
+    spec, _ = bound(script("later/main.py"), script("main.py"))
+    decided(spec, quarters)
+    shutil.copytree(base / "a", base / "later")
+    assert json.loads(run(decided(spec, quarters).launch).out)[3] == "\n"

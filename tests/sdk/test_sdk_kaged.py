@@ -266,7 +266,7 @@ def nothing(): ...
         (lambda plugin: plugin.run(), "at least one method: write @plugin.method above"),
         (lambda plugin: (plugin.method("Made.Call")(nothing), plugin.run()), "is no name of a method: that is 2 to 4 segments"),
         (lambda plugin: (plugin.method("a.b.c.d.e")(nothing), plugin.run()), "is no name of a method"),
-        (lambda plugin: (plugin.method("kaged.call")(nothing), plugin.run()), "would never be called: the name is the host's own"),
+        (lambda plugin: (plugin.method("kaged.call")(nothing), plugin.run()), "would never be called: that name is the host's"),
         (lambda plugin: (plugin.method("health.check")(nothing), plugin.run()), "would never be called"),
         (lambda plugin: (plugin.method("nothing")(nothing), plugin.method("made.nothing")(len), plugin.run()), "two functions for @plugin.method('made.nothing'), nothing and len: there can"),
         (lambda plugin: plugin.notify("made.other"), "'made.other' is not declared, and the host would drop it: Plugin(…, notifications=['made.other'])"),

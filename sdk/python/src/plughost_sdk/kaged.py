@@ -30,12 +30,7 @@ import re
 
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.hooks import Bare, Either, Hooked
-from plughost_sdk.message import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Error,
-)
+from plughost_sdk.message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Error
 from plughost_sdk.peer import Ended, Peer, serve
 from plughost_sdk.storage import Storage
 from plughost_sdk.wire import Lines, TooLarge
@@ -58,7 +53,8 @@ MAX_MESSAGE = 4_000_000
 """Bytes that both sides take in one message, for sure."""
 CONTEXT = "_context"
 HOOK = "kaged.hook."
-RESERVED = ("kaged.", "system.", "health.check")
+HEALTH = "health.check"
+RESERVED = ("kaged.", "system.")
 
 
 class ShortLines(Lines):
@@ -76,11 +72,11 @@ class Plugin(Hooked):
     wire = ShortLines
 
     method = Either("params", "context")
-    """Answers calls: `@plugin.method` above `greet` is `<plugin>.greet`, and `@plugin.method("a.b")` is `a.b`."""
+    """Answers calls: `@plugin.method` above `greet` is `<plugin>.greet`, `@plugin.method("a.b")` is `a.b`."""
     hook = Either("params", "context")
     """`@plugin.hook("on_session_start")`: something happens to a session. The manifest lists it, too."""
     on_init = Bare(many=True)
-    """Called before the host is told that the plugin is ready, when `config` is there; it may use `storage`."""
+    """Called before the host is told that the plugin is ready; it may use `config` and `storage`."""
     on_shutdown = Bare(many=True)
     """Called before the plugin ends because the host says so."""
 
@@ -92,7 +88,7 @@ class Plugin(Hooked):
         notifications: Sequence[str] = (),
         capabilities_used: Sequence[str] = (),
     ) -> None:
-        """`capabilities_used` are those that it cannot do without: the host refuses it if one is not granted."""
+        """`capabilities_used` are those that it cannot do without: all are granted, or the host refuses it."""
         super().__init__()
         for what, value in (("name", name), ("version", version)):
             if not isinstance(value, str) or not value.strip():
@@ -136,10 +132,13 @@ class Plugin(Hooked):
         self._routes = {
             "initialize": lambda params: self._initialize(params, [*methods]),
             "shutdown": self._shutdown,
-            **dict.fromkeys(("health.check", "ping"), lambda params: {"status": "ok"}),
+            **dict.fromkeys((HEALTH, "ping"), lambda params: {"status": "ok"}),
             "initialized": lambda params: None,
             **{name: self._route(handler) for name, handler in methods.items()},
-            **{HOOK + name: self._route(self._all("hook", name)[0]) for name in self._names("hook")},
+            **{
+                HOOK + name: self._route(handler)
+                for name, [handler] in self._handlers.get("hook", {}).items()
+            },
         }
         self._peer = peer = Peer(wire or ShortLines.claim())
         try:
@@ -150,18 +149,19 @@ class Plugin(Hooked):
         finally:
             self._runner.close()
 
+    def _written(self, hook: str) -> list[tuple[str, list[Handler]]]:
+        return [*self._handlers.get(hook, {}).items()]
+
     def _methods(self) -> dict[str, Handler]:
         """By their whole names, in the order in which they were written."""
         methods: dict[str, Handler] = {}
-        for told, [handler] in self._handlers.get("method", {}).items():
+        for told, [handler] in self._written("method"):
             name = told if "." in told else f"{self.name}.{told}"
             if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+){1,3}", name):
                 expected = "2 to 4 segments of a-z, 0-9, - and _, with dots between"
                 raise ValueError(f"@plugin.method({name!r}) is no name of a method: that is {expected}")
-            if name.startswith(RESERVED):
-                raise ValueError(
-                    f"@plugin.method({name!r}) would never be called: the name is the host's own"
-                )
+            if name == HEALTH or name.startswith(RESERVED):
+                raise ValueError(f"@plugin.method({name!r}) would never be called: that name is the host's")
             if name in methods:
                 both = f"{methods[name].name} and {handler.name}"
                 raise ValueError(f"two functions for @plugin.method({name!r}), {both}: there can be one")

@@ -88,7 +88,7 @@ class Plugin(Hooked):
         notifications: Sequence[str] = (),
         capabilities_used: Sequence[str] = (),
     ) -> None:
-        """`capabilities_used` are those that it cannot do without: all are granted, or the host refuses it."""
+        """`capabilities_used` are those that it cannot do without: if one is not granted, it is not run."""
         super().__init__()
         for what, value in (("name", name), ("version", version)):
             if not isinstance(value, str) or not value.strip():

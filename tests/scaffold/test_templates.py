@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from plughost import CallFailed, config, scaffold
+from plughost.base.events import Linted
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
 from plughost.contracts.contract import contract as contract_named
@@ -94,14 +95,15 @@ async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbo
             spec = msgspec.structs.replace(spec, command=[PYTHON, *spec.command[1:]])
         assert sandbox_of(spec, contract_named("kaged")) == "strict"
         options = {"data_root": str(place / "data"), "init_timeout": 60}
-        plugin = await host.add(msgspec.structs.replace(spec, sandbox=sandbox, options=options))
-        greet = f"{folder.name}.greet"
-        assert await plugin.call(greet, {"name": "Zoë 😀\n"}) == {"greeting": "Hello, Zoë 😀\n!"}
-        with pytest.raises(CallFailed) as refused:
-            await plugin.call(greet, {"name": 1})
-        assert (refused.value.error["code"], plugin.sandbox) == (-32602, sandbox)
-        assert not [lint for lint in plugin.lints if sandbox == "strict"]
-        await plugin.stop()
+        with host.events() as events:
+            plugin = await host.add(msgspec.structs.replace(spec, sandbox=sandbox, options=options))
+            greet = f"{folder.name}.greet"
+            assert await plugin.call(greet, {"name": "Zoë 😀\n"}) == {"greeting": "Hello, Zoë 😀\n!"}
+            with pytest.raises(CallFailed) as refused:
+                await plugin.call(greet, {"name": 1})
+            assert (refused.value.error["code"], plugin.sandbox) == (-32602, sandbox)
+            await plugin.stop()
+            assert not [event for event in iter(events.take, None) if isinstance(event, Linted)]
 
 
 async def lines(plugin):

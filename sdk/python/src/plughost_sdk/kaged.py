@@ -135,10 +135,7 @@ class Plugin(Hooked):
             **dict.fromkeys((HEALTH, "ping"), lambda params: {"status": "ok"}),
             "initialized": lambda params: None,
             **{name: self._route(handler) for name, handler in methods.items()},
-            **{
-                HOOK + name: self._route(handler)
-                for name, [handler] in self._handlers.get("hook", {}).items()
-            },
+            **{HOOK + name: self._route(handler) for name, handler in self._written("hook").items()},
         }
         self._peer = peer = Peer(wire or ShortLines.claim())
         try:
@@ -149,13 +146,14 @@ class Plugin(Hooked):
         finally:
             self._runner.close()
 
-    def _written(self, hook: str) -> list[tuple[str, list[Handler]]]:
-        return [*self._handlers.get(hook, {}).items()]
+    def _written(self, hook: str) -> dict[str, Handler]:
+        """In the order in which they were written."""
+        return {name: handler for name, [handler] in self._handlers.get(hook, {}).items()}
 
     def _methods(self) -> dict[str, Handler]:
-        """By their whole names, in the order in which they were written."""
+        """By their whole names."""
         methods: dict[str, Handler] = {}
-        for told, [handler] in self._written("method"):
+        for told, handler in self._written("method").items():
             name = told if "." in told else f"{self.name}.{told}"
             if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+){1,3}", name):
                 expected = "2 to 4 segments of a-z, 0-9, - and _, with dots between"
@@ -167,9 +165,7 @@ class Plugin(Hooked):
                 raise ValueError(f"two functions for @plugin.method({name!r}), {both}: there can be one")
             methods[name] = handler
         if not methods and not self._names("hook"):
-            raise RuntimeError(
-                "a kaged plugin has at least one method: write @plugin.method above a function"
-            )
+            raise RuntimeError("a plugin has at least one method: write @plugin.method above a function")
         return methods
 
     def _route(self, handler: Handler) -> Callable[[Any], Any]:

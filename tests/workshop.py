@@ -34,6 +34,8 @@ class Workshop:
         self.env = {
             **{name: os.environ[name] for name in ("HOME", "GOCACHE", "CARGO_HOME", "RUSTUP_HOME") if name in os.environ},
             "PATH": f"{home}/bin:{os.environ['PATH']}",
+            "XDG_DATA_HOME": str(place / "data"),
+            "XDG_STATE_HOME": str(place / "state"),
             "LANG": "C.UTF-8",
             "COLUMNS": "80",
             "NO_COLOR": "1",

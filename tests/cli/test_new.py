@@ -71,6 +71,7 @@ def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
         (["mcptest", "1st"], "cannot be a plugin's name"),
         (["mcptest", "größe"], "cannot be a plugin's name"),
         (["ainb", "host"], "'host' is reserved"),
+        (["kaged", "system"], "'system' is reserved"),
         (["ainb", "src", "--lang", "rust"], "'src' is reserved"),
         (["nothing", "greeter"], f"there are: {', '.join(scaffold.contracts())}"),
         (["shared", "greeter"], "no templates for contract 'shared'"),

@@ -152,6 +152,66 @@ def test_rune_fails_aloud_at_what_is_no_message(folder):
     Ran(folder, HANDSHAKE + b"hello\n", lines).failed_aloud(messages=1)
 
 
+def line(method, number=None, params=None):
+    told = {"jsonrpc": "2.0", **({} if number is None else {"id": number}), "method": method}
+    return json.dumps({**told, **({} if params is None else {"params": params})}).encode()
+
+
+INITIALIZE = line(
+    "initialize", 1, {"daemon_version": "1", "api_version": 1, "plugin_name": "x", "projects": []}
+)
+
+
+@in_every_language("kaged")
+def test_kaged_says_who_it_is_answers_in_order_and_ends_with_its_stdin(folder):
+    greet, well = f"{folder.name}.greet", {"status": "ok"}
+    ada, hello = {"name": "Ada"}, {"greeting": "Hello, Ada!"}
+    about = {
+        "name": folder.name,
+        "version": "0.1.0",
+        "api_version": 1,
+        "methods": [greet],
+        "notifications": [],
+        "capabilities_used": [],
+    }
+    said = [
+        (INITIALIZE, 1, about),
+        (line(greet, 2, ada), 2, hello),
+        (line(greet, LARGE, {**ada, "_context": {"operator_id": "x"}}) + b"\r", LARGE, hello),
+        (line("health.check", 3, {}), 3, well),
+        (line("ping", 4, {}), 4, well),
+        (line(f"{folder.name}.sing", 5, {}), 5, -32601),
+        (line("kaged.hook.on_session_start", 6, {}), 6, -32601),
+        (line(greet, 7), 7, -32602),
+        (b'{"jsonrpc":"2.0","id":8,"method":"%b","params":null}' % greet.encode(), 8, -32602),
+        (line(greet, 9, {"name": ["Ada"]}), 9, -32602),
+        (line(greet, 10, ["Ada"]), 10, -32602),
+        (line("shutdown", 11, {}), 11, well),
+        (line(greet, 12, {"name": "x" * 4_000_000}), 12, -32603),
+        (line(greet, 13, {"name": "é" * 300_000}), 13, 300_008),
+    ]
+    silent = [
+        line("initialized", None, {}), line("unheard.of", None, {}), line(greet, None, ada), b"", b"  \r", b"hello",
+        b"null", b"[]", b"{}", b'{"id":7}', b"[" * 100_000, b'{"jsonrpc":"2.0","id":7,"result":{}}', b'"\xff"',
+        b'{"jsonrpc":"2.0","id":null,"method":"ping"}',
+    ]  # fmt: skip
+    told = [asked for asked, _, _ in said]
+    data = b"\n".join([told[0], *silent, *told[1:]])  # the last line lacks its end
+    ran = Ran(folder, data, lines)
+    got = [(answer["id"], answer.get("result") or answer["error"]["code"]) for answer in ran.messages]
+    number, large = got.pop()
+    got.append((number, len(large["greeting"])))  # which nobody wants to read
+    assert got == [(number, answer) for _, number, answer in said]
+    assert {answer["jsonrpc"] for answer in ran.messages} == {"2.0"}
+    assert ran.exit_status == 0
+
+
+@in_every_language("kaged")
+def test_kaged_that_nobody_calls_ends_well(folder):
+    ran = Ran(folder, b"", lines)
+    assert (ran.messages, ran.stderr, ran.exit_status) == ([], "", 0)
+
+
 def init(number=1, abi=2, **more):
     params = {"manifest_path": "/nowhere", "granted_capabilities": [], "abi_version": abi, **more}
     return {"jsonrpc": "2.0", "id": number, "method": "plugin/init", "params": params}

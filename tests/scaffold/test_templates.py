@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from plughost import CallFailed, scaffold
+from plughost import CallFailed, config, scaffold
+from plughost.base.events import Linted
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
+from plughost.contracts.contract import contract as contract_named
+from plughost.contracts.contract import sandbox_of
+from tests import confinable
+from tests.sdk.support import SDK
 
 CASES = [(kind, language) for kind in scaffold.contracts() for language in scaffold.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)
@@ -68,6 +75,35 @@ async def test_a_real_host_calls_it(made, host, contract, language):
         await plugin.call("greet", {"name": 1})
     assert refused.value.error["code"] in (-32602, "invalid_input")
     assert await plugin.call("greet", {"name": ""}) == {"greeting": "Hello, !"}
+
+
+PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
+"""One that any user can reach: of a root host a confined plugin is another."""
+
+
+@pytest.mark.parametrize("sandbox", ["none", "strict"])
+@pytest.mark.parametrize("language", scaffold.languages("kaged"))
+async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbox):
+    confinable.needs(sandbox)
+    new = made("kaged", language)
+    with confinable.open_folder() as place:
+        folder = place / Path(new.folder).name
+        shutil.copytree(new.folder, folder)
+        spec = config.of_folder(folder)
+        if language == "python":  # with the SDK beside it, as a plugin may bring it along
+            shutil.copytree(SDK / "plughost_sdk", folder / "plughost_sdk")
+            spec = msgspec.structs.replace(spec, command=[PYTHON, *spec.command[1:]])
+        assert sandbox_of(spec, contract_named("kaged")) == "strict"
+        options = {"data_root": str(place / "data"), "init_timeout": 60}
+        with host.events() as events:
+            plugin = await host.add(msgspec.structs.replace(spec, sandbox=sandbox, options=options))
+            greet = f"{folder.name}.greet"
+            assert await plugin.call(greet, {"name": "Zoë 😀\n"}) == {"greeting": "Hello, Zoë 😀\n!"}
+            with pytest.raises(CallFailed) as refused:
+                await plugin.call(greet, {"name": 1})
+            assert (refused.value.error["code"], plugin.sandbox) == (-32602, sandbox)
+            await plugin.stop()
+            assert not [event for event in iter(events.take, None) if isinstance(event, Linted)]
 
 
 async def lines(plugin):

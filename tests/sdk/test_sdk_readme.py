@@ -8,7 +8,7 @@ from tests.sdk.support import HANDSHAKE, ainb_folder, execute, lines, program
 from tests.support import ROOT
 
 README = (ROOT / "sdk/python/README.md").read_text()
-MCPTEST, RUNE, AINB, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)
+MCPTEST, RUNE, AINB, KAGED, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
 def test_mcptest(tmp_path):
@@ -46,6 +46,30 @@ async def test_ainb(host, tmp_path, mark):
     assert "".join(cell.symbol for _, cell in frame.cells) == "hello"
     view.key("main", KeyEvent(Char("x")))
     assert (await view.cli("notes", [])).stdout == b"notes: none\n"
+
+
+def test_kaged(tmp_path):
+    params = {"content": "tea at five", "_context": {"project_id": "p1"}}
+    kept = {"key": "p1/1"}
+    stored = {"keys": ["p1/0"], "more": False}
+    said = lines(
+        program(tmp_path / "plugin", KAGED),
+        {"id": 1, "method": "initialize", "params": {"config": {"otherwise": "no idea"}}},
+        {"id": 2, "method": "notes.retain", "params": params},
+        {"id": 1, "result": stored},
+        {"id": 2, "result": {}},
+        {"id": 3, "method": "notes.recall", "params": kept},
+        {"id": 3, "result": {"value": None, "found": False}},
+        {"id": 4, "method": "kaged.hook.on_session_start", "params": {}},
+        {"id": 4, "result": stored},
+        {"id": 5, "method": "notes.retain", "params": {}},
+    )
+    about, _, setting, telling, retained, _, found, _, hooked, refused = said.messages
+    assert about["result"]["methods"] == ["notes.retain", "notes.recall"]
+    assert setting["params"] == {"key": "p1/1", "value": "tea at five"}
+    assert (telling["method"], telling["params"]) == ("notes.kept", kept)
+    assert (retained["result"], found["result"], hooked["result"]) == (kept, "no idea", {"inject": "1 notes"})
+    assert refused["error"] == {"code": -32602, "message": "what should be retained?"}
 
 
 def test_a_class(tmp_path):

@@ -23,8 +23,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"
 MOST = 50
 RESERVED = {
-    "aux", "build", "con", "deps", "examples", "host", "incremental", "nul", "prn", "src", "target", "test",
-    "tests",
+    "aux", "build", "con", "deps", "examples", "host", "incremental", "kaged", "nul", "prn", "src", "system",
+    "target", "test", "tests",
 }  # fmt: skip
 """Names that a host, a compiler, some file system or the folder itself has a use of its own for."""
 

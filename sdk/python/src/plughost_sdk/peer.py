@@ -13,7 +13,7 @@ from collections import deque
 
 from plughost_sdk.handlers import log, log_failure
 from plughost_sdk.message import INTERNAL_ERROR, METHOD_NOT_FOUND, Error, NotJson, encode
-from plughost_sdk.wire import BrokenWire
+from plughost_sdk.wire import BrokenWire, TooLarge
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -157,4 +157,8 @@ def serve(peer: Peer, message: dict[str, Any], handle: Callable[[str, Any], Any]
         log_failure()
         refusal = Error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")
     if number is not None:
-        peer.refuse(number, refusal)
+        try:
+            peer.refuse(number, refusal)
+        except TooLarge as error:
+            log(f"{method}: its error: {error}")
+            peer.refuse(number, Error(refusal.code, f"its error cannot be sent: {error}"))

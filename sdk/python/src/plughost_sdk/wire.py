@@ -21,6 +21,10 @@ class BrokenWire(Exception):
     """The bytes that came make no frame. There is no way to read on."""
 
 
+class TooLarge(ValueError):
+    """A message that the host would not take; nothing of it was sent."""
+
+
 _claimed: tuple[int, ...] = ()
 """The descriptors to read from and to write to."""
 
@@ -117,7 +121,7 @@ class ContentLength(Wire):
         for frame in frames:
             if len(frame) > self.MAX_BODY:
                 told = f"a message of {len(frame)} bytes is over the limit of {self.MAX_BODY}"
-                raise ValueError(f"{told}: publish large data in chunks")
+                raise TooLarge(f"{told}: publish large data in chunks")
         self._put(b"Content-Length: %d\r\n\r\n%b" % (len(frame), frame) for frame in frames)
 
     def _header_end(self) -> int | None:

@@ -76,14 +76,18 @@ def check(rows: list[list[str]], otherwise: str, names: dict[str, int]) -> Code:
         block = ALLOWED
         for text in reversed(row):
             block = Condition.read(text, names).before(block)
-        code = block + code
+        code = block + code if row else block
     return code
 
 
 def decisions(policy: dict[str, Any], architecture: str, offline: bool) -> dict[int, Code]:
     """System call number to the code that answers it."""
     numbers = tomllib.loads((HERE / "numbers.toml").read_text())
-    named = [(call, ALLOWED) for group in policy["allow"] for call in group["calls"]]
+    named = [
+        (call, answer(group["offline"]) if offline and "offline" in group else ALLOWED)
+        for group in policy["allow"]
+        for call in group["calls"]
+    ]
     named += [(call, answer(group["answer"])) for group in policy["refuse"] for call in group["calls"]]
     for item in policy["check"]:
         rows = item.get("offline", item["rows"]) if offline else item["rows"]

@@ -38,8 +38,10 @@ def run(
 
 def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], offline: bool = False) -> int:
     """What policy.toml says about a call by name; None for one it does not name."""
-    if any(call in group["calls"] for group in policy["allow"]):
-        return ALLOW
+    for group in policy["allow"]:
+        if call in group["calls"]:
+            refused = group.get("offline") if offline else None
+            return ALLOW if refused is None else ERRNO | getattr(errno, refused)
     for group in policy["refuse"]:
         if call in group["calls"]:
             return ERRNO | getattr(errno, group["answer"])

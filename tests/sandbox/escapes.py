@@ -96,7 +96,10 @@ class Neighbourhood:
         if contract == "ainb":
             spec = plughost.config.of_folder(home)
             return msgspec.structs.replace(
-                spec, sandbox=class_, limits=limits, options={**spec.options, "data_root": str(self.folder / "data")}
+                spec,
+                sandbox=class_,
+                limits=limits,
+                options={**spec.options, "data_root": str(self.folder / "data")},
             )
         return plughost.PluginSpec(
             contract=contract, name=name, command=[str(program)], env={"PATH": "/usr/bin:/bin"},
@@ -116,7 +119,9 @@ class Neighbourhood:
             "forks": TOO_MANY, "memory": TOO_MUCH,
         }  # fmt: skip
         return ";".join(
-            f"{name} {argument}".strip() for name, argument in arguments.items() if only is None or name in only
+            f"{name} {argument}".strip()
+            for name, argument in arguments.items()
+            if only is None or name in only
         )
 
     @contextmanager

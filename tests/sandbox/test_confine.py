@@ -72,6 +72,8 @@ def changed(**facts):
         ("strict", {"seccomp": False}, "no seccomp", "CONFIG_SECCOMP"),
         ("landlock", {"landlock": 0}, "no Landlock", "5.13"),
         ("landlock", {"inner": None}, "plughost-inner is missing", "C compiler"),
+        ("landlock", {"landlock": 5}, "does not hold signals", "6.12"),
+        ("landlock", {"landlock": 2, "uid": 0}, "does not hold truncation", "6.2"),
     ],
 )
 def test_a_class_that_cannot_be_had_is_refused_with_a_remedy(confined, facts, why, remedy):

@@ -111,3 +111,14 @@ def test_each_is_held_by_just_what_we_say(programs, drop):
     told = outcomes(programs, "nobody", ("python", "mcptest"), drop=sorted(drop))["python-mcptest"]
     out = set(drop) | (BUBBLEWRAP if "bubblewrap" in drop else set())
     assert done(told) == {name for name, holders in HELD_BY.items() if holders <= out}
+
+
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_what_the_landlock_class_promises_where_there_are_no_namespaces(programs, who):
+    """All but two: the names of others' processes can be read, and where a plugin is its host's own user, its
+    processes cannot be counted apart from its host's."""
+    told = outcomes(programs, who, ("python", "mcptest"), class_="landlock", mode="subreaper")[
+        "python-mcptest"
+    ]
+    assert told.keys() == HELD_BY.keys()
+    assert done(told) == {"proc"} | ({"forks"} if who == "nobody" else set())

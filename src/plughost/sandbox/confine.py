@@ -28,6 +28,9 @@ from plughost.sandbox.users import User
 KEEPERS = 4
 """Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
 
+HOLDS_TRUNCATION, HOLDS_SIGNALS = 3, 6
+"""From which ABI on Landlock does, which a plugin without namespaces depends on."""
+
 SYSTEM = (
     "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
     "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
@@ -134,10 +137,18 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
             raise Unconfinable(
                 f"bubblewrap cannot make a sandbox here: {machine.namespaces}", hint=machine.remedy
             )
-    elif powers.connect:
+        return
+    if powers.connect:
         raise Unconfinable(
             "without a network of its own a plugin cannot be held to certain hosts",
             hint="class strict can; or take its endpoints back",
+        )
+    needed = HOLDS_TRUNCATION if machine.uid == 0 else HOLDS_SIGNALS
+    if machine.landlock < needed:
+        held = "truncation" if machine.uid == 0 else "signals to the user's other processes"
+        raise Unconfinable(
+            f"Landlock {machine.landlock} of this kernel does not hold {held}: alone it needs {needed}",
+            hint="Linux 6.2 or later for a host that is root, 6.12 for any other; or class strict",
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import fan_out, idle, importing, keys, neighbour, sdk
+from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -81,6 +81,16 @@ def first_answer(contract: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[sdk.label(contract)].ratio("time", sdk.SDK, sdk.BARE)
 
 
+def confined_later(program: str) -> Callable[[Sheets], Spread]:
+    sheet = confined.cold(program)
+    return lambda sheets: sheets[sheet].difference("time", confined.STRICT, confined.NONE)
+
+
+def confined_slower(program: str) -> Callable[[Sheets], Spread]:
+    sheet = confined.warm(program)
+    return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -125,5 +135,13 @@ GOALS = (
     *(
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
         for contract in sdk.FIRST
+    ),
+    *(
+        goal
+        for program in confined.PROGRAMS
+        for goal in (
+            Goal(f"{confined.cold(program)}, strict - none", "≤", 10, "ms", confined_later(program)),
+            Goal(f"{confined.warm(program)}, strict / none", "≤", 1.1, "×", confined_slower(program)),
+        )
     ),
 )

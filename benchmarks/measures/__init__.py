@@ -6,7 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.effort import Effort
-from benchmarks.measures import fan_out, idle, importing, keys, latency, neighbour, sdk, spawn, throughput
+from benchmarks.measures import (
+    confined,
+    fan_out,
+    idle,
+    importing,
+    keys,
+    latency,
+    neighbour,
+    sdk,
+    spawn,
+    throughput,
+)
 from benchmarks.sheet import Sheet
 
 Measure = Callable[[Effort, Path | None], list[Sheet]]
@@ -22,4 +33,5 @@ MEASURES: dict[str, Measure] = {
     "fan-out": fan_out.measure,
     "import": importing.measure,
     "sdk": sdk.measure,
+    "confined": confined.measure,
 }

@@ -17,7 +17,7 @@ import msgspec
 
 import plughost
 from plughost.contracts.ainb import manifest as manifests
-from plughost.guard.powers import Limits
+from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap
 from plughost.sandbox.machine import machine
@@ -208,12 +208,14 @@ async def tried(
     drop: Collection[str] = (),
     only: Collection[str] | None = None,
     mode: str = "auto",
+    connect: Collection[Endpoint] = (),
 ) -> dict[str, dict[str, str]]:
-    """What each plugin said of each try, by `language-contract`."""
+    """What each plugin said of each try, by `language-contract`. `connect` is granted to it."""
     async with neighbourhood(programs) as around, plughost.Host(launch_mode=mode) as host:
 
         async def one(language: str, contract: str) -> dict[str, str]:
-            plugin = await host.add(around.spec(language, contract, class_))
+            spec = around.spec(language, contract, class_)
+            plugin = await host.add(msgspec.structs.replace(spec, allow=Powers(connect=tuple(connect))))
             if drop:
                 plugin._launch = loosened(plugin._launch, drop, around.folder)
             await around.own(plugin)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost.guard.powers import Endpoint
 from tests.sandbox.escapes import CONTRACTS, build, tried
 from tests.sandbox.outside import needs
 from tests.sandbox.support import as_nobody
@@ -76,6 +77,15 @@ def done(told):
 @pytest.mark.parametrize("contract", CONTRACTS)
 def test_nothing_gets_out_of_strict(programs, who, contract):
     told = outcomes(programs, who, ("python", contract))[f"python-{contract}"]
+    assert told.keys() == HELD_BY.keys()
+    assert done(told) == set()
+
+
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_a_way_out_leads_to_what_is_granted_and_nowhere_else(programs, who):
+    """It has a network then, made by the launcher: with a loopback of its own, where nobody else listens."""
+    granted = [Endpoint("localhost", 1, private=True)]
+    told = outcomes(programs, who, ("python", "mcptest"), connect=granted)["python-mcptest"]
     assert told.keys() == HELD_BY.keys()
     assert done(told) == set()
 

@@ -9,6 +9,9 @@ from plughost.sandbox.confinement import Holding
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.users import User
 
+_SUMMED = "summed by the host, a few times a second and without shared memory that nobody has mapped"
+"""A memfd, or what was given up of a shared map: only a control group counts that."""
+
 
 def holdings(
     confined: str,
@@ -40,8 +43,7 @@ def holdings(
         "memory": (
             limits.memory,
             "data",
-            f"{'control group' if grouped else 'summed by the host, a few times a second'}, together; "
-            "RLIMIT_DATA, for each process",
+            f"{'control group' if grouped else _SUMMED}, together; RLIMIT_DATA, for each process",
         ),
         "processes": (
             limits.processes,

@@ -137,7 +137,7 @@ class Neighbourhood:
             yield process.pid
             process.communicate()
 
-    async def own(self, plugin: plughost.Plugin) -> None:
+    def own(self, plugin: plughost.Plugin) -> None:
         """Also the files are its user's."""
         user, colon, _ = plugin.confinement.launch.confine.partition(":")
         if colon:
@@ -165,9 +165,6 @@ async def neighbourhood(programs: dict[str, Path]) -> AsyncIterator[Neighbourhoo
             around.close()
 
 
-MECHANISMS = ("view", "network", "pids", "userns", "bubblewrap", "landlock", "seccomp", "processes", "memory")
-
-
 def loosened(launch: Launch, drop: Collection[str], around: Path) -> Launch:
     """The same launch with just these mechanisms left out."""
     inner = launch.command.index(bubblewrap.INNER, launch.command.index("--chdir"))
@@ -188,10 +185,10 @@ def loosened(launch: Launch, drop: Collection[str], around: Path) -> Launch:
     outside[1:3] = flags
     for word in {"landlock", "seccomp"} & set(drop):
         inside.remove(word)
-    for mechanism, limit in (("processes", "nproc"), ("memory", "data")):
-        if mechanism in drop:
-            place = inside.index(limit) - 1
-            del inside[place : place + 3]
+    limits = {"processes": "nproc", "memory": "data", "bubblewrap": "nproc"}
+    for limit in {limits[mechanism] for mechanism in limits.keys() & set(drop)}:
+        place = inside.index(limit) - 1
+        del inside[place : place + 3]
     if "bubblewrap" in drop:
         here = machine().inner
         assert here is not None
@@ -218,7 +215,7 @@ async def tried(
             plugin = await host.add(msgspec.structs.replace(spec, allow=Powers(connect=tuple(connect))))
             if drop:
                 plugin._launch = loosened(plugin._launch, drop, around.folder)
-            await around.own(plugin)
+            around.own(plugin)
             with around.victim(plugin) as victim:
                 params = {"tries": around.tries(plugin, victim, only)}
                 outcome = await plugin.call("try", params, timeout=PATIENCE)

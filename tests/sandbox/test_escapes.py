@@ -34,8 +34,8 @@ HELD_BY: dict[str, set[str]] = {
     "io_uring": {"seccomp"}, "keyctl": {"seccomp"}, "userfaultfd": {"seccomp"}, "tiocsti": {"seccomp"},
     "forks": {"processes"}, "memory": {"memory"},
 }  # fmt: skip
-BUBBLEWRAP = {"bubblewrap", "view", "network", "pids", "userns"}
-"""What goes with it."""
+BUBBLEWRAP = {"bubblewrap", "view", "network", "pids", "userns", "processes"}
+"""What goes with it; without a user namespace, processes are counted with all others of the user."""
 SOME = {"read", "write", "run", "tcp", "udp", "abstract", "unix", "kill", "environ", "proc"}
 """What every language can try."""
 SEVERAL = {

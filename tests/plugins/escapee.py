@@ -258,65 +258,6 @@ def answers(tries):
     return {each[0]: attempt(each) for each in words}
 
 
-def bombs(what, amount):
-    """What one process does to others by wanting too much of something."""
-    if what == "spin":
-        while True:
-            pass
-    elif what == "fork":
-        while True:
-            try:
-                if os.fork() == 0:
-                    continue
-            except OSError:
-                pass
-    elif what in ("memory", "memories", "shared"):
-        flags = mmap.MAP_SHARED if what == "shared" else mmap.MAP_PRIVATE
-        if what == "memories":
-            for _ in range(8):
-                if os.fork() == 0:
-                    break
-        held = []
-        while True:
-            try:
-                block = mmap.mmap(-1, 16 << 20, flags=flags | mmap.MAP_ANONYMOUS)
-                for place in range(0, 16 << 20, 4096):
-                    block[place] = 1
-                held.append(block)
-            except (OSError, MemoryError):
-                time.sleep(0.01)
-    elif what == "disk":
-        for folder in ("/tmp", "/dev/shm"):
-            try:
-                with open(folder + "/filler", "wb") as file:
-                    while True:
-                        file.write(bytes(1 << 20))
-            except OSError:
-                continue
-        while True:
-            time.sleep(0.001)
-    elif what == "files":
-        while True:
-            try:
-                os.dup(0)
-            except OSError:
-                time.sleep(0.01)
-    elif what == "line":
-        block = b"z" * (1 << 20)
-        for _ in range(int(amount)):
-            os.write(1, block)
-    elif what == "connections":
-        wires = []
-        proxy = os.environ["HTTPS_PROXY"].rpartition(":")[2]
-        for _ in range(int(amount)):
-            wire = socket.socket()
-            wire.setblocking(False)
-            wire.connect_ex(("127.0.0.1", int(proxy)))
-            wires.append(wire)
-            if len(wires) > 900:
-                wires.pop(0).close()
-
-
 def say(message, framed):
     body = json.dumps(message).encode()
     data = b"Content-Length: %d\r\n\r\n%b" % (len(body), body) if framed else body + b"\n"
@@ -348,9 +289,6 @@ def main():
             say({"jsonrpc": "2.0", "id": number, "result": {"name": NAME, "version": "1.0.0"}}, framed)
         elif method == "try":
             say({"jsonrpc": "2.0", "id": number, "result": answers(params["tries"])}, framed)
-        elif method == "bomb":
-            bombs(params["what"], params.get("amount"))
-            say({"id": number, "result": None}, framed)
         elif number is not None:
             say({"jsonrpc": "2.0", "id": number, "result": {}}, framed)
 

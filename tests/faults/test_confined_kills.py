@@ -74,8 +74,8 @@ def group() -> Iterator[str | None]:
     except OSError:
         made = []
     yield name if made else None
-    for folder in made:
-        os.rmdir(folder)
+    for path in (*groups(name if made else None), *made):
+        os.rmdir(path)
 
 
 def groups(name: str | None) -> list[str]:
@@ -101,14 +101,16 @@ async def one_killed(base: Path, group: str | None, source: random.Random) -> No
         env=env,
     )
     assert host.stdout is not None
-    if source.random() < 0.5:
-        assert await asyncio.to_thread(host.stdout.readline) == b"busy\n"
-        await asyncio.sleep(source.random() * 0.05)
-    else:
-        await asyncio.sleep(0.15 + source.random() * 0.5)
-    host.kill()
-    host.wait()
-    host.stdout.close()
+    try:
+        if source.random() < 0.5:
+            assert await asyncio.to_thread(host.stdout.readline) == b"busy\n"
+            await asyncio.sleep(source.random() * 0.05)
+        else:
+            await asyncio.sleep(0.15 + source.random() * 0.5)
+    finally:
+        host.kill()
+        host.wait()
+        host.stdout.close()
     await all_gone(mark, within=5)
 
 

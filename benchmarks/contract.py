@@ -13,8 +13,10 @@ import msgspec
 
 from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
 from plughost.contracts.contract import Binding, Reverse, from_host
+from plughost.runtime.launch import Launch
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Conversation, Incoming
+from plughost.sandbox.confinement import unconfined
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
 from plughost.wire.framing import ContentLength, Frame
 
@@ -67,6 +69,7 @@ class HeaderedContract:
     options: type[msgspec.Struct] = NoOptions
     default_grants: tuple[str, ...] = ()
     reverse: Mapping[str, Reverse] = {}
+    sandbox = "none"
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None
@@ -82,4 +85,6 @@ def headered_plugin(host: Host, name: str, command: tuple[str, ...]) -> Plugin:
     """A plugin of this contract. The host does not know it: who asks for it stops it."""
     contract = HeaderedContract()
     spec = PluginSpec(contract=contract.name, name=name, command=command)
-    return Plugin(host, spec, contract, contract.bind(spec))
+    binding = contract.bind(spec)
+    how = unconfined(Launch(command, binding.env), binding.own)
+    return Plugin(host, spec, contract, binding, how)

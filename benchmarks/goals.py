@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import fan_out, idle, importing, keys, neighbour, sdk, storage
+from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk, storage
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -85,6 +85,16 @@ def stored(way: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[storage.NAME].ratio("rate", way, storage.BARE)
 
 
+def confined_later(program: str) -> Callable[[Sheets], Spread]:
+    sheet = confined.cold(program)
+    return lambda sheets: sheets[sheet].difference("time", confined.STRICT, confined.NONE)
+
+
+def confined_slower(program: str) -> Callable[[Sheets], Spread]:
+    sheet = confined.warm(program)
+    return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -132,4 +142,12 @@ GOALS = (
     ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
+    *(
+        goal
+        for program in confined.PROGRAMS
+        for goal in (
+            Goal(f"{confined.cold(program)}, strict - none", "≤", 10, "ms", confined_later(program)),
+            Goal(f"{confined.warm(program)}, strict / none", "≤", 1.1, "×", confined_slower(program)),
+        )
+    ),
 )

@@ -13,7 +13,8 @@
  *   seccomp                    filter system calls (seccomp/policy.toml)
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
- * Privileges, capabilities and descriptors past 2 are given up in any case.
+ * Privileges, capabilities and descriptors past 2 are given up in any case; 4 and 5, where the launcher has
+ * set the plugin's stdin and stdout aside, become 0 and 1 before.
  *
  * fd 3 goes on with the launcher's report:
  *   landlock ABI               in place
@@ -39,7 +40,7 @@
 #include "real_path.h"
 #include "seccomp/filters.h"
 
-enum { REPORT_FD = 3 };
+enum { REPORT_FD = 3, ASIDE_FD = 4 };
 
 extern char **environ;
 
@@ -107,6 +108,13 @@ static void drop_privileges(void) {
         fail("capabilities", "");
 }
 
+/* The launcher has set them aside; who was not started by it has them where they were. */
+static void take_stdin_and_stdout(void) {
+    for (int fd = 0; fd <= 1; fd++)
+        if (dup2(ASIDE_FD + fd, fd) < 0 && errno != EBADF)
+            fail("descriptors", "");
+}
+
 static void close_all_but_stdio(void) {
     if (syscall(SYS_close_range, REPORT_FD + 1, ~0U, 0) != 0)
         fail("descriptors", "");
@@ -172,6 +180,7 @@ int main(int argc, char **argv) {
         argv += apply(argv, &filter);
     if (argv[0] == NULL || argv[1] == NULL || argv[2] == NULL)
         fail_with(EINVAL, "words", "--");
+    take_stdin_and_stdout();
     close_all_but_stdio();
     drop_privileges();
     if (filter != NULL)

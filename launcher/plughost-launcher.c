@@ -16,7 +16,8 @@
  *   CWD     folder to start in, or -     PATH    program to execute, already looked up
  *   CONFINE -        the program is the plugin
  *           keep     the program is plughost-inner, or bubblewrap that ends in it: fd 3 stays open for
- *                    its report, and is plughost-inner's to close
+ *                    its report, and is plughost-inner's to close; the plugin's stdin and stdout are at
+ *                    4 and 5 till then
  *           UID:GID  keep, and first drop from root to this user. B stays root: the plugin can neither
  *                    signal nor trace it
  *   GROUPS  control groups to be in: their cgroup.procs, with colons between them, or -
@@ -52,7 +53,7 @@
 
 #include "forwarder.h"
 
-enum { REPORT_FD = 3, NOT_ENDED = -1 };
+enum { REPORT_FD = 3, ASIDE_FD = 4, NOT_ENDED = -1 };
 
 extern char **environ;
 
@@ -127,6 +128,15 @@ static void drop_user(const char *confine) {
     report(line);
 }
 
+/* Bubblewrap stays beside the plugin and keeps its own 0 and 1 open: were those the plugin's pipes, the host
+ * would not see the plugin close them. What is past 2 it lets go of, and plughost-inner puts back in place. */
+static void set_pipes_aside(void) {
+    if (dup2(0, ASIDE_FD) < 0 || dup2(1, ASIDE_FD + 1) < 0 || close(0) != 0 || close(1) != 0)
+        fail("setup");
+    if (open("/dev/null", O_RDONLY) != 0 || open("/dev/null", O_WRONLY) != 1)
+        fail("setup");
+}
+
 static void become_plugin(const struct plan *plan) {
     sigset_t none;
     sigemptyset(&none);
@@ -142,6 +152,8 @@ static void become_plugin(const struct plan *plan) {
     }
     if (strcmp(plan->cwd, "-") != 0 && chdir(plan->cwd) != 0)
         fail("chdir");
+    if (strcmp(plan->confine, "-") != 0)
+        set_pipes_aside();
     fcntl(REPORT_FD, F_SETFD, strcmp(plan->confine, "-") == 0 ? FD_CLOEXEC : 0);
     execve(plan->path, plan->argv, environ);
     fail("exec");

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.effort import Effort
 from benchmarks.measures import (
+    confined,
     fan_out,
     idle,
     importing,
@@ -34,4 +35,5 @@ MEASURES: dict[str, Measure] = {
     "import": importing.measure,
     "sdk": sdk.measure,
     "storage": storage.measure,
+    "confined": confined.measure,
 }

@@ -57,6 +57,7 @@ class Host:
         self._tap = tap
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
+        self._adding: set[str] = set()
         self._services: dict[str, Service] = {}
         self._processes: dict[Process, PipeChannel] = {}
         self._keeper = Keeper(
@@ -82,14 +83,19 @@ class Host:
         if self._closed:
             raise Stopped("this host is closed")
         spec = target if isinstance(target, PluginSpec) else _spec_of(target)
-        if spec.name in self._plugins:
+        if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
         binding = its_contract.bind(spec)
         check_runnable(spec, binding)
-        confinement = await self._keeper.confine(spec, binding, sandbox_of(spec, its_contract))
-        if self._closed or spec.name in self._plugins:  # meanwhile
-            raise Stopped("this host is closed, or a plugin of that name was added", plugin=spec.name)
+        self._adding.add(spec.name)
+        try:
+            confinement = await self._keeper.confine(spec, binding, sandbox_of(spec, its_contract))
+        finally:
+            self._adding.discard(spec.name)
+        if self._closed:  # meanwhile
+            await self._keeper.release(spec.name)
+            raise Stopped("this host is closed", plugin=spec.name)
         plugin = Plugin(self, spec, its_contract, binding, confinement)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)

@@ -68,8 +68,10 @@ class Server:
         self._handler = handler
         self._live: set[asyncio.Task[None]] = set()
 
-    async def start(self, tls: ssl.SSLContext | None = None) -> Server:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
+    async def start(
+        self, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1", port: int = 0
+    ) -> Server:
+        self._server = await asyncio.start_server(self._serve, address, port, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import msgspec
 from plughost.conformance.wire import PATIENCE, Wire
 from plughost.contracts.contract import Binding, PluginSpec, contract
 from plughost.host import Host, Plugin
-from plughost.runtime.launch import Launch
+from plughost.sandbox.keeper import Keeper
 from plughost.testkit import VirtualClock
 
 KEPT = 12
@@ -36,11 +37,18 @@ class Subject:
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
 
-    def wire(self, env: Mapping[str, str] | None = None) -> Wire:
-        """A new process, with nothing said yet."""
-        launch = Launch(tuple(self.spec.command), {**self.binding.env, **(env or {})}, self.spec.cwd)
-        framing = self.contract.session(self.spec, self.binding).framing()
-        return Wire(launch, framing, self.frames, self.patience)
+    @asynccontextmanager
+    async def wire(self, env: Mapping[str, str] | None = None) -> AsyncIterator[Wire]:
+        """A new process, confined as a host would confine it, with nothing said yet."""
+        binding = msgspec.structs.replace(self.binding, env={**self.binding.env, **(env or {})})
+        framing = self.contract.session(self.spec, binding).framing()
+        keeper = Keeper(VirtualClock(), os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+        try:
+            how = await keeper.confine(self.spec, binding, self.spec.sandbox or self.contract.sandbox)
+            async with Wire(how.launch, framing, self.frames, self.patience) as wire:
+                yield wire
+        finally:
+            await keeper.close()
 
     @asynccontextmanager
     async def hosted(

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 REPORT_FD = 3
+ASIDE_FD = 4
 NOT_ENDED = -1
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19
@@ -125,6 +126,15 @@ def runs_as(uid: int, gid: int) -> bool:
     return os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3 and not os.getgroups()
 
 
+def set_pipes_aside() -> None:
+    """Where bubblewrap, which stays beside the plugin, lets go of them; plughost-inner puts them back."""
+    for fd in (0, 1):
+        os.dup2(fd, ASIDE_FD + fd)
+    nothing = os.open(os.devnull, os.O_RDWR)  # it does not reach the program
+    for fd in (0, 1):
+        os.dup2(nothing, fd)
+
+
 def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
     for number in range(1, signal.NSIG):
         try:
@@ -141,6 +151,8 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
             os.chdir(plan.cwd)
         except OSError as error:
             fail("chdir", error.errno or 0)
+    if plan.confine != "-":
+        set_pipes_aside()
     os.set_inheritable(REPORT_FD, plan.confine != "-")
     try:
         os.execve(plan.path, plan.argv, env)

@@ -11,6 +11,8 @@ from plughost.sandbox.users import User
 
 SIGNALS = 6
 """From this ABI on Landlock holds signals."""
+_SUMMED = "summed by the host, a few times a second and without shared memory that nobody has mapped"
+"""A memfd, or what was given up of a shared map: only a control group counts that."""
 
 
 def holdings(
@@ -43,8 +45,7 @@ def holdings(
         "memory": (
             limits.memory,
             "data",
-            f"{'control group' if grouped else 'summed by the host, a few times a second'}, together; "
-            "RLIMIT_DATA, for each process",
+            f"{'control group' if grouped else _SUMMED}, together; RLIMIT_DATA, for each process",
         ),
         "processes": (
             limits.processes,

@@ -41,6 +41,7 @@ class Keeper:
         self._ground: _Ground | None = None
         self._plugins: dict[str, _Belongings] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._deciding: set[asyncio.Future[None]] = set()
 
     async def confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
         """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
@@ -57,12 +58,16 @@ class Keeper:
             self._ground = await asyncio.to_thread(_Ground, self._cgroup)
             weakref.finalize(self, self._ground.quarters.close)
         kept = self._plugins.setdefault(spec.name, _Belongings())
+        endpoints = powers.connect if confined == "strict" else ()
+        way_out = kept.way_out
+        deciding = asyncio.get_running_loop().create_future()
+        self._deciding.add(deciding)
         try:
             if kept.group is None:
                 kept.group = self._ground.group(spec)
             if binding.data is not None:
                 data_folder.make(binding.data, spec.name, self._ground.quarters.room(spec.name).user)
-            self._lead_out(spec.name, kept, powers.connect if confined == "strict" else ())
+            way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
                 how,
                 spec,
@@ -71,17 +76,24 @@ class Keeper:
                 spec.limits,
                 confined,
                 self._ground.quarters,
-                way_out=kept.way_out,
+                way_out=way_out,
                 group=kept.group,
             )
             self._keep_apart(spec.name, confinement)
-            return confinement
         except BaseException:
+            if way_out is not None and way_out is not kept.way_out:
+                await way_out.close()
             if not kept.in_use:
                 await self.release(spec.name)
             raise
         finally:
-            kept.in_use = True
+            self._deciding.discard(deciding)
+            deciding.set_result(None)
+        # Not a moment earlier: until the plugin has its new generation, those that end are of this one.
+        if kept.way_out is not None and kept.way_out is not way_out:
+            kept.stale.append(kept.way_out)
+        kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
+        return confinement
 
     def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
         """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
@@ -109,24 +121,22 @@ class Keeper:
             if name != plugin:
                 yield from ((name, footing) for footing in kept.footings)
 
-    def _lead_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> None:
+    def _way_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> WayOut | None:
         """A way out to just these endpoints; the one there is, if it is that."""
         if kept.endpoints == endpoints:
-            return
+            return kept.way_out
+        if not endpoints:
+            return None
         from plughost.sandbox.wayout import WayOut
 
         assert self._ground is not None
-        if kept.way_out is not None:
-            kept.stale.append(kept.way_out)
-        kept.way_out, kept.endpoints = None, endpoints
-        if endpoints:
-            room = self._ground.quarters.room(plugin)
-            kept.way_out = WayOut(
-                endpoints,
-                f"{room.path}/{kept.number()}",
-                lambda connection: self._told(plugin, connection),
-                owner=room.user,
-            )
+        room = self._ground.quarters.room(plugin)
+        return WayOut(
+            endpoints,
+            f"{room.path}/{kept.number()}",
+            lambda connection: self._told(plugin, connection),
+            owner=room.user,
+        )
 
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
@@ -148,6 +158,8 @@ class Keeper:
                 kept.group.remove()
 
     async def close(self) -> None:
+        if self._deciding:
+            await asyncio.wait(self._deciding)
         for plugin in [*self._plugins]:
             await self.release(plugin)
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -86,19 +86,26 @@ class Room:
         places: Iterable[str] = (),
         links: Iterable[tuple[str, str]] = (),
     ) -> str:
-        """The folder that becomes the plugin's /etc, with these files and symlinks.
+        """A folder that becomes the plugin's /etc, with these files and symlinks.
 
-        `places` are paths of the machine's /etc that will be mounted in it.
+        `places` are paths of the machine's /etc that will be mounted in it. The same every time for the same
+        contents, and never changed: processes that were started with it still live in it.
         """
-        etc = os.path.join(self.path, "etc")
-        _folder(etc)
+        import hashlib
+
+        wanted = repr((sorted(files.items()), sorted(places := [*places]), sorted(links := [*links])))
+        etc = os.path.join(self.path, f"etc-{hashlib.sha256(wanted.encode()).hexdigest()[:16]}")
+        if os.path.isdir(etc):
+            return etc
+        made = f"{etc}.new"
+        _folder(made)
         for name, content in files.items():
-            path = os.path.join(etc, name)
+            path = os.path.join(made, name)
             with open(path, "wb") as file:
                 file.write(content)
             os.chmod(path, 0o644)
         for path in places:
-            place = os.path.join(etc, os.path.relpath(path, "/etc"))
+            place = os.path.join(made, os.path.relpath(path, "/etc"))
             if os.path.isdir(path):
                 _folder(place)
             else:
@@ -106,10 +113,11 @@ class Room:
                 with open(place, "ab"):
                     pass
         for path, text in links:
-            link = os.path.join(etc, os.path.relpath(path, "/etc"))
+            link = os.path.join(made, os.path.relpath(path, "/etc"))
             _folder(os.path.dirname(link))
             if not os.path.lexists(link):
                 os.symlink(text, link)
+        os.rename(made, etc)
         return etc
 
     def scratch(self) -> str:
@@ -127,7 +135,8 @@ def default_base() -> str:
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
-    return tempfile.gettempdir()
+    # Not tempfile.gettempdir, which tries folders out with a file that a host killed just then would leave.
+    return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 
 
 def sweep(base: str) -> None:

@@ -1,0 +1,99 @@
+"""What a host keeps for its confined plugins is there as long as anybody needs it, and no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import plughost
+from plughost.base.errors import LaunchFailed
+from plughost.guard.powers import Endpoint, Powers
+from plughost.sandbox import confined as module
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+def spec(port: int, name: str = "kept") -> plughost.PluginSpec:
+    allow = Powers(connect=(Endpoint("localhost", port, private=True),))
+    command = ["/bin/sh", "-c", 'read line; echo "{\\"id\\":1,\\"result\\":1}"; read line']
+    return plughost.PluginSpec(contract="mcptest", name=name, command=command, sandbox="strict", allow=allow)
+
+
+def sockets(host: plughost.Host) -> list[Path]:
+    return sorted(Path(host._keeper._ground.quarters.path).glob("*/*/proxy"))
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Deciding takes until the second event; the first tells that it has begun."""
+    begun, go_on = threading.Event(), threading.Event()
+    really = module.confined
+
+    def slowly(*args, **named):
+        begun.set()
+        assert go_on.wait(10)
+        return really(*args, **named)
+
+    def hold():
+        monkeypatch.setattr(module, "confined", slowly)
+        return begun, go_on
+
+    return hold
+
+
+async def test_what_ends_while_a_reload_is_decided_takes_nothing_along(host, held):
+    """A process of the current generation that ends then is no sign that the current way out is unused."""
+    plugin = await host.add(spec(1001))
+    assert await plugin.call("one") == 1
+    before = sockets(host)
+    begun, go_on = held()
+    plugin.spec = msgspec.structs.replace(plugin.spec, allow=spec(1002).allow)
+    reload = asyncio.ensure_future(plugin.reload())
+    await asyncio.to_thread(begun.wait, 10)
+    host._keeper.settled(plugin.name)
+    await asyncio.sleep(0)
+    assert set(before) < set(sockets(host))
+    go_on.set()
+    await reload
+    plugin.kill()
+
+
+async def test_a_reload_that_cannot_be_confined_leaves_all_as_it_was(host, monkeypatch):
+    plugin = await host.add(spec(1001))
+    before = sockets(host)
+
+    def refused(*args, **named):
+        raise LaunchFailed("not today")
+
+    monkeypatch.setattr(module, "confined", refused)
+    plugin.spec = msgspec.structs.replace(plugin.spec, allow=spec(1002).allow)
+    with pytest.raises(LaunchFailed, match="not today"):
+        await plugin.reload()
+    assert sockets(host) == before
+    host._keeper.settled(plugin.name)
+    assert await plugin.call("one") == 1
+    assert sockets(host) == before
+    plugin.kill()
+
+
+async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
+    begun, go_on = held()
+    host = plughost.Host()
+    adding = asyncio.ensure_future(host.add(spec(1001)))
+    await asyncio.to_thread(begun.wait, 10)
+    with pytest.raises(plughost.InvalidSpec, match="already"):
+        await host.add(spec(1002))
+    path = host._keeper._ground.quarters.path
+    closing = asyncio.ensure_future(host.close())
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(plughost.PluginError):
+        await adding
+    await closing
+    assert not os.path.exists(path)
+    assert host._keeper._plugins == {}

@@ -1,8 +1,8 @@
 """The keys in the host's storage.
 
-`note:PROJECT:ID` holds a note; it is there if and only if this key is. `tag:PROJECT:TAG:ID` leads to the notes of
-a tag: written before its note and deleted after it, so that a crash in between leaves an entry that leads
-nowhere, but never a note that its tags do not find.
+`note:PROJECT:ID` holds a note, which is there if and only if this key is. `tag:PROJECT:TAG:ID` leads to the
+notes of a tag: written before its note and deleted after it, so that a crash in between leaves an entry that
+leads nowhere, but never a note that its tags do not find.
 """
 
 import re

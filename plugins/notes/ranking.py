@@ -1,4 +1,4 @@
-"""Which notes fit a query best: BM25 over their words, a little more for the new ones. Values in, values out."""
+"""Which notes fit a query best: BM25 over their words, and a little more for the new ones."""
 
 import collections
 import math

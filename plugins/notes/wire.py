@@ -6,7 +6,7 @@ import json
 import sys
 
 WINDOW = 64
-"""Questions to the host at a time: few enough that they fit into the pipe while the host is busy answering."""
+"""Questions to the host at a time: so few fit into the pipe, also while the host is busy answering."""
 
 source, wire = sys.stdin.buffer, sys.stdout.buffer
 numbers = itertools.count(1)

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -31,8 +32,10 @@ def copied(name: str, ground: Path, program: str = "") -> Path:
     return place
 
 
-def spec(place: Path, *grants: str) -> plughost.PluginSpec:
+def spec(place: Path, *grants: str, **options: Any) -> plughost.PluginSpec:
     """As the operator binds it: confined, unless something else is said."""
     return msgspec.structs.replace(
-        config.of_folder(place), grants=grants, options={"data_root": str(place.parent / "data")}
+        config.of_folder(place),
+        grants=grants,
+        options={"data_root": str(place.parent / "data"), **options},
     )

@@ -148,7 +148,7 @@ async def test_all_is_there_after_a_kill_a_reload_and_in_another_host(ground, pl
     contents = {f"note {number}" for number in range(70)}
     async with plughost.Host() as host:
         host.provide("storage", Storage(tmp_path / "storage"))
-        plugin = await host.add(spec(place, "declared"))
+        plugin = await host.add(spec(place, "declared", backoff=[0.01]))
         notes = Kaged(plugin)
         await asyncio.gather(*(retain(notes, content, "n") for content in contents))
         os.kill(seen(plugin)["pid"], signal.SIGKILL)
@@ -165,7 +165,7 @@ async def test_all_is_there_after_a_kill_a_reload_and_in_another_host(ground, pl
 
 @pytest.mark.clause("KAGED-22", "KAGED-29")
 async def test_without_the_grant_of_storage_it_does_not_start_and_says_what_it_lacks(host, place):
-    plugin = await host.add(spec(place, "kaged:storage:read"))
+    plugin = await host.add(spec(place, "kaged:storage:read", failure_limit=1))
     with pytest.raises(plughost.HandshakeFailed, match="'kaged:storage:write' is not granted"):
         await plugin.call("notes.list_tags")
 

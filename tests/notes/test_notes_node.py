@@ -95,7 +95,8 @@ async def test_its_looseness_is_told_it_stays_well_by_ping_and_ends_with_its_std
             plugin = await host.add(spec(place, "declared"))
             await plugin.call("notes-node.list_tags")
             events = list(iter(told.take, None))
-            lints = " ".join(event.what for event in events if isinstance(event, Linted))
+            said = [event.what for event in events if isinstance(event, Linted)]
+            lints = " ".join([*plugin.inspect()["lints"], *said])
             for word in ("manifest.yaml", "methods", "roles", "knobs", "0.1.0"):
                 assert word in lints
             for _ in range(3):

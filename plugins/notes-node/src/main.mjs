@@ -36,8 +36,9 @@ function take(line) {
     if (!Object.hasOwn(answers, method)) throw new Refused(-32601, `Method not found: ${method}`);
     send({ id, result: answers[method](params ?? {}) });
   } catch (problem) {
-    if (!(problem instanceof Refused)) process.stderr.write(`${method}: ${problem.message}\n`);
-    send({ id, error: problem.error ?? { code: -32603, message: `Internal error: ${problem.message}` } });
+    if (problem instanceof Refused) return send({ id, error: problem.error });
+    process.stderr.write(`${method}: ${problem.message}\n`);
+    send({ id, error: { code: -32603, message: `Internal error: ${problem.message}` } });
   }
 }
 

@@ -106,7 +106,7 @@ async def test_fifty_thousand_notifications_a_second_cost_nobody_an_answer(
     second = {"tells": [["p.happened", 0]] * 50_000}
     async with undisturbed():
         with slow_host.events() as told:
-            for dropped in (49_900, 99_800, 149_700):
+            for dropped in (49_900, 99_800):
                 flood = asyncio.create_task(plugin.call("p.tell", second))
                 assert await asyncio.wait_for(plugin.call("p.echo", {"a": 1}), 3 * PATIENCE) == {"a": 1}
                 await flood

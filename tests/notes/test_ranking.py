@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import ROOT
@@ -17,6 +17,7 @@ ranking = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(ranking)
 ranked = ranking.ranked
 
+patient = settings(deadline=None)
 DAY = 24 * 3600.0
 NOW = 2e9
 texts = st.text(st.sampled_from("ab cd .Éﬁ\n"), max_size=30)
@@ -26,6 +27,7 @@ shelves = st.lists(st.tuples(texts, ages), max_size=12).map(
 )
 
 
+@patient
 @given(texts, shelves)
 def test_what_shares_a_word_is_found_and_nothing_else(query, notes):
     wanted = set(ranking.words(query))
@@ -33,6 +35,7 @@ def test_what_shares_a_word_is_found_and_nothing_else(query, notes):
     assert found == {key for key, text, _ in notes if not wanted or wanted & set(ranking.words(text))}
 
 
+@patient
 @given(texts, shelves, st.randoms())
 def test_the_order_of_the_notes_and_of_the_words_makes_no_difference(query, notes, random):
     shuffled, words = [*notes], ranking.words(query)
@@ -41,6 +44,7 @@ def test_the_order_of_the_notes_and_of_the_words_makes_no_difference(query, note
     assert ranked(" ".join(words).upper(), shuffled, NOW) == ranked(query, notes, NOW)
 
 
+@patient
 @given(texts, shelves)
 def test_scores_are_positive_finite_and_fall(query, notes):
     scores = [score for score, _ in ranked(query, notes, NOW)]
@@ -48,12 +52,14 @@ def test_scores_are_positive_finite_and_fall(query, notes):
     assert scores == sorted(scores, reverse=True)
 
 
+@patient
 @given(texts, ages, ages)
 def test_of_two_that_say_the_same_the_newer_is_first(text, age, other):
     notes = [("a", text, NOW - age), ("b", text, NOW - other)]
     assert [key for _, key in ranked(text, notes, NOW)] == (["a", "b"] if age <= other else ["b", "a"])
 
 
+@patient
 @given(st.integers(1, 20), st.integers(1, 20), st.integers(20, 40))
 def test_of_two_of_one_length_the_one_that_says_it_more_often_is_first(more, fewer, length):
     more, fewer = max(more, fewer + 1), min(fewer, 18)
@@ -65,6 +71,7 @@ def test_of_two_of_one_length_the_one_that_says_it_more_often_is_first(more, few
     assert ranked("tea", notes, NOW)[0][1] == "more"
 
 
+@patient
 @given(shelves, texts)
 def test_a_note_that_has_nothing_of_the_query_does_not_change_who_is_found(notes, query):
     further = [*notes, ("further", "zzz", NOW)]

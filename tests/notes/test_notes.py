@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -12,7 +14,7 @@ import plughost
 from plughost.contracts.kaged import Kaged
 from plughost.services.storage import Storage
 from tests.notes.support import ELSEWHERE, HERE, PYTHON, copied, spec
-from tests.support import seen, until
+from tests.support import ROOT, seen, until
 
 
 @pytest.fixture
@@ -161,6 +163,23 @@ async def test_all_is_there_after_a_kill_a_reload_and_in_another_host(ground, pl
         notes = Kaged(await host.add(spec(place, "declared")))
         assert {*await recalled(notes, "note", max_results=100)} == contents
         assert await tags(notes) == ["n"]
+
+
+@pytest.mark.clause("KAGED-29")
+async def test_what_was_acknowledged_is_there_after_the_host_was_killed(host, place, tmp_path):
+    command = [sys.executable, "-m", "tests.notes.retaining_host", str(place), str(tmp_path / "storage")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        acknowledged = set()
+        for line in process.stdout:
+            acknowledged.add(line.strip())
+            if len(acknowledged) == 20:
+                process.kill()  # what it wrote until then is still read
+    assert process.returncode == -signal.SIGKILL
+    notes = Kaged(await host.add(spec(place, "declared")))
+    for words in (["note"], ["note", "kept"], ["", "kept"]):
+        found = {*await recalled(notes, *words, max_results=100)}
+        assert acknowledged <= found
+        assert len(found - acknowledged) <= 1  # the one that was under way
 
 
 @pytest.mark.clause("KAGED-22", "KAGED-29")

@@ -9,7 +9,7 @@ import pytest
 
 import plughost
 from plughost.base.events import Exited, Linted
-from plughost.contracts.kaged import Kaged
+from plughost.contracts.kaged import Context, Kaged
 from plughost.testkit import VirtualClock
 from tests.notes.support import ELSEWHERE, HERE, copied, spec
 from tests.support import seen, until
@@ -57,6 +57,8 @@ async def test_it_fails_visibly_without_the_program_it_forgot_to_declare_and_wor
     assert await notes.tool("list_tags", {}, context=HERE) == {"tags": ["tea"], "count": 1}
     assert await notes.hook("on_session_start", {}, context=HERE) == {"inject": "- Tea is at five"}
     assert await notes.hook("on_session_start", {}, context=ELSEWHERE) == {}
+    await notes.tool("retain", {"content": "x"}, context=Context(project_id=".."))
+    assert sorted(os.listdir(ground / "data/notes-node/memory")) == ["dots-..", "p1"]
     for status in ("forgotten", "not_found"):
         params = {"id": answer["id"]}
         assert await notes.tool("forget", params, context=HERE) == {"status": status, **params}
@@ -66,7 +68,12 @@ async def test_it_fails_visibly_without_the_program_it_forgot_to_declare_and_wor
 @pytest.mark.clause("KAGED-34")
 async def test_its_refusals_reach_the_caller_as_they_are(host, place):
     notes = Kaged(await host.add(spec(place, "declared")))
-    for tool, params in (("retain", {}), ("forget", {"id": "../../x"}), ("recall", {"query": 1})):
+    for tool, params in (
+        ("retain", {}),
+        ("forget", {"id": "../../x"}),
+        ("recall", {"query": 1}),
+        ("recall", {"query": "", "max_results": 0}),
+    ):
         with pytest.raises(plughost.CallFailed) as caught:
             await notes.tool(tool, params)
         assert caught.value.error["code"] == -32602

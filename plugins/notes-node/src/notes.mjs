@@ -62,8 +62,10 @@ function retain(params) {
 function recall(params) {
   const query = text(params, "query");
   const wanted = tagsOf(params);
+  const most = params.max_results ?? 10;
+  if (!Number.isInteger(most) || most < 1) throw new Refused(-32602, "max_results must be a positive integer");
   const notes = readAll(projectOf(params)).filter((note) => wanted.every((tag) => note.tags.includes(tag)));
-  const results = scored(notes, query).slice(0, params.max_results ?? 10);
+  const results = scored(notes, query).slice(0, most);
   return { count: results.length, results, query };
 }
 

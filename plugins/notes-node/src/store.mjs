@@ -1,7 +1,7 @@
 // Notes as Markdown files: a line of JSON about the note, then its content.
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, openSync, readFileSync, readdirSync, renameSync, rmSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const ROOT = process.env.KAGED_CONFIG_ROOT ?? join(process.env.HOME ?? ".", ".config/kaged");
@@ -19,7 +19,7 @@ export function write(project, about, content) {
   const unfinished = join(folder, `${id}.part`);
   const file = openSync(unfinished, "wx", 0o600);
   try {
-    writeSync(file, `${JSON.stringify(about)}\n${content}`);
+    writeFileSync(file, `${JSON.stringify(about)}\n${content}`);
     fsyncSync(file);
   } finally {
     closeSync(file);

@@ -14,9 +14,11 @@ from tests.services.storage_writer import padded
 from tests.support import ROOT
 
 
-def killed_writer(folder: Path, plugins: int, lines: int) -> dict[str, int]:
+def killed_writer(
+    folder: Path, plugins: int, lines: int, writer: str = "tests.services.storage_writer"
+) -> dict[str, int]:
     """The last step of each plugin that was acknowledged to us before it was killed."""
-    command = [sys.executable, "-m", "tests.services.storage_writer", str(folder), str(plugins)]
+    command = [sys.executable, "-m", writer, str(folder), str(plugins)]
     acknowledged: dict[str, int] = {}
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -30,7 +32,8 @@ def killed_writer(folder: Path, plugins: int, lines: int) -> dict[str, int]:
     return acknowledged
 
 
-def check(path: Path, acknowledged: int) -> None:
+def opened(path: Path) -> dict[bytes, bytes]:
+    """All that a file holds, when it is whole."""
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     if connection.execute("PRAGMA user_version").fetchone() == (0,):
@@ -40,6 +43,11 @@ def check(path: Path, acknowledged: int) -> None:
         (used,) = connection.execute("SELECT bytes FROM usage").fetchone()
         assert used == sum(len(key) + len(value) for key, value in stored.items())
     connection.close()
+    return stored
+
+
+def check(path: Path, acknowledged: int) -> None:
+    stored = opened(path)
     step = int(stored.pop(b"counter", b"0"))
     assert acknowledged <= step
     # What one step does shares a commit here, so that even the step that nobody heard of is whole.

@@ -1,0 +1,41 @@
+"""The notes plugins as they are shipped, in a folder that a confined plugin can reach."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import plughost
+from plughost import config
+from plughost.contracts.kaged import Context
+from tests.support import ROOT
+
+PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
+"""One that any user can reach: of a root host the plugin is another."""
+HERE, ELSEWHERE = Context(project_id="p1"), Context(project_id="p2", agent_path="primary.subagents.x")
+
+
+def copied(name: str, ground: Path, program: str = "") -> Path:
+    """The plugin's folder below `ground`; with `program`, its command begins with that instead."""
+    place = ground / name
+    shutil.copytree(ROOT / "plugins" / name, place, ignore=shutil.ignore_patterns("__pycache__"))
+    if program:
+        manifest = place / "manifest.yaml"
+        text = manifest.read_text()
+        assert "command: [python3," in text
+        manifest.write_text(text.replace("command: [python3,", f"command: [{program},"))
+    return place
+
+
+def spec(place: Path, *grants: str, **options: Any) -> plughost.PluginSpec:
+    """As the operator binds it: confined, unless something else is said."""
+    return msgspec.structs.replace(
+        config.of_folder(place),
+        grants=grants,
+        options={"data_root": str(place.parent / "data"), **options},
+    )

@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from plughost.conformance.axis import demand
+from plughost.conformance.axis import Failed, demand
 from plughost.conformance.wire import Wire
+from plughost.wire.framing import FrameTooLarge
 
 LONGEST_TALK = 2.0
 """Seconds for a plugin that never falls silent."""
@@ -75,7 +76,8 @@ class Dialogue:
             return
 
     def _take(self, message: Message) -> None:
-        number, method = message.get("id"), message.get("method", "")
+        number: Any = message.get("id")
+        method = message.get("method", "")
         demand(
             isinstance(number, int | str | None),
             f"it sent the id {number!r:.100}: it is no integer and no text",
@@ -88,4 +90,10 @@ class Dialogue:
             return
         self.heard.append(message)
         if number is not None:
-            self.wire.send({"jsonrpc": "2.0", "id": number, **self._answers(method, message.get("params"))})
+            self._answer(number, method, message.get("params"))
+
+    def _answer(self, number: int | str, method: str, params: Any) -> None:
+        try:
+            self.wire.send({"jsonrpc": "2.0", "id": number, **self._answers(method, params)})
+        except FrameTooLarge as error:
+            raise Failed(f"the answer to its {method!r:.100} cannot be sent: {error}") from None

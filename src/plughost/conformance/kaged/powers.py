@@ -58,7 +58,11 @@ async def capabilities(subject: Subject) -> None:
         spec = with_all_declared(subject.spec, sandbox=CLASS, env={**subject.spec.env, **bait.env})
         confined = Subject(spec, subject.sample, subject.patience)
         try:
-            async with confined.hosted(bait.prepare, data_root=bait.data) as (host, plugin, _):
+            async with confined.hosted(bait.prepare, data_root=bait.data, failure_limit=1) as (
+                host,
+                plugin,
+                _,
+            ):
                 await _lives(confined, host, plugin, bait)
         except LaunchFailed as failure:
             raise Spared(f"it cannot be confined here: {failure.explain()}") from None
@@ -74,7 +78,6 @@ async def _lives(subject: Subject, host: Host, plugin: Plugin, bait: Bait) -> No
         except CallFailed:
             pass  # an error is an answer
 
-    await within(subject.patience, plugin.start(), "its answer to initialize, confined,")
     await stir(subject, ask)
     await asyncio.sleep(QUIET)  # until the host's last remark on it is written, most likely
     for line in host.service("logs").recent(plugin.name):

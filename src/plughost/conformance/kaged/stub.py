@@ -14,9 +14,10 @@ from plughost.conformance.dialogue import Answers, Dialogue, Message, error, par
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
 from plughost.contracts.contract import PluginSpec
-from plughost.contracts.jsonrpc import METHOD_NOT_FOUND
+from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from plughost.contracts.kaged import API_VERSION, Manifest
 from plughost.contracts.kaged.grants import DECLARED
+from plughost.wire.envelope import encode
 
 NO_SUCH_METHOD = "conformance.no-such-method"
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
@@ -62,6 +63,10 @@ class Stub(Dialogue):
         super()._take(message)
 
 
+LARGEST_VALUE = 1 << 20
+MOST_KEYS = 1000
+
+
 class Shelf:
     """A storage for one process."""
 
@@ -77,6 +82,8 @@ class Shelf:
             case "kaged.storage.list":
                 return {"result": {"keys": sorted(self._kept), "more": False}}
             case "kaged.storage.set":
+                if len(encode(given)) > LARGEST_VALUE or len(self._kept) >= MOST_KEYS:
+                    return error(INVALID_PARAMS, "that is too much")
                 self._kept[key] = given.get("value")
                 return {"result": {}}
             case "kaged.storage.delete":

@@ -14,8 +14,8 @@ from plughost.wire.framing import FrameTooLarge
 LONGEST_TALK = 2.0
 """Seconds for a plugin that never falls silent."""
 
-MOST_SAID = 50_000
-"""Messages of one process; they are all kept."""
+MOST_SAID, MOST_BYTES = 50_000, 32 << 20
+"""Messages of one process, and how large they are together; they are all kept."""
 
 Message = dict[str, Any]
 Answers = Callable[[str, Any], Message]
@@ -83,7 +83,8 @@ class Dialogue:
             f"it sent the id {number!r:.100}: it is no integer and no text",
         )
         demand(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
-        demand(len(self.said) < MOST_SAID, f"it sent more than {MOST_SAID} messages, and went on")
+        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
+        demand(bearable, f"it does not stop talking, after {len(self.said)} messages")
         self.said.append(message)
         if "method" not in message:
             self._responses[number] = message

@@ -150,7 +150,6 @@ MUTANTS = [
     Mutant("kaged-storage-is-never-refused", "conformance/kaged/powers.py", "REVERSE[method].capability in capabilities:", "False:", KAGED_AXES),
     Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "told <= MOST_TOLD * (1 + took)", "True", KAGED_AXES),
     Mutant("kaged-initialized-may-be-answered", "conformance/kaged/talk.py", 'demand(not host.unasked(), "it answered the notification', 'demand(True, "it answered the notification', KAGED_AXES),
-    Mutant("plugins-on-trial-talk-without-end", "conformance/dialogue.py", "and self.wire.taken < MOST_BYTES", "", KAGED_AXES),
     # Storage
     Mutant("answered-without-a-commit", "services/sqlite_file.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
     Mutant("commits-are-not-synced", "services/sqlite_file.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', "tests/services/test_storage_files.py"),

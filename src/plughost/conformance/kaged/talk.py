@@ -60,7 +60,11 @@ async def methods(subject: Subject) -> None:
             bothered = "result" in plain[method] and code_of(response) == INVALID_PARAMS
             demand(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
         if subject.sample is not None:
-            response = with_context.get(subject.sample.method, {})
+            called = subject.sample.method
+            demand(
+                called in with_context, f"its manifest does not declare the sample's method {called!r:.100}"
+            )
+            response = with_context[called]
             demand("result" in response, f"the sample call was answered with {response.get('error')}")
         response = await host.ask(NO_SUCH_METHOD, {})
         well_formed(NO_SUCH_METHOD, response)

@@ -61,9 +61,7 @@ async def methods(subject: Subject) -> None:
             demand(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
         if subject.sample is not None:
             called = subject.sample.method
-            demand(
-                called in with_context, f"its manifest does not declare the sample's method {called!r:.100}"
-            )
+            demand(called in with_context, f"its manifest does not declare {called!r:.100}, the sample")
             response = with_context[called]
             demand("result" in response, f"the sample call was answered with {response.get('error')}")
         response = await host.ask(NO_SUCH_METHOD, {})

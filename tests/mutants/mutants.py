@@ -19,6 +19,7 @@ class Mutant(NamedTuple):
 WIRE = "tests/wire"
 AINB = "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_services.py tests/contracts/test_ainb_lifecycle.py"
 KAGED = "tests/contracts/test_kaged_lifecycle.py"
+KAGED_AXES = "tests/conformance/test_kaged.py tests/conformance/test_kaged_defects.py"
 RUNE = "tests/contracts/test_rune.py"
 MCPTEST = "tests/contracts/test_mcptest.py"
 FAULTS = "tests/faults"
@@ -143,6 +144,12 @@ MUTANTS = [
     Mutant("a-manifest-widens-a-grant", "guard/overlap.py", "        host = one.host\n    elif", "        host = other.host\n    elif", "tests/guard/test_powers.py"),
     Mutant("a-name-without-a-dot-matches", "guard/overlap.py", "host.removeprefix(\"*\").endswith(pattern[1:])", "host.removeprefix(\"*\").endswith(pattern[2:])", "tests/guard/test_powers.py"),
     Mutant("axes-pass-whatever-happens", "conformance/suite.py", "        await axis.test(subject)", "        pass", "tests/conformance"),
+    # What is asked of kaged plugins
+    Mutant("kaged-plugins-are-tried-unconfined", "conformance/kaged/powers.py", "sandbox=CLASS", 'sandbox="none"', KAGED_AXES),
+    Mutant("kaged-denials-are-overlooked", "conformance/kaged/powers.py", 'mine = line.source == "denied" and', "mine = False and", KAGED_AXES),
+    Mutant("kaged-storage-is-never-refused", "conformance/kaged/powers.py", "REVERSE[method].capability in capabilities:", "False:", KAGED_AXES),
+    Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "told <= MOST_TOLD * (1 + took)", "True", KAGED_AXES),
+    Mutant("kaged-initialized-may-be-answered", "conformance/kaged/talk.py", 'demand(not host.unasked(), "it answered the notification', 'demand(True, "it answered the notification', KAGED_AXES),
     # Storage
     Mutant("answered-without-a-commit", "services/sqlite_file.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
     Mutant("commits-are-not-synced", "services/sqlite_file.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', "tests/services/test_storage_files.py"),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from plughost.conformance.axis import Failed
 from plughost.conformance.wire import PATIENCE, Wire
 from plughost.contracts.contract import Binding, PluginSpec, contract
 from plughost.host import Host, Plugin
 from plughost.sandbox.keeper import Keeper
 from plughost.testkit import VirtualClock
+
+T = TypeVar("T")
 
 KEPT = 12
 """Frames for the report."""
@@ -65,3 +69,12 @@ class Subject:
             finally:
                 for plugin in host.plugins.values():
                     plugin.kill()  # nobody moves the clock on for its grace
+
+
+async def within(patience: float, work: Awaitable[T], what: str) -> T:
+    """The host's own clock stands still, so a plugin that owes something is waited for here."""
+    try:
+        async with asyncio.timeout(patience):
+            return await work
+    except TimeoutError:
+        raise Failed(f"{what} did not come within {patience:g} s") from None

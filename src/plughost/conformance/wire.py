@@ -40,6 +40,8 @@ class Wire:
         self._heard: asyncio.Queue[Frame | FrameError | None] = asyncio.Queue()
         """What came, in order; None is the end of its stdout."""
         self._held = 0
+        self.taken = 0
+        """Bytes of the frames that were taken so far."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -104,7 +106,9 @@ class Wire:
         if frame is None:
             self._heard.put_nowait(None)
         else:
-            self._held -= len(frame.head if isinstance(frame, FrameError) else frame) + FRAME_COST
+            size = len(frame.head if isinstance(frame, FrameError) else frame)
+            self.taken += size
+            self._held -= size + FRAME_COST
             if self._held <= MOST_HELD:
                 self._channel.resume()
         return frame

@@ -10,16 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import (
-    NO_SUCH_METHOD,
-    Message,
-    bare,
-    error,
-    manifest_of,
-    params_of,
-    stubbed,
-)
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, bare, manifest_of, stubbed
 from plughost.conformance.axis import Axis, demand
+from plughost.conformance.dialogue import Message, error, params_of
 from plughost.conformance.subject import Subject
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.runtime.caller import Caller

@@ -16,7 +16,7 @@ from plughost.base.errors import CallFailed
 from plughost.base.events import Dropped, Exited, StateChanged, Subscription
 from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of
 from plughost.conformance.axis import Failed
-from plughost.conformance.subject import Subject
+from plughost.conformance.subject import Subject, within
 from plughost.conformance.wire import QUIET
 from plughost.host import Host, Plugin
 from plughost.testkit import VirtualClock
@@ -109,15 +109,6 @@ async def hosted(
         host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
         await within(subject.patience, plugin.start(), "its answer to plugin/init")
         yield Scene(host, plugin, clock, home, subject.patience, *told)
-
-
-async def within(patience: float, work: Awaitable[T], what: str) -> T:
-    """The host's own clock stands still, so a plugin that owes something is waited for here."""
-    try:
-        async with asyncio.timeout(patience):
-            return await work
-    except TimeoutError:
-        raise Failed(f"{what} did not come within {patience:g} s") from None
 
 
 async def stir(subject: Subject, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:

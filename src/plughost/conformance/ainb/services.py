@@ -6,16 +6,9 @@ import asyncio
 from typing import Any
 
 from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import (
-    NO_SUCH_METHOD,
-    Message,
-    bare,
-    error,
-    params_of,
-    read,
-    stubbed,
-)
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, bare, read, stubbed
 from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.dialogue import Message, error, params_of
 from plughost.conformance.subject import Subject
 from plughost.contracts.ainb.messages import ActionInvokeParams
 from plughost.contracts.jsonrpc import TIMED_OUT

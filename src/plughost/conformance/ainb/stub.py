@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import tempfile
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from plughost.conformance.axis import Failed, demand
+from plughost.conformance.dialogue import Answers, Dialogue, Message, error, params_of
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
 from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED, METHOD_NOT_FOUND
 
 NO_SUCH_METHOD = "cts/definitely_not_a_method"
-LONGEST_TALK = 2.0
-"""Seconds for a plugin that never falls silent."""
-
-Message = dict[str, Any]
-Answers = Callable[[str, Any], Message]
-"""What the host answers, by method and params: `{"result": …}` or `{"error": …}`."""
-
-
-def error(code: int, message: str) -> Message:
-    return {"error": {"code": code, "message": message}}
 
 
 def bare(method: str, params: Any) -> Message:
@@ -42,28 +31,14 @@ def bare(method: str, params: Any) -> Message:
     return error(METHOD_NOT_FOUND, f"method not found: {method}")
 
 
-class Stub:
-    """A conversation with one process. What the plugin asks is answered while something else is awaited."""
+class Stub(Dialogue):
+    """A conversation with one process."""
 
     def __init__(self, subject: Subject, wire: Wire, answers: Answers, home: str) -> None:
+        super().__init__(wire, answers)
         self.home = home
         """Its AINB_HOME."""
         self._subject = subject
-        self._answers = answers
-        self._numbers = itertools.count(1)
-        self._responses: dict[Any, Message] = {}
-        self.wire = wire
-        self.heard: list[Message] = []
-        """What the plugin asked and told, in its order."""
-        self.said: list[Message] = []
-        """Everything that came from it."""
-
-    def unasked(self) -> list[Message]:
-        """Responses to nothing that was asked."""
-        return [*self._responses.values()]
-
-    def told(self, method: str) -> list[Message]:
-        return [message for message in self.heard if message["method"] == method]
 
     def topics(self) -> list[str]:
         """What it is subscribed to, by its manifest and by its own request."""
@@ -89,42 +64,6 @@ class Stub:
         demand(isinstance(result, dict), "its answer to plugin/init is no object")
         return dict(result)
 
-    async def ask(self, method: str, params: Any) -> Message:
-        """The response to a request."""
-        return await self.response(self.request(method, params), method)
-
-    def request(self, method: str, params: Any, number: int | None = None) -> int:
-        number = next(self._numbers) if number is None else number
-        self.wire.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
-        return number
-
-    async def response(self, number: int, method: str) -> Message:
-        while number not in self._responses:
-            self._take(await self.wire.message(f"the response to {method}"))
-        return self._responses.pop(number)
-
-    def tell(self, method: str, params: Any) -> None:
-        self.wire.send({"jsonrpc": "2.0", "method": method, "params": params})
-
-    async def drain(self) -> None:
-        """Hear it out."""
-        try:
-            async with asyncio.timeout(LONGEST_TALK):
-                while (message := await self.wire.message_soon()) is not None:
-                    self._take(message)
-        except TimeoutError:
-            return
-
-    def _take(self, message: Message) -> None:
-        self.said.append(message)
-        if "method" not in message:
-            self._responses[message.get("id")] = message
-            return
-        self.heard.append(message)
-        if message.get("id") is not None:
-            answer = self._answers(message["method"], message.get("params"))
-            self.wire.send({"jsonrpc": "2.0", "id": message["id"], **answer})
-
 
 @asynccontextmanager
 async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[Stub]:
@@ -137,11 +76,6 @@ async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[St
 def manifest_of(subject: Subject) -> Manifest:
     told: Manifest = subject.binding.settings.manifest
     return told
-
-
-def params_of(message: Message) -> Message:
-    params = message.get("params")
-    return params if isinstance(params, dict) else {}
 
 
 def read(value: Any, kind: type[Any], what: str) -> Any:

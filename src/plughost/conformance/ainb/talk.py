@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.ainb.scene import hosted
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Message, Stub, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, demand
+from plughost.conformance.dialogue import Message
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import QUIET
 from plughost.contracts.ainb import manifest as manifests

@@ -1,0 +1,25 @@
+"""It knows all members of its params by name, and does not know _context."""
+
+import json
+import sys
+
+ABOUT = {"name": "canary-methods", "version": "1.0.0", "api_version": 1, "methods": ["canary.echo"]}
+
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def answer(method, params):
+    if method == "canary.echo" and "_context" in params:
+        return {"error": {"code": -32602, "message": "unknown member: _context"}}
+    known = {"initialize": ABOUT, "shutdown": {}, "health.check": {}, "canary.echo": params}
+    if method in known:
+        return {"result": known[method]}
+    return {"error": {"code": -32601, "message": f"there is no {method}"}}
+
+
+for line in sys.stdin.buffer:
+    message = json.loads(line)
+    if "id" in message:
+        send(id=message["id"], **answer(message["method"], message["params"]))

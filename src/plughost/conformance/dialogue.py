@@ -1,0 +1,100 @@
+"""JSON-RPC with one bare process: what the plugin asks is answered while something else is awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from plughost.conformance.axis import Failed, demand
+from plughost.conformance.wire import Wire
+from plughost.wire.framing import FrameTooLarge
+
+LONGEST_TALK = 2.0
+"""Seconds for a plugin that never falls silent."""
+
+MOST_SAID, MOST_BYTES = 50_000, 32 << 20
+"""Messages of one process, and how large they are together; they are all kept."""
+
+Message = dict[str, Any]
+Answers = Callable[[str, Any], Message]
+"""What the host answers, by method and params: `{"result": …}` or `{"error": …}`."""
+
+
+def error(code: int, message: str) -> Message:
+    return {"error": {"code": code, "message": message}}
+
+
+def params_of(message: Message) -> Message:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+class Dialogue:
+    def __init__(self, wire: Wire, answers: Answers) -> None:
+        self._answers = answers
+        self._numbers = itertools.count(1)
+        self._responses: dict[Any, Message] = {}
+        self.wire = wire
+        self.heard: list[Message] = []
+        """What the plugin asked and told, in its order."""
+        self.said: list[Message] = []
+        """Everything that came from it."""
+
+    def unasked(self) -> list[Message]:
+        """Responses to nothing that was asked."""
+        return [*self._responses.values()]
+
+    def told(self, method: str) -> list[Message]:
+        return [message for message in self.heard if message["method"] == method]
+
+    async def ask(self, method: str, params: Any) -> Message:
+        """The response to a request."""
+        return await self.response(self.request(method, params), method)
+
+    def request(self, method: str, params: Any, number: int | None = None) -> int:
+        number = next(self._numbers) if number is None else number
+        self.wire.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        return number
+
+    async def response(self, number: int, method: str) -> Message:
+        while number not in self._responses:
+            self._take(await self.wire.message(f"the response to {method}"))
+        return self._responses.pop(number)
+
+    def tell(self, method: str, params: Any) -> None:
+        self.wire.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    async def drain(self) -> None:
+        """Hear it out."""
+        try:
+            async with asyncio.timeout(LONGEST_TALK):
+                while (message := await self.wire.message_soon()) is not None:
+                    self._take(message)
+        except TimeoutError:
+            return
+
+    def _take(self, message: Message) -> None:
+        number: Any = message.get("id")
+        method = message.get("method", "")
+        demand(
+            isinstance(number, int | str | None),
+            f"it sent the id {number!r:.100}: it is no integer and no text",
+        )
+        demand(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
+        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
+        demand(bearable, f"it does not stop talking, after {len(self.said)} messages")
+        self.said.append(message)
+        if "method" not in message:
+            self._responses[number] = message
+            return
+        self.heard.append(message)
+        if number is not None:
+            self._answer(number, method, message.get("params"))
+
+    def _answer(self, number: int | str, method: str, params: Any) -> None:
+        try:
+            self.wire.send({"jsonrpc": "2.0", "id": number, **self._answers(method, params)})
+        except FrameTooLarge as error:
+            raise Failed(f"the answer to its {method!r:.100} cannot be sent: {error}") from None

@@ -1,0 +1,61 @@
+"""What nobody granted, and what a plugin that looks for it would find if nothing kept it back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from plughost.host import Host
+from plughost.services.storage import Storage
+
+FOLDER = "PLUGHOST_BAIT_FOLDER"
+PORT = "PLUGHOST_BAIT_PORT"
+SECRET = "secret"
+PROGRAM = "program"
+
+
+class Bait:
+    """A folder that every user of the machine may read and write, with a program in it, and a server."""
+
+    def __init__(self, root: Path) -> None:
+        root = root.resolve()
+        self._root = root
+        self._folder = root / "bait"
+        self._visits = 0
+        self.data = str(root / "data")
+        self._folder.mkdir()
+        (self._folder / SECRET).write_text("not for plugins\n")
+        (self._folder / PROGRAM).write_text("#!/bin/sh\n")
+        for path, mode in ((root, 0o755), (self._folder, 0o777), (self._folder / PROGRAM, 0o755)):
+            path.chmod(mode)
+        self._laid = sorted(os.listdir(self._folder))
+
+    async def open(self) -> asyncio.Server:
+        server = await asyncio.start_server(self._visited, "127.0.0.1", 0)
+        self.env = {FOLDER: str(self._folder), PORT: str(server.sockets[0].getsockname()[1])}
+        return server
+
+    def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._visits += 1
+        writer.close()
+
+    def prepare(self, host: Host) -> None:
+        """What it keeps during the trial is not kept among what it keeps otherwise."""
+        host.provide("storage", Storage(self._root / "storage"))
+
+    def taken(self) -> list[str]:
+        """What can be seen from here of what it got at."""
+        written = sorted(os.listdir(self._folder)) != self._laid
+        return ["a file that it wrote"] * written + ["a server that it reached"] * bool(self._visits)
+
+
+@asynccontextmanager
+async def baited() -> AsyncIterator[Bait]:
+    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as root:
+        bait = Bait(Path(root))
+        async with await bait.open():
+            yield bait

@@ -1,0 +1,83 @@
+"""How much, how often, and what of it was announced."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable
+
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.kaged.stub import manifest_of, params_for, stir, stubbed
+from plughost.conformance.subject import Subject
+from plughost.contracts.kaged import MOST_TOLD
+from plughost.contracts.kaged.session import MAX_SENT
+from plughost.wire.envelope import encode
+
+
+async def size(subject: Subject) -> None:
+    """Whatever is longer than a host takes is no frame for the wire, and fails there."""
+    for method in sorted(manifest_of(subject).all_methods):
+        async with stubbed(subject) as host:
+            await host.begin()
+            params = {**params_for(subject, method), "padding": ""}
+            message = {"jsonrpc": "2.0", "id": 0, "method": method, "params": params}
+            params["padding"] = "x" * (MAX_SENT - len(encode(message)))
+            host.request(method, params, 0)
+            await host.response(0, f"{method} with a message of {MAX_SENT} bytes")
+            await host.answers_on()
+
+
+async def rate(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+
+        async def watched(what: str, work: Awaitable[object]) -> None:
+            before, began = len(host.heard), time.monotonic()
+            await work
+            await host.drain()
+            took = time.monotonic() - began  # a slow machine makes this longer, never shorter
+            told = sum(message.get("id") is None for message in host.heard[before:])
+            demand(
+                told <= MOST_TOLD * (1 + took),
+                f"{what} made it send {told} notifications in {took:.2f} s: of more than {MOST_TOLD} a "
+                "second a host drops the rest",
+            )
+
+        await watched("its start", host.begin())
+        await stir(subject, lambda method, params: watched(method, host.ask(method, params)))
+
+
+async def notifications(subject: Subject) -> None:
+    declared = manifest_of(subject).notifications
+    async with stubbed(subject) as host:
+        said = (await host.begin()).get("notifications", [])
+        for name in said if isinstance(said, list) else [said]:
+            demand(
+                name in declared, f"it says that it sends {name!r:.100}, which its manifest does not declare"
+            )
+        await host.drain()
+        await stir(subject, host.ask)
+        await host.drain()
+        for message in host.heard:
+            name = message["method"]
+            demand(
+                message.get("id") is not None or name in declared,
+                f"it sent the notification {name!r:.100}: its manifest does not declare that",
+            )
+
+
+AXES = (
+    Axis(
+        name="size",
+        promise=f"takes a message of {MAX_SENT:,} bytes, and sends none of more than 4,194,304",
+        test=size,
+    ),
+    Axis(
+        name="rate",
+        promise=f"sends no more than {MOST_TOLD} notifications a second, and {MOST_TOLD} at once",
+        test=rate,
+    ),
+    Axis(
+        name="notifications",
+        promise="sends only notifications that its manifest declares",
+        test=notifications,
+    ),
+)

@@ -1,0 +1,102 @@
+"""What it may and may not: the host's storage, and all that only the kernel can keep it from."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from plughost.base.errors import CallFailed, HandshakeFailed, LaunchFailed
+from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.dialogue import Answers, Message, error
+from plughost.conformance.kaged.bait import Bait, baited
+from plughost.conformance.kaged.stub import Shelf, manifest_of, stir, stubbed, with_all_declared
+from plughost.conformance.subject import Subject, within
+from plughost.conformance.wire import QUIET
+from plughost.contracts.jsonrpc import CAPABILITY_DENIED
+from plughost.contracts.kaged import READ, WRITE, KagedContract
+from plughost.host import Host, Plugin
+from plughost.wire.ledger import FOREVER
+
+CLASS = "strict"
+REVERSE = KagedContract.reverse
+
+
+def _refusing(*capabilities: str) -> Answers:
+    shelf = Shelf()
+
+    def answer(method: str, params: Any) -> Message:
+        if method in REVERSE and REVERSE[method].capability in capabilities:
+            return error(CAPABILITY_DENIED, f"capability denied: {REVERSE[method].capability}")
+        return shelf(method, params)
+
+    return answer
+
+
+async def storage(subject: Subject) -> None:
+    declared = manifest_of(subject).capabilities
+    async with stubbed(subject) as host:
+        await host.begin()
+        await stir(subject, host.ask)
+        await host.drain()
+        used = {message["method"] for message in host.heard} & {*REVERSE}
+        for method in sorted(used):
+            needed = REVERSE[method].capability
+            demand(needed in declared, f"it uses {method}: its manifest must declare {needed}")
+    if not used:
+        raise Spared("whatever was asked of it, it used no storage")
+    for available, refused in ((True, (WRITE,)), (False, (READ, WRITE))):
+        async with stubbed(subject, _refusing(*refused), stores=available) as host:
+            await host.begin()
+            await stir(subject, host.ask)
+            await host.drain()
+            await host.answers_on()
+
+
+async def capabilities(subject: Subject) -> None:
+    subject.frames.clear()
+    async with baited() as bait:
+        spec = with_all_declared(subject.spec, sandbox=CLASS, env={**subject.spec.env, **bait.env})
+        confined = Subject(spec, subject.sample, subject.patience)
+        try:
+            async with confined.hosted(bait.prepare, data_root=bait.data, failure_limit=1) as (
+                host,
+                plugin,
+                _,
+            ):
+                await _lives(confined, host, plugin, bait)
+        except LaunchFailed as failure:
+            raise Spared(f"it cannot be confined here: {failure.explain()}") from None
+        except HandshakeFailed as failure:
+            raise Spared(f"a host does not take it: {failure.message}") from None
+
+
+async def _lives(subject: Subject, host: Host, plugin: Plugin, bait: Bait) -> None:
+    async def ask(method: str, params: Any) -> None:
+        try:
+            answering = plugin.call(method, params, timeout=FOREVER)
+            await within(subject.patience, answering, f"the response to {method}, confined,")
+        except CallFailed:
+            pass  # an error is an answer
+
+    await stir(subject, ask)
+    await asyncio.sleep(QUIET)  # until the host's last remark on it is written, most likely
+    for line in host.service("logs").recent(plugin.name):
+        mine = line.source == "denied" and not line.message.startswith(tuple(REVERSE))
+        demand(not mine, f"it wants what its manifest does not declare: {line.message}")
+    demand(not bait.taken(), f"it went beyond its capabilities: {', '.join(bait.taken())}")
+    demand(plugin.state == "Running", f"confined, it does not run on, but is {plugin.state}")
+
+
+AXES = (
+    Axis(
+        name="storage",
+        promise="uses the host's storage only as far as it declares, and lives on when that is denied",
+        test=storage,
+    ),
+    Axis(
+        name="capabilities",
+        promise="does its work in class strict with what it declares, asks for no other host, and gets at "
+        "nothing else",
+        test=capabilities,
+    ),
+)

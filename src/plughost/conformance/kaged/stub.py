@@ -1,0 +1,130 @@
+"""The least host that a kaged plugin must get along with: it has a storage, and refuses all else."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.axis import demand
+from plughost.conformance.dialogue import Answers, Dialogue, Message, error, params_of
+from plughost.conformance.subject import Subject
+from plughost.conformance.wire import Wire
+from plughost.contracts.contract import PluginSpec
+from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from plughost.contracts.kaged import API_VERSION, Manifest
+from plughost.contracts.kaged.grants import DECLARED
+from plughost.wire.envelope import encode
+
+NO_SUCH_METHOD = "conformance.no-such-method"
+UNKNOWN = {"added later": {"by": ["another", "version"]}}
+
+
+class Stub(Dialogue):
+    """A conversation with one process."""
+
+    def __init__(self, subject: Subject, wire: Wire, answers: Answers, *, stores: bool) -> None:
+        super().__init__(wire, answers)
+        self._subject = subject
+        self._stores = stores
+
+    async def initialize(self) -> Message:
+        """Its answer."""
+        config = self._subject.binding.settings.config
+        params = {
+            "daemon_version": "1.0.0",
+            "api_version": API_VERSION,
+            "plugin_name": self._subject.spec.name,
+            "storage_available": self._stores,
+            "projects": [],
+            **({} if config is None else {"config": config}),
+            **UNKNOWN,
+        }
+        return await self.ask("initialize", params)
+
+    async def begin(self) -> Message:
+        """Up to `initialized`; its answer to initialize, which must be a result."""
+        result = (await self.initialize()).get("result")
+        demand(isinstance(result, dict), "its answer to initialize has no object as its result")
+        self.tell("initialized", {})
+        return dict(result or {})
+
+    async def answers_on(self) -> None:
+        """It is there: what it does not know, it says so."""
+        await self.ask(NO_SUCH_METHOD, {})
+
+    def _take(self, message: Message) -> None:
+        number = message.get("id")
+        integer = number is None or type(number) is int
+        demand(integer or "method" in message, f"it answered id {number!r}: the host's ids are integers")
+        super()._take(message)
+
+
+LARGEST_VALUE = 1 << 20
+MOST_KEYS = 1000
+
+
+class Shelf:
+    """A storage for one process."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+
+    def __call__(self, method: str, params: Any) -> Message:
+        given = params_of({"params": params})
+        key = str(given.get("key"))
+        match method:
+            case "kaged.storage.get":
+                return {"result": {"value": self._kept.get(key), "found": key in self._kept}}
+            case "kaged.storage.list":
+                return {"result": {"keys": sorted(self._kept), "more": False}}
+            case "kaged.storage.set":
+                if len(encode(given)) > LARGEST_VALUE or len(self._kept) >= MOST_KEYS:
+                    return error(INVALID_PARAMS, "that is too much")
+                self._kept[key] = given.get("value")
+                return {"result": {}}
+            case "kaged.storage.delete":
+                return {"result": {"deleted": self._kept.pop(key, self) is not self}}
+        return error(METHOD_NOT_FOUND, f"method not found: {method}")
+
+
+@asynccontextmanager
+async def stubbed(
+    subject: Subject, answers: Answers | None = None, *, stores: bool = True
+) -> AsyncIterator[Stub]:
+    """A new process with nothing said yet, and a data folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as folder:
+        async with subject.wire({"KAGED_CONFIG_ROOT": folder}) as wire:
+            yield Stub(subject, wire, answers or Shelf(), stores=stores)
+
+
+async def stir(
+    subject: Subject, ask: Callable[[str, Any], Awaitable[Any]], context: Message | None = None
+) -> dict[str, Any]:
+    """Everything that its manifest says can be asked of it, and what was answered."""
+    more = {} if context is None else {"_context": context}
+    return {
+        method: await ask(method, {**params_for(subject, method), **more})
+        for method in sorted(subject.binding.methods or ())
+    }
+
+
+def params_for(subject: Subject, method: str) -> Message:
+    """The sample's; others are called without, and may refuse that."""
+    sample = subject.sample
+    if sample is None or sample.method != method or not isinstance(sample.params, dict):
+        return {}
+    return sample.params
+
+
+def manifest_of(subject: Subject) -> Manifest:
+    told: Manifest = subject.binding.settings.manifest
+    return told
+
+
+def with_all_declared(spec: PluginSpec, **changes: Any) -> PluginSpec:
+    """What its manifest declares is granted, beside what the operator grants anyway."""
+    return msgspec.structs.replace(spec, grants=(*spec.grants, DECLARED), **changes)

@@ -1,0 +1,163 @@
+"""The conversation, from initialize to the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.dialogue import Message
+from plughost.conformance.kaged.stub import (
+    NO_SUCH_METHOD,
+    Stub,
+    manifest_of,
+    stir,
+    stubbed,
+    with_all_declared,
+)
+from plughost.conformance.subject import Subject
+from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
+from plughost.contracts.kaged import HEALTH_WITHIN
+from plughost.contracts.kaged.session import PROBES
+
+CONTEXT = {
+    "operator_id": "operator",
+    "project_id": "project",
+    "agent_path": "main/agent",
+    "session_id": "session",
+    "request_id": "request",
+}
+TRIES = 3
+"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+
+
+async def handshake(subject: Subject) -> None:
+    spec = with_all_declared(subject.spec)
+    session = subject.contract.session(spec, subject.contract.bind(spec))
+    session.begin(None)
+    async with stubbed(subject) as host:
+        response = await host.initialize()
+        well_formed("initialize", response)
+        session.receive(msgspec.json.encode(response))  # judged as the host judges it
+        host.tell("initialized", {})
+        await host.drain()
+        demand(not host.unasked(), "it answered the notification initialized: only requests are answered")
+
+
+async def methods(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.begin()
+        plain = await stir(subject, host.ask)
+        with_context = await stir(subject, host.ask, CONTEXT)
+        for method, response in (*plain.items(), *with_context.items()):
+            well_formed(method, response)
+            known = code_of(response) != METHOD_NOT_FOUND
+            demand(known, f"its manifest declares {method}, but it answers with {METHOD_NOT_FOUND}")
+        for method, response in with_context.items():
+            bothered = "result" in plain[method] and code_of(response) == INVALID_PARAMS
+            demand(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
+        if subject.sample is not None:
+            called = subject.sample.method
+            demand(called in with_context, f"its manifest does not declare {called!r:.100}, the sample")
+            response = with_context[called]
+            demand("result" in response, f"the sample call was answered with {response.get('error')}")
+        response = await host.ask(NO_SUCH_METHOD, {})
+        well_formed(NO_SUCH_METHOD, response)
+        code = code_of(response)
+        demand(code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}")
+        await host.drain()
+        demand(not host.unasked(), "it answered twice, or what nobody asked")
+
+
+def well_formed(method: str, response: Message) -> None:
+    """`"error": null` beside a result counts as absent."""
+    error = response.get("error")
+    one = ("result" in response) != (error is not None)
+    demand(one, f"its answer to {method} holds not exactly one of `result` and `error`")
+    demand(response.get("jsonrpc") == "2.0", f"its answer to {method} has no jsonrpc 2.0")
+    if error is not None:
+        proper = isinstance(error, dict) and type(error.get("code")) is int
+        demand(
+            proper and isinstance(error.get("message"), str),
+            f"the error that answers {method} needs an integer code and a message",
+        )
+
+
+def code_of(response: Message) -> Any:
+    error = response.get("error")
+    return error.get("code") if isinstance(error, dict) else None
+
+
+async def health(subject: Subject) -> None:
+    async with stubbed(subject) as host:
+        await host.begin()
+        for probe in PROBES:
+            response = await _in_time(host, probe)
+            well_formed(probe, response)
+            if code_of(response) != METHOD_NOT_FOUND:
+                return
+
+
+async def _in_time(host: Stub, probe: str) -> Message:
+    try:
+        async with asyncio.timeout(HEALTH_WITHIN):
+            return await host.ask(probe, {})
+    except TimeoutError:
+        raise Failed(f"{probe} was not answered within {HEALTH_WITHIN:g} s: a host ends it then") from None
+
+
+async def shutdown(subject: Subject) -> None:
+    limit = manifest_of(subject).shutdown_timeout_sec
+    took: list[float] = []
+    while len(took) < TRIES and not (took and took[-1] <= limit):
+        took.append(await _time_to_end(subject))
+    demand(
+        min(took) <= limit,
+        f"it ended {min(took):.2f} s after it was asked to; its shutdown_timeout_sec is {limit}",
+    )
+    async with stubbed(subject) as host:
+        await host.begin()
+        host.wire.end_input()  # as when the host is gone
+        await host.wire.exit_status(limit + subject.patience)
+
+
+async def _time_to_end(subject: Subject) -> float:
+    async with stubbed(subject) as host:
+        await host.begin()
+        began = time.monotonic()
+        response = await host.ask("shutdown", {})
+        well_formed("shutdown", response)
+        demand("result" in response, f"it answered shutdown with the error {response.get('error')}")
+        host.wire.end_input()
+        status = await host.wire.exit_status(manifest_of(subject).shutdown_timeout_sec + subject.patience)
+        demand(status == 0, f"after shutdown and the end of its stdin it ended with {status}, not 0")
+        return time.monotonic() - began
+
+
+AXES = (
+    Axis(
+        name="handshake",
+        promise="answers initialize as the plugin of its manifest, and does not answer initialized",
+        test=handshake,
+    ),
+    Axis(
+        name="methods",
+        promise="answers every method and hook that it declares, with a _context or without, and others with "
+        "-32601",
+        test=methods,
+    ),
+    Axis(
+        name="health",
+        promise="answers health.check, or else ping, within 5 s, unless it knows neither",
+        test=health,
+    ),
+    Axis(
+        name="shutdown",
+        promise="answers shutdown and ends with exit code 0 within its shutdown_timeout_sec; ends with its "
+        "stdin, too",
+        test=shutdown,
+    ),
+)

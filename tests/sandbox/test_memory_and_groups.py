@@ -187,7 +187,7 @@ def parent():
         os.rmdir(folder)
 
 
-def gone(group: cgroups.Group) -> None:
+def removed(group: cgroups.Group) -> None:
     """Removed: what was killed in it may take the kernel a moment to bury."""
     for _ in range(1000):
         group.remove()
@@ -214,7 +214,7 @@ def test_a_v1_group_holds_memory_over_all_processes(parent):
     group = found.make(64 * MiB, 10)
     done = subprocess.run([sys.executable, "-I", "-S", "-c", EATER, *group.doors], timeout=30)
     assert done.returncode == -signal.SIGKILL
-    gone(group)
+    removed(group)
     assert not any(map(os.path.exists, group.folders))
 
 
@@ -241,7 +241,7 @@ def test_a_v1_group_holds_the_number_of_processes(parent):
     words = [sys.executable, "-I", "-S", "-c", FORKER, *group.doors]
     done = subprocess.run(words, timeout=30, stdout=subprocess.PIPE, start_new_session=True)
     assert int(done.stdout) == 9
-    gone(group)
+    removed(group)
 
 
 def test_groups_of_hosts_that_are_gone_are_swept_and_those_of_live_ones_are_not(parent):
@@ -255,7 +255,7 @@ def test_groups_of_hosts_that_are_gone_are_swept_and_those_of_live_ones_are_not(
     found.sweep()
     assert not dead.exists()
     assert os.path.exists(group.folders[0])
-    gone(group)
+    removed(group)
 
 
 def test_a_parent_that_cannot_be_used_is_refused_with_its_folder(tmp_path):
@@ -311,7 +311,7 @@ async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, l
         os.close(process.stdin)
         os.close(process.stdout)
         process.release()
-    gone(group)
+    removed(group)
     assert not any(map(os.path.exists, group.folders))
 
 

@@ -77,6 +77,21 @@ def test_env_is_not_needed_to_find_an_interpreter(code):
     assert os.path.realpath("/usr/bin/env") not in found.executes
 
 
+@pytest.mark.parametrize("env", ["env", "/usr/bin/env"])
+def test_a_command_that_begins_with_env_is_the_program_behind_it(code, env):
+    executable(code / "main")
+    found = runnable.find([env, "sh", str(code / "main")], str(code), ENV)
+    assert found.argv == ("sh", str(code / "main"))
+    assert found == runnable.find(["sh", str(code / "main")], str(code), ENV)
+    assert not any(os.path.basename(path) == "env" for path in found.executes)
+
+
+def test_env_with_words_of_its_own_stays_what_it_is(code):
+    assert scripts.without_env(("env", "-i", "sh")) == ("env", "-i", "sh")
+    assert scripts.without_env(("env", "A=1", "sh")) == ("env", "A=1", "sh")
+    assert scripts.without_env(("env",)) == ("env",)
+
+
 def test_the_interpreter_is_looked_up_on_the_plugins_path(code, folder):
     lib = interpreter(folder / "py" / "bin" / "python3", "python3.99")
     executable(code / "run", "#!/usr/bin/env python3\n")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from plughost.sandbox.elf import open_file
 
+ENV = ("env", "/usr/bin/env", "/bin/env")
 LONGEST = 256
 """The kernel reads no more of a first line."""
 
@@ -58,3 +59,10 @@ def _of_env(rest: str) -> FirstLine | None:
     if not words or words[0].startswith("-") or "=" in words[0]:
         return None
     return FirstLine(words[0], tuple(words[1:]), by_name="/" not in words[0])
+
+
+def without_env(command: tuple[str, ...]) -> tuple[str, ...]:
+    """`/usr/bin/env node main.js` is `node main.js`: env only looks the name up, and needs not be there."""
+    if len(command) < 2 or command[0] not in ENV or command[1].startswith("-") or "=" in command[1]:
+        return command
+    return command[1:]

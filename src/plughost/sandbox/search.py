@@ -18,7 +18,7 @@ from plughost.sandbox import libraries, runtimes, trust
 from plughost.sandbox.elf import Elf, read_elf
 from plughost.sandbox.libraries import Program
 from plughost.sandbox.own_code import OwnCode
-from plughost.sandbox.scripts import FirstLine, first_line
+from plughost.sandbox.scripts import FirstLine, first_line, without_env
 from plughost.sandbox.ways import Ways
 
 MOST_INTERPRETERS = 5
@@ -57,7 +57,7 @@ class Search:
         command_is_told: bool,
         kept_from: str | None,
     ) -> None:
-        self._command = tuple(command)
+        self._command = without_env(tuple(command))
         self._cwd = cwd
         self._cwd_is_own = cwd_is_own
         self._command_is_told = command_is_told

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -14,6 +17,13 @@ from tests.support import LAUNCHERS, all_gone, token
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell: programs that tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_home = tempfile.mkdtemp(prefix="plughost-tests-")
+atexit.register(shutil.rmtree, _home, ignore_errors=True)
+os.chmod(_home, 0o755)  # plugins of a root host are other users
+for _kind in ("DATA", "STATE"):  # what plugins keep is not kept among this user's own
+    os.environ[f"XDG_{_kind}_HOME"] = f"{_home}/{_kind.lower()}"
 
 
 @pytest.fixture

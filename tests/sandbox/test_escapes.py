@@ -28,7 +28,7 @@ HELD_BY: dict[str, set[str]] = {
     "read": FILES, "listing": FILES, "write": FILES, "code": FILES, "run": FILES, "memfd": FILES, "bring": FILES,
     "truncate": FILES, "chmod": {"view"}, "touch": {"view"}, "tag": {"view"}, "watch": {"view"},
     "unix": {"view"}, "tcp": {"network", "landlock"}, "udp": {"network"}, "abstract": {"network", "landlock"},
-    "kill": {"pids", "landlock"}, "proc": {"pids"}, "limit_of": {"pids"}, "nice": {"pids"}, "pin": {"pids"},
+    "kill": {"pids", "landlock"}, "proc": {"pids"}, "limit_of": {"pids", "seccomp"}, "nice": {"pids"}, "pin": {"pids"},
     "environ": {"bubblewrap", "landlock"}, "ptrace": OTHERS, "memory_of": OTHERS,
     "userns": {"seccomp", "userns"}, "mount": {"seccomp", "userns", "landlock"},
     "io_uring": {"seccomp"}, "keyctl": {"seccomp"}, "userfaultfd": {"seccomp"}, "tiocsti": {"seccomp"},

@@ -43,12 +43,12 @@ class Subject:
 
     @asynccontextmanager
     async def wire(self, env: Mapping[str, str] | None = None) -> AsyncIterator[Wire]:
-        """A new process, confined as a host would confine it, with nothing said yet."""
+        """A new process, with nothing said yet; confined if the trial was asked to confine it."""
         binding = msgspec.structs.replace(self.binding, env={**self.binding.env, **(env or {})})
         framing = self.contract.session(self.spec, binding).framing()
         keeper = Keeper(VirtualClock(), os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
         try:
-            how = await keeper.confine(self.spec, binding, self.spec.sandbox or self.contract.sandbox)
+            how = await keeper.confine(self.spec, binding, self.spec.sandbox or "none")
             async with Wire(how.launch, framing, self.frames, self.patience) as wire:
                 yield wire
         finally:
@@ -61,7 +61,9 @@ class Subject:
         """The plugin in a real host, whose time moves only when told to. `options` are the spec's; `prepare`
         is called with the host before the plugin is there."""
         clock = VirtualClock()
-        spec = msgspec.structs.replace(self.spec, options={**self.spec.options, **options})
+        spec = msgspec.structs.replace(
+            self.spec, sandbox=self.spec.sandbox or "none", options={**self.spec.options, **options}
+        )
         async with Host(clock=clock) as host:
             prepare(host)
             try:

@@ -160,4 +160,12 @@ MUTANTS = [
     Mutant("a-commit-for-each", "services/storage.py", "shelf.take(MOST_TOGETHER)", "shelf.take(1)", "tests/services/test_storage_order.py"),
     Mutant("files-open-without-end", "services/storage.py", "if shelf in self._open or len(self._open) < MOST_OPEN:", "if True:", "tests/services/test_storage_order.py"),
     Mutant("a-storage-in-another-folder", "services/shelf.py", 'frozenset(b"abc', 'frozenset(b"/abc', "tests/services/test_storage_files.py"),
+    Mutant("private-addresses-are-connected-to", "sandbox/egress.py", "if private and not endpoint.private:", "if False:", "tests/sandbox/test_egress.py"),
+    Mutant("folders-of-live-hosts-are-swept", "sandbox/quarters.py", "                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n                remove", "                remove", "tests/sandbox/test_quarters.py"),
+    Mutant("what-one-plugin-writes-another-is-given", "sandbox/keeper.py", "            self._keep_apart(spec.name, confinement)\n", "", "tests/sandbox/test_footing.py"),
+    Mutant("the-meter-lets-it-be", "sandbox/meter.py", "        if over:\n", "        if False:\n", "tests/sandbox/test_memory_and_groups.py"),
+    Mutant("a-folder-allows-itself", "config.py", "            allow=NONE,\n            limits=Limits(),\n", "", "tests/test_operator.py"),
+    Mutant("anybodys-data-folder-is-taken", "sandbox/data_folder.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/contracts/test_ainb_services.py tests/contracts/test_kaged_confined.py tests/contracts/test_kaged_lifecycle.py"),
+    Mutant("files-that-others-may-write-are-public", "sandbox/trust.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
+    Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
 ]  # fmt: skip

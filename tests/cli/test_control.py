@@ -8,11 +8,14 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from plughost import control
+from plughost.host import Host
 from tests.contracts.ainb_support import folder
 from tests.support import ROOT, all_gone, processes, until
 
@@ -256,3 +259,32 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
     ran = plughost("ps", "--socket-dir", folder)
     assert (ran.returncode, b"not this user's own folder" in ran.stderr) == (2, True)
     assert processes("nobody's") == []
+
+
+ASK = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as host:
+    host.settimeout(10)
+    host.connect(sys.argv[1])
+    host.sendall(b'{"do": "ps"}\\n')
+    print(host.makefile().read())
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+async def test_another_user_who_gets_at_the_socket_is_told_nothing():
+    with tempfile.TemporaryDirectory(prefix="plughost-test-") as name:
+        sockets = Path(name) / "sockets"
+        async with Host() as host, control.Control(host, sockets, lambda: None) as door:
+            for place in (Path(name), sockets, door.path):
+                place.chmod(0o777)
+
+            async def ask(**who):
+                words = ["/usr/bin/python3", "-ISE", "-c", ASK, str(door.path)]
+                ran = await asyncio.to_thread(
+                    subprocess.run, words, capture_output=True, text=True, timeout=30, **who
+                )
+                return ran.stdout.strip()
+
+            assert "plugins" in await ask()
+            assert await ask(user=65534, group=65534, extra_groups=[]) == ""

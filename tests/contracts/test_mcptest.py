@@ -592,3 +592,13 @@ async def test_a_virtual_clock_never_fires_early(clock: VirtualClock):
     assert fired == []
     clock.advance(1)
     assert fired == [1002.0]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"command": ["a\0b"]}, {"cwd": "a\0b"}, {"env": {"A": "a\0b"}}, {"env": {"A=B": "c"}}]
+)
+async def test_what_no_process_can_be_given_is_refused_before_there_is_one(host, wrong):
+    spec = plughost.PluginSpec(**{"contract": "mcptest", "name": "x", "command": ["true"], **wrong})
+    with pytest.raises(plughost.InvalidSpec):
+        await host.add(spec)
+    assert not host.plugins

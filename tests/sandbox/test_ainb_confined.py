@@ -129,3 +129,24 @@ def test_a_data_folder_goes_to_another_user_whole_and_nothing_outside_does(folde
     found = subprocess.run(["find", str(data), "-printf", "%U "], capture_output=True, text=True, check=True)
     assert set(found.stdout.split()) == {"61300"}
     assert outside.stat().st_uid == 0
+
+
+@pytest.mark.parametrize("wrong", ["open to others", "somebody else's", "a symlink", "a file"])
+def test_a_data_folder_that_is_not_its_own_alone_is_refused(folder, wrong):
+    data = folder / "data"
+    if wrong == "a symlink":
+        (folder / "elsewhere").mkdir(mode=0o700)
+        data.symlink_to(folder / "elsewhere")
+    elif wrong == "a file":
+        data.write_text("")
+    else:
+        data.mkdir(mode=0o700)
+        if wrong == "open to others":
+            data.chmod(0o750)
+        elif os.geteuid() == 0:
+            os.chown(data, 1000, 1000)
+        else:
+            pytest.skip("only root gives folders away")
+    with pytest.raises(plughost.LaunchFailed, match="data folder") as caught:
+        data_folder.make(str(data), "probe", None)
+    assert caught.value.plugin == "probe"

@@ -7,17 +7,16 @@ the sockets by which running hosts are controlled.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable
 
 from plughost.base.errors import Unconfinable
-from plughost.sandbox.quarters import PREFIX
+from plughost.sandbox.quarters import PREFIX, everybodys_base
 from plughost.sandbox.trust import is_beneath
 
 
 def bases(quarters: str) -> tuple[str, ...]:
     """The folders in which hosts of this user settle, as real paths; `quarters` is where this one has."""
-    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir())
+    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), everybodys_base())
     return tuple(dict.fromkeys(os.path.realpath(path) for path in known if os.path.isabs(path)))
 
 

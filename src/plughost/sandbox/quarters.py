@@ -135,7 +135,11 @@ def default_base() -> str:
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
-    # Not tempfile.gettempdir, which tries folders out with a file that a host killed just then would leave.
+    return everybodys_base()
+
+
+def everybodys_base() -> str:
+    """Not tempfile.gettempdir, which tries folders out with a file that a host killed then would leave."""
     return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from plughost.guard.addresses import canonical_host, literal
+from plughost.guard.overlap import covers
 from plughost.guard.powers import Endpoint
 
 _REQUEST = re.compile(rb"([!-~]{1,32}) ([!-~]{1,2048}) HTTP/1\.[01]")
@@ -70,11 +71,10 @@ def asked(head: bytes) -> tuple[str, int]:
 
 def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
     """The endpoint that allows a canonical host and port; of several, one that allows private addresses."""
-    allowing = [each for each in endpoints if each.port in (0, port) and _covers(each.host, host)]
+    named = literal(host) is None  # an address has no hosts below it
+    allowing = [
+        each
+        for each in endpoints
+        if each.port in (0, port) and covers(each.host, host) and (named or not each.host.startswith("*."))
+    ]
     return max(allowing, key=lambda endpoint: endpoint.private, default=None)
-
-
-def _covers(pattern: str, host: str) -> bool:
-    if not pattern.startswith("*."):
-        return pattern in (host, "*")
-    return host.endswith(pattern[1:]) and literal(host) is None

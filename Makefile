@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := .setup-stamp
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
+REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
@@ -42,7 +43,7 @@ bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into doc
 	-@$(MAKE) --no-print-directory --keep-going $(PEERS) # who cannot be installed is left out
 	$(BIN)/python -m benchmarks.side_by_side $(if $(QUICK),--quick)
 
-setup: $(STAMP) $(COMPILED)
+setup: $(STAMP) $(COMPILED) $(REGISTRY)
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -56,6 +57,9 @@ $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@[ "$$(uname)" != Linux ] || command -v bwrap >/dev/null || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq bubblewrap; } || \
 	  echo "note: bubblewrap is missing, so plugins cannot run in the sandbox class strict (Debian: apt-get install bubblewrap)"
+	@command -v tmux >/dev/null && test -e /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq tmux fonts-dejavu-core; } || \
+	  echo "note: tests of screens in a terminal need tmux and DejaVu Sans Mono (Debian: apt-get install tmux fonts-dejavu-core)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
@@ -72,6 +76,14 @@ plugins/%/bin/echo: plugins/%/echo.go
 plugins/%/bin/echo: plugins/%/echo.rs plugins/json_text.rs
 	@mkdir -p $(@D)
 	@if command -v rustc >/dev/null; then rustc --edition 2021 -O -o $@ $<; else echo "skipped $@: no Rust"; fi
+
+# Debian's package, unpacked beside us: installed, it would start a server of its own.
+$(REGISTRY):
+	@mkdir -p .tools
+	@cd .tools && { apt-get download -qq docker-registry 2>/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get download -qq docker-registry; } } && \
+	  dpkg -x docker-registry_*.deb . && rm -f docker-registry_*.deb || \
+	  echo "note: tests against an OCI registry need Debian's docker-registry package"
 
 benchmarks/bin/echo: benchmarks/plugins/echo.c
 	@mkdir -p $(@D)
@@ -100,5 +112,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin src/*.egg-info \
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin .tools src/*.egg-info \
 	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

@@ -1,0 +1,306 @@
+"""vai plugins written with the SDK, over raw pipes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.sdk.support import program
+from tests.vai_wire import Talk, context
+
+MANIFEST = """\
+api_version = "vai.plugin.v1"
+package_id = "acme/devkit"
+version = "0.1.0"
+
+[runtime]
+protocol = "vai.rpc.v1"
+"""
+
+SOURCE = """
+import asyncio, os, subprocess, sys, threading
+from plughost_sdk import vai
+
+plugin = vai.Plugin()
+together = threading.Barrier(2)
+
+@plugin.tool
+def echo(input, context):
+    return {**input, "invocation": context.invocation_id, "left": 50 < context.remaining() <= 60}
+
+@plugin.tool
+def add(a: int, b: int = 2) -> int:
+    return a + b
+
+@plugin.tool("say")
+async def speak(text: str, context):
+    context.progress(f"saying {text}", percent=50)
+    await asyncio.sleep(0)
+    context.event({"type": "custom", "of": text})
+    return text
+
+@plugin.tool
+def meet(name: str):
+    together.wait()  # both are here, or neither goes on
+    return name
+
+@plugin.tool
+def whole():
+    return vai.Result([{"type": "text", "text": "two"}, {"type": "text", "text": "texts"}], {"n": 2})
+
+@plugin.tool
+def wrong(how: str, context):
+    if how == "raise":
+        raise ValueError("no such thing")
+    if how == "again":
+        raise vai.Retryable("come back later")
+    if how == "exit":
+        sys.exit(3)
+    if how == "leak":
+        raise OSError("cannot reach https://x/?key=" + context.secrets["token"])
+    if how == "unjson":
+        return {1, 2}
+    if how == "large":
+        return "x" * (17 << 20)
+    return vai.Result("not found", is_error=True)
+
+@plugin.tool
+def shown(context):
+    return [repr(context), repr(context.secrets), repr(context.gateway), str(vars(context))]
+
+@plugin.tool
+def prints():
+    print("a stray line")
+    subprocess.run(["echo", "of a child"])
+    os.write(1, b"and of C\\n")
+    return sys.stdin.read()
+
+@plugin.tool
+def waits(context):
+    context.progress("waiting")
+    context.wait(30)
+    context.check()
+
+@plugin.tool
+async def sleeps(context):
+    context.progress("sleeping")
+    try:
+        await asyncio.sleep(30)
+    finally:
+        context.event({"type": "cleaned", "cancelled": context.cancelled, "reason": context.reason})
+
+@plugin.hook(subscribes_to=["run.completed"])
+def notify(event, context):
+    if event["type"] == "bad":
+        raise RuntimeError("cannot")
+    if event["type"] == "busy":
+        raise vai.Retryable("busy")
+    context.event({"type": "seen", "delivery": context.delivery_id, "attempt": context.attempt})
+
+@plugin.compactor
+def window(compaction):
+    return vai.Compaction(compaction["source"]["projection"]["blocks"], "all of it", 10, 5, kept=1)
+
+@plugin.harness
+async def triage(run, context):
+    if run["mode"] == "none":
+        return 5
+    return vai.Outcome({"cursor": 12, "was": run.get("checkpoint")}, "done", ["a"])
+
+plugin.run()
+"""
+
+
+@pytest.fixture
+def talk(tmp_path: Path):
+    (tmp_path / "vai-plugin.toml").write_text(MANIFEST)
+    (tmp_path / "bin").mkdir()
+    with Talk([program(tmp_path / "bin/plugin", SOURCE)]) as talk:
+        assert talk.hello()["plugin"] == {"package_id": "acme/devkit", "version": "0.1.0"}
+        yield talk
+
+
+@pytest.mark.clause("VAI-31", "VAI-33", "VAI-35", "VAI-37", "VAI-50")
+def test_tools_take_their_input_and_return_plain_values(talk):
+    said = talk.tool("echo", {"x": "é"})
+    assert said["structured_output"] == {"x": "é", "invocation": "invocation_1", "left": True}
+    assert json.loads(said["content"][0]["text"]) == said["structured_output"]
+    assert (said["is_error"], said["retryable"]) == (False, False)
+    assert talk.tool("add", {"a": 1})["structured_output"] == 3
+    assert talk.tool("add", {"a": 1, "b": 5})["content"] == [{"type": "text", "text": "6"}]
+    assert talk.tool("whole")["content"] == [
+        {"type": "text", "text": "two"},
+        {"type": "text", "text": "texts"},
+    ]
+    assert talk.end() == 0
+
+
+@pytest.mark.clause("VAI-34")
+def test_events_come_before_the_answer(talk):
+    number = talk.request("tool.invoke", "say", input={"text": "hi"})
+    first, second = talk.hear(), talk.hear()
+    assert (first["type"], first["request_id"]) == ("event", number)
+    assert first["event"] == {"type": "progress", "message": "saying hi", "percent": 50}
+    assert second["event"] == {"type": "custom", "of": "hi"}
+    assert talk.answer(number)["result"]["structured_output"] == "hi"
+
+
+def test_requests_run_side_by_side(talk):
+    numbers = {talk.request("tool.invoke", "meet", input={"name": name}): name for name in ("ada", "bob")}
+    for message in (talk.hear(), talk.hear()):
+        assert message["body"]["result"]["structured_output"] == numbers.pop(message["id"])
+
+
+@pytest.mark.clause("VAI-35", "VAI-38")
+@pytest.mark.parametrize(
+    ("how", "status", "words"),
+    [
+        ("raise", "failed", "ValueError: no such thing"),
+        ("again", "retryable_failure", "come back later"),
+        ("exit", "failed", "SystemExit: 3"),
+        ("unjson", "failed", "what JSON cannot"),
+        ("large", "failed", "over the limit"),
+        ("result", "failed", "not found"),
+        (5, "failed", "input.how is not str: 5"),
+        (None, "failed", "input.how is missing"),
+    ],
+)
+def test_what_goes_wrong_in_a_tool_is_a_business_failure(talk, how, status, words):
+    given = {} if how is None else {"how": how}
+    said = talk.ask("tool.invoke", "wrong", input=given)
+    assert (said["status"], said["result"]["is_error"]) == (status, True)
+    assert said["result"]["retryable"] == (status == "retryable_failure")
+    assert words in said["result"]["content"][0]["text"]
+    assert talk.tool("add", {"a": 1})["structured_output"] == 3
+
+
+@pytest.mark.clause("VAI-90", "VAI-44")
+def test_secrets_and_the_token_are_printed_nowhere(talk):
+    gateway = {"base_url": "http://x", "delegation_token": "vai_dlg_abc", "scopes": ["runs:read"]}
+    told = {"secrets": {"token": "s3cr3t"}, "context": context(gateway=gateway)}
+    shown = talk.tool("shown", **told)["content"][0]["text"]
+    assert "Secrets(token)" in shown
+    assert "runs:read" in shown
+    said = talk.ask("tool.invoke", "wrong", input={"how": "leak"}, **told)
+    assert said["result"]["content"][0]["text"] == "OSError: cannot reach https://x/?key=[secret]"
+    talk.end()
+    assert "cannot reach" in talk.stderr
+    for hidden in ("s3cr3t", "vai_dlg_abc"):
+        assert hidden not in shown + talk.stderr
+
+
+def test_stray_prints_end_up_in_the_log(talk):
+    assert talk.tool("prints")["structured_output"] == ""
+    assert talk.end() == 0
+    assert talk.stderr == "a stray line\nof a child\nand of C\n"
+
+
+@pytest.mark.clause("VAI-36")
+@pytest.mark.parametrize("export", ["waits", "sleeps"])
+def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(talk, export):
+    number = talk.request("tool.invoke", export, input={})
+    assert talk.hear()["event"]["type"] == "progress"
+    talk.cancel("req_unknown")
+    talk.cancel(number)
+    if export == "sleeps":
+        event = {"type": "cleaned", "cancelled": True, "reason": "deadline_exceeded"}
+        assert talk.hear()["event"] == event
+    said = talk.answer(number)
+    assert (said["status"], said["error"]["message"]) == ("cancelled", "deadline_exceeded")
+    talk.cancel(number)
+    assert talk.tool("add", {"a": 1})["structured_output"] == 3
+    assert talk.end() == 0
+
+
+@pytest.mark.parametrize("shutdown", [True, False])
+def test_what_runs_at_the_end_is_cancelled(talk, shutdown):
+    numbers = {talk.request("tool.invoke", export, input={}) for export in ("waits", "sleeps")}
+    assert {talk.hear()["request_id"], talk.hear()["request_id"]} == numbers
+    if shutdown:
+        talk.send({"type": "shutdown"})
+    else:
+        talk.hang_up()
+    said = [talk.hear() for _ in range(3)]
+    answers = {one["id"]: one["body"]["status"] for one in said if one["type"] == "response"}
+    assert answers == dict.fromkeys(numbers, "cancelled")
+    assert talk.end(shutdown=False) == 0
+
+
+@pytest.mark.clause("VAI-53", "VAI-38")
+def test_a_hook_acknowledges_fails_or_asks_for_another_attempt(talk):
+    told = {"delivery_id": "del_1", "attempt": 2}
+    number = talk.request("hook.handle", "notify", event={"type": "run.completed"}, **told)
+    assert talk.hear()["event"] == {"type": "seen", "delivery": "del_1", "attempt": 2}
+    assert talk.answer(number) == {"status": "ack"}
+    failed = talk.ask("hook.handle", "notify", event={"type": "bad"}, **told)
+    assert (failed["status"], failed["error"]["message"]) == ("failed", "RuntimeError: cannot")
+    assert talk.ask("hook.handle", "notify", event={"type": "busy"}, **told)["status"] == "retryable_failure"
+
+
+@pytest.mark.clause("VAI-48", "VAI-55", "VAI-58")
+def test_compactors_and_harnesses_return_their_own_shapes(talk):
+    blocks = [{"kind": "system", "content": []}]
+    source = {"chain_id": "ch_1", "projection": {"transport": "inline", "blocks": blocks, "pinned_items": []}}
+    said = talk.ask("compactor.compact", "window", compaction_id="cmp_1", source=source, target={}, policy={})
+    assert said["result"] == {
+        "seed_blocks": blocks,
+        "summary": {"text": "all of it"},
+        "diagnostics": {"input_tokens_estimate": 10, "output_tokens_estimate": 5, "kept": 1},
+    }
+    before = {"kind": "checkpoint", "data": {"cursor": 3}}
+    said = talk.ask("harness.run", "triage", mode="resume", checkpoint=before)
+    assert said["result"] == {
+        "checkpoint": {"kind": "checkpoint", "data": {"cursor": 12, "was": before}},
+        "summary": {"text": "done"},
+        "artifacts": ["a"],
+    }
+    said = talk.ask("harness.run", "triage", mode="none")
+    assert (said["status"], "vai.Outcome" in said["error"]["message"]) == ("failed", True)
+
+
+@pytest.mark.clause("VAI-30", "VAI-35")
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        ({"op": "tool.invoke"}, "missing body"),
+        ({"op": "tool.invoke", "body": []}, "missing body"),
+        ({"op": "tool.invoke", "body": {"export_id": "add"}}, "missing context"),
+        ({"op": "tool.sing", "body": {"export_id": "add", "context": {}}}, "unknown op 'tool.sing'"),
+        ({"op": ["x"], "body": {"export_id": "add", "context": {}}}, "unknown op ['x']"),
+        ({"op": "tool.invoke", "body": {"export_id": "nobody", "context": {}}}, "no tool 'nobody'"),
+        ({"op": "tool.invoke", "body": {"export_id": "notify", "context": {}}}, "no tool 'notify'"),
+        ({"protocol": "vai.rpc.v2", "op": "tool.invoke", "body": {}}, "not of vai.rpc.v1"),
+        ({"type": "sing"}, "unknown type 'sing'"),
+    ],
+)
+def test_what_is_no_request_is_a_protocol_error(talk, message, words):
+    talk.send({"type": "request", "id": "req_x", **message})
+    said = talk.hear()
+    assert (said["type"], said["id"], said["ok"]) == ("response", "req_x", False)
+    assert said["error"]["code"] == "protocol.invalid_frame"
+    assert words in said["error"]["message"]
+
+
+def test_what_is_no_message_is_dropped_and_told(talk):
+    for body in (
+        b"",
+        b"hello",
+        b"[]",
+        b"[" * 100_000,
+        b'"\xff"',
+        b'{"type":"request"}',
+        b'{"protocol":"vai.rpc.v1"}',
+    ):
+        talk.send_body(body)
+    talk.send({"type": "request", "op": "tool.invoke", "body": {}})
+    assert talk.tool("add", {"a": 1})["structured_output"] == 3
+    assert talk.end() == 0
+    assert talk.stderr.count("dropped a frame") == 8
+
+
+def test_a_stream_that_cannot_be_read_ends_the_plugin(talk):
+    talk.send_bytes(b"Content-Length: 99999999999\r\n\r\n")
+    assert talk.end(shutdown=False) == 1
+    assert "over the limit" in talk.stderr

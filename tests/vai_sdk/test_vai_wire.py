@@ -54,6 +54,8 @@ def whole():
 def wrong(how: str, context):
     if how == "raise":
         raise ValueError("no such thing")
+    if how == "failed":
+        raise vai.Failed("out of stock")
     if how == "again":
         raise vai.Retryable("come back later")
     if how == "exit":
@@ -158,6 +160,7 @@ def test_requests_run_side_by_side(talk):
     ("how", "status", "words"),
     [
         ("raise", "failed", "ValueError: no such thing"),
+        ("failed", "failed", "out of stock"),
         ("again", "retryable_failure", "come back later"),
         ("exit", "failed", "SystemExit: 3"),
         ("unjson", "failed", "what JSON cannot"),

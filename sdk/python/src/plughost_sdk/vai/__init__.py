@@ -31,18 +31,18 @@ plugin.run()
 
 Who it is, it reads in the `vai-plugin.toml` beside it or one folder up; `python -m plughost_sdk.vai generate`
 writes that file's exports, and the schemas, from the functions. Requests are handled side by side: a plain
-function in a thread, a coroutine in an event loop. What a function raises is a failed result with its words;
-`Retryable` says that another try may help.
+function in a thread, a coroutine in an event loop. What a function raises is a failed result with its words:
+`Failed` when that is no surprise, `Retryable` when another try may help, anything else with a traceback in the log.
 """
 
 from plughost_sdk.vai.context import Cancelled, Context, Secrets
 from plughost_sdk.vai.gateway import Gateway, GatewayError
-from plughost_sdk.vai.outcome import Compaction, Outcome, Result, Retryable
+from plughost_sdk.vai.outcome import Compaction, Failed, Outcome, Result, Retryable
 from plughost_sdk.vai.plugin import Plugin
 from plughost_sdk.vai.projection import BadProjection, Projection, load
 from plughost_sdk.vai.session import PROTOCOL
 
 __all__ = [
-    "PROTOCOL", "BadProjection", "Cancelled", "Compaction", "Context", "Gateway", "GatewayError", "Outcome",
-    "Plugin", "Projection", "Result", "Retryable", "Secrets", "load",
+    "PROTOCOL", "BadProjection", "Cancelled", "Compaction", "Context", "Failed", "Gateway", "GatewayError",
+    "Outcome", "Plugin", "Projection", "Result", "Retryable", "Secrets", "load",
 ]  # fmt: skip

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import runpy
 import sys
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
 from pathlib import Path
 
 from plughost_sdk.vai import generate
@@ -61,16 +62,21 @@ def _generate(parser: argparse.ArgumentParser, program: Path, package_id: str | 
 
 
 def _folder(program: Path) -> Path:
-    """The package's: where the manifest is, beside the program or one folder up; for a new one, not `bin`."""
+    """The package's: the nearest one with a manifest; of a new one the program's own, or that of `bin`."""
     here = program.resolve().parent
-    if (here / MANIFEST).exists() or here.name not in ("bin", "lib"):
-        return here
-    return here.parent
+    for folder in (here, *here.parents):
+        if (folder / MANIFEST).exists():
+            return folder
+    return here.parent if here.name in ("bin", "lib") else here
 
 
 def _plugin(parser: argparse.ArgumentParser, program: Path) -> Plugin:
-    sys.path.insert(0, str(program.resolve().parent))
-    found = [each for each in runpy.run_path(str(program)).values() if isinstance(each, Plugin)]
+    """Imported under a name of its own, which types are looked up by."""
+    sys.path[:0] = [str(program.resolve().parent), str(_folder(program) / "lib")]
+    loader = SourceFileLoader("plughost_sdk_vai_program", str(program))
+    sys.modules[loader.name] = module = module_from_spec(ModuleSpec(loader.name, loader))
+    loader.exec_module(module)
+    found = [each for each in vars(module).values() if isinstance(each, Plugin)]
     if not found:
         parser.error(f"{program} has no plugin = vai.Plugin()")
     return found[0]

@@ -75,8 +75,8 @@ class Call:
             body = self.failed(f"{self._export.id} has to say what JSON cannot: {error}")
         except Cancelled as error:
             body = outcome.cancelled(str(error))
-        except outcome.Retryable as error:
-            body = self.failed(str(error), retryable=True)
+        except outcome.Failed as error:
+            body = self.failed(str(error), retryable=isinstance(error, outcome.Retryable))
         except BaseException as error:  # an exit or a cancelled coroutine ends this call, and nothing else
             if self._reason is None:
                 self._log()

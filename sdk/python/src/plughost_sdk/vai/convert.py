@@ -7,6 +7,8 @@ import enum
 import types
 import typing
 
+from plughost_sdk.vai.outcome import Failed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 ABSENT = dataclasses.MISSING
 
 
-class Mismatch(ValueError):
+class Mismatch(Failed):
     """Says which member is not what it should be."""
 
 

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     Body = dict[str, Any]
 
 
-class Retryable(Exception):
+class Failed(Exception):
+    """It did not work out, and its words say why: no surprise, so that no traceback is logged."""
+
+
+class Retryable(Failed):
     """It failed, and another try may help."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+from plughost_sdk.vai.outcome import Failed
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -13,7 +15,7 @@ MOST = 256 << 20
 """Bytes of a projection in a file."""
 
 
-class BadProjection(ValueError):
+class BadProjection(Failed):
     """What came is not what it was said to be; nothing of it is used."""
 
 

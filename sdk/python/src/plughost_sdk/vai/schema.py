@@ -44,8 +44,6 @@ def _schema(kind: Any, definitions: Schema, within: tuple[Any, ...]) -> Schema:
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if kind is typing.Any or kind is object:
         return {}
-    if kind in SIMPLE:
-        return {"type": SIMPLE[kind]}
     if origin is typing.Annotated:
         schema = _schema(args[0], definitions, within)
         for more in args[1:]:
@@ -54,6 +52,8 @@ def _schema(kind: Any, definitions: Schema, within: tuple[Any, ...]) -> Schema:
             elif isinstance(more, dict):
                 schema |= more
         return schema
+    if kind in SIMPLE:
+        return {"type": SIMPLE[kind]}
     if is_union(kind):
         return _union([_schema(each, definitions, within) for each in args])
     if origin is typing.Literal:

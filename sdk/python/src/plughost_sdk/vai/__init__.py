@@ -32,7 +32,8 @@ plugin.run()
 Who it is, it reads in the `vai-plugin.toml` beside it or one folder up; `python -m plughost_sdk.vai generate`
 writes that file's exports, and the schemas, from the functions. Requests are handled side by side: a plain
 function in a thread, a coroutine in an event loop. What a function raises is a failed result with its words:
-`Failed` when that is no surprise, `Retryable` when another try may help, anything else with a traceback in the log.
+`Failed` when that is no surprise, `Retryable` when another try may help, anything else with a traceback in
+the log.
 """
 
 from plughost_sdk.vai.context import Cancelled, Context, Secrets

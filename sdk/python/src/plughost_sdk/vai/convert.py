@@ -28,7 +28,7 @@ def record(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The types of a record's members, and the defaults of those that may be left out, or ABSENT."""
     hints = typing.get_type_hints(kind, include_extras=True)
     if typing.is_typeddict(kind):
-        optional: dict[str, Any] = dict.fromkeys(kind.__optional_keys__, ABSENT)
+        optional = {name: ABSENT for name, hint in hints.items() if _is_optional(kind, name, hint)}
         return {name: _bare(hint) for name, hint in hints.items()}, optional
     fields = [field for field in dataclasses.fields(kind) if field.init]
     defaults = {
@@ -37,6 +37,14 @@ def record(kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if field.default is not ABSENT or field.default_factory is not ABSENT
     }
     return {field.name: hints[field.name] for field in fields}, defaults
+
+
+def _is_optional(kind: Any, name: str, hint: Any) -> bool:
+    """Annotations that are text hide their NotRequired from the class, but not from get_type_hints."""
+    said = typing.get_origin(hint)
+    if said in (typing.Required, typing.NotRequired):
+        return said is typing.NotRequired
+    return name in kind.__optional_keys__
 
 
 def _bare(hint: Any) -> Any:

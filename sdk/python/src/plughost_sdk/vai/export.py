@@ -19,7 +19,7 @@ COMMON = {
     "filesystem", "scopes", "secrets",
 }  # fmt: skip
 OWN = {
-    "tool": {"effect_class", "streaming"},
+    "tool": {"effect_class", "streaming", "output"},
     "hook": {"subscribes_to"},
     "compactor": {"target_context", "supports_pinned_items"},
     "harness": {"mode", "fidelity", "supports"},
@@ -43,7 +43,7 @@ class Export:
         if self._signature is None:
             from plughost_sdk.vai.signature import Signature
 
-            self._signature = Signature(self.handler.function, self.options.get("config"))
+            self._signature = Signature(self.handler.function, self.options)
         return self._signature
 
     def call(self, body: dict[str, Any], context: Context) -> Any:

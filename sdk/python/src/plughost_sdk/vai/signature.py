@@ -12,6 +12,7 @@ import typing
 
 from plughost_sdk.vai.context import Context
 from plughost_sdk.vai.convert import Mismatch, from_json, is_record
+from plughost_sdk.vai.outcome import Result
 from plughost_sdk.vai.schema import document, of_members
 
 TYPE_CHECKING = False
@@ -26,9 +27,10 @@ MISSING = object()
 
 
 class Signature:
-    def __init__(self, function: Callable[..., Any], config: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.config = config
+        self.config = options.get("config")
+        self._output = options.get("output")
         plain = getattr(function, "__func__", function)
         code = plain.__code__
         if code.co_flags & COUNTS_ALL:
@@ -83,8 +85,6 @@ class Signature:
         return of_members(hints, self.defaults)
 
     def output_schema(self) -> dict[str, Any] | None:
-        """None if the function does not say what it returns."""
-        from plughost_sdk.vai.outcome import Result
-
-        told = self.hints.get("return", MISSING)
+        """As `output=` or the function says; None if neither does."""
+        told = self._output or self.hints.get("return", MISSING)
         return None if told in (MISSING, Result, type(None)) else document(told)

@@ -1,0 +1,95 @@
+"""Bug triage in steps, each a child run. All it does, it does through the gateway's API.
+
+The checkpoint is the number of the next step: a run that was stopped, or had no runs left, goes
+on from there. A step has the same idempotency key whenever it is tried: no child run is created twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from plughost_sdk import vai
+
+STEPS = [
+    "Gather what the chain says of the bug: symptoms, files, earlier attempts.",
+    "Find the cause, and say how sure you are of it.",
+    "Fix it, and add a test that fails without the fix.",
+]
+MARGIN = 5.0
+"""Seconds before the deadline at which it stops by itself, with a checkpoint."""
+
+
+@dataclass
+class Config:
+    steps: Annotated[list[str], "What the child runs are asked, one after another."] = field(
+        default_factory=lambda: [*STEPS]
+    )
+    compact_above: Annotated[
+        int, "Tokens of a chain from which on it is compacted first, if the policy allows.", {"minimum": 1000}
+    ] = 100_000
+
+
+def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
+    steps, policy = context.config.steps, run.get("policy") or {}
+    cursor = _cursor(run, len(steps))
+    execution_id = run["target"]["execution_id"]
+    chain_id, notes = _prepared(run, context, compacting=policy.get("allow_compaction") is True)
+    asked = "\n".join(item["text"] for item in run["trigger"]["input"] if item.get("type") == "text")
+    created = 0
+    while cursor < len(steps):
+        context.check()
+        left = context.remaining()
+        if created >= policy.get("max_child_runs", 0):
+            return _stopped(cursor, notes, f"the policy allows {created} child runs")
+        if left is not None and left < MARGIN:
+            return _stopped(cursor, notes, "the deadline is near")
+        context.progress(steps[cursor], step=cursor + 1, of=len(steps))
+        child = context.gateway.post(
+            "/v1/runs",
+            {
+                "session_id": run["target"]["session_id"],
+                "chain_id": chain_id,
+                "parent_run_id": context.run_id,
+                "input": [{"type": "text", "text": f"{steps[cursor]}\n\n{asked}"}],
+            },
+            idempotency_key=f"{execution_id}:{cursor}",
+        )
+        created += 1
+        if child.get("status") != "succeeded":
+            return _stopped(cursor, notes, f"step {cursor + 1} ended {child.get('status')}")
+        notes.append(f"step {cursor + 1} is run {child['run_id']}")
+        cursor += 1
+    text = f"Triage is done: {'; '.join(notes)}."
+    block = {"kind": "output", "content": [{"type": "text", "text": text}]}
+    context.gateway.post(
+        f"/v1/chains/{chain_id}/blocks", {"blocks": [block]}, idempotency_key=f"{execution_id}:end"
+    )
+    return vai.Outcome({"cursor": cursor}, text)
+
+
+def _cursor(run: dict[str, Any], steps: int) -> int:
+    """Where to go on; a checkpoint that is none is refused before anything is done."""
+    if run["mode"] != "resume":
+        return 0
+    data = (run.get("checkpoint") or {}).get("data") or {}
+    cursor = data.get("cursor")
+    if type(cursor) is not int or not 0 <= cursor <= steps:
+        raise vai.Failed(f"a checkpoint holds the number of the next step, 0 to {steps}, not {cursor!r:.60}")
+    return cursor
+
+
+def _prepared(run: dict[str, Any], context: vai.Context, *, compacting: bool) -> tuple[str, list[str]]:
+    """The chain to work on: the one it was given, or what that was compacted to."""
+    chain_id = run["target"]["chain_id"]
+    chain = context.gateway.get(f"/v1/chains/{chain_id}")
+    if not compacting or chain.get("token_estimate", 0) <= context.config.compact_above:
+        return chain_id, []
+    key = f"{run['target']['execution_id']}:compact"
+    derived = context.gateway.post(f"/v1/chains/{chain_id}:compact", {}, idempotency_key=key)
+    return derived["chain_id"], [f"chain {chain_id} was compacted to {derived['chain_id']}"]
+
+
+def _stopped(cursor: int, notes: list[str], why: str) -> vai.Outcome:
+    told = [*notes, f"stopped before step {cursor + 1}: {why}"]
+    return vai.Outcome({"cursor": cursor}, f"Triage goes on later: {'; '.join(told)}.")

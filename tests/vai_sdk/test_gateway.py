@@ -23,7 +23,6 @@ def echo(asked):
     return 200, {"path": asked.path, "body": asked.body}
 
 
-@pytest.mark.clause("VAI-41", "VAI-45")
 def test_every_form_of_address_leads_there(tmp_path, monkeypatch):
     with serving(echo) as server:
         for url in (server.url, server.url + "/", server.url + "/api"):
@@ -68,7 +67,6 @@ def test_an_empty_answer_is_none():
         assert gateway(server.url).post("/v1/x") is None
 
 
-@pytest.mark.clause("VAI-40")
 def test_without_scopes_or_time_nothing_is_sent():
     with serving(echo) as server:
         with pytest.raises(GatewayError, match="no scopes"):

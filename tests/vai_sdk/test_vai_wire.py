@@ -179,7 +179,7 @@ def test_what_goes_wrong_in_a_tool_is_a_business_failure(talk, how, status, word
     assert talk.tool("add", {"a": 1})["structured_output"] == 3
 
 
-@pytest.mark.clause("VAI-90", "VAI-44")
+@pytest.mark.clause("VAI-90")
 def test_secrets_and_the_token_are_printed_nowhere(talk):
     gateway = {"base_url": "http://x", "delegation_token": "vai_dlg_abc", "scopes": ["runs:read"]}
     told = {"secrets": {"token": "s3cr3t"}, "context": context(gateway=gateway)}

@@ -7,7 +7,7 @@ import threading
 from plughost_sdk.handlers import log
 from plughost_sdk.message import NotJson, encode
 from plughost_sdk.vai import outcome
-from plughost_sdk.vai.context import Cancelled, Context
+from plughost_sdk.vai.context import Context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,15 +73,13 @@ class Call:
             encode(body)
         except NotJson as error:
             body = self.failed(f"{self._export.id} has to say what JSON cannot: {error}")
-        except Cancelled as error:
-            body = outcome.cancelled(str(error))
         except outcome.Failed as error:
             body = self.failed(str(error), retryable=isinstance(error, outcome.Retryable))
         except BaseException as error:  # an exit or a cancelled coroutine ends this call, and nothing else
             if self._reason is None:
                 self._log()
             body = self.failed(f"{type(error).__name__}: {error}")
-        return body if self._reason is None else outcome.cancelled(self._reason)
+        return body if self._reason is None else outcome.CANCELLED
 
     def failed(self, words: str, *, retryable: bool = False) -> dict[str, Any]:
         return outcome.failed(self._export.kind, self._redacted(words), retryable=retryable)

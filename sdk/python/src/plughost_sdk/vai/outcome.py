@@ -90,15 +90,18 @@ def succeeded(kind: str, value: Any) -> Body:
     return {"status": "succeeded", "result": told}
 
 
+CANCELLED: Body = {"status": "cancelled"}
+
+
 def failed(kind: str, words: str, *, retryable: bool = False) -> Body:
-    words = printable(words)
-    if kind == "tool":
-        return _of_tool(Result(words, is_error=True, retryable=retryable))
-    return {"status": _status(True, retryable), "error": {"code": "plugin.failed", "message": words}}
+    told = problem("plugin.failed", words, retryable=retryable)
+    if kind == "tool":  # what its model reads
+        told |= _of_tool(Result(told["error"]["message"], is_error=True, retryable=retryable))
+    return told
 
 
-def cancelled(reason: str) -> Body:
-    return {"status": "cancelled", "error": {"code": "plugin.cancelled", "message": printable(reason)}}
+def problem(code: str, words: str, *, retryable: bool = False) -> Body:
+    return {"status": _status(True, retryable), "error": {"code": code, "message": printable(words)}}
 
 
 def _of_tool(result: Result) -> Body:

@@ -7,6 +7,7 @@ import threading
 
 from plughost_sdk.handlers import log
 from plughost_sdk.message import encode
+from plughost_sdk.vai import outcome
 from plughost_sdk.vai.call import Call, Loop
 from plughost_sdk.wire import TooLarge
 
@@ -83,15 +84,16 @@ class Session:
         op, body = message.get("op"), message.get("body")
         if not isinstance(body, dict):
             return "missing body"
-        if not isinstance(body.get("context"), dict):
-            return "missing context"
         kind = KINDS.get(op) if isinstance(op, str) else None
         if kind is None:
             return f"unknown op {op!r:.80}"
-        export_id = body.get("export_id")
-        export = self._exports.get((kind, export_id)) if isinstance(export_id, str) else None
+        if not isinstance(body.get("context"), dict):
+            return "missing context"
+        export = self._exports.get((kind, str(body.get("export_id"))))
         if export is None:
-            return f"no {kind} {export_id!r:.80} in this package"
+            words = f"it has no {kind} {body.get('export_id')!r:.80}"
+            self._send(_response(number, outcome.problem("export.unknown", words)))
+            return None
         call = Call(export, body, self._loop, lambda event: self._emit(number, event))
         self._open[number] = call
         call.thread = threading.Thread(target=self._run, args=(number, call), daemon=True)
@@ -102,16 +104,14 @@ class Session:
         body = call.run()
         try:
             try:
-                self._finish(number, encode(self._response(number, body)))
+                self._finish(number, _response(number, body))
             except TooLarge as error:
-                self._finish(number, encode(self._response(number, call.failed(str(error)))))
+                self._finish(number, _response(number, call.failed(str(error))))
         except BrokenPipeError:
             pass  # the host has gone, and the reader learns it, too
 
-    def _response(self, number: str, body: dict[str, Any]) -> dict[str, Any]:
-        return {"protocol": PROTOCOL, "type": "response", "id": number, "ok": True, "body": body}
-
-    def _finish(self, number: str, frame: bytes) -> None:
+    def _finish(self, number: str, response: dict[str, Any]) -> None:
+        frame = encode({"protocol": PROTOCOL, **response})
         with self._writing:  # no event of the call comes after this
             self._wire.write(frame)
             del self._open[number]
@@ -126,6 +126,10 @@ class Session:
     def _send(self, message: dict[str, Any]) -> None:
         with self._writing:
             self._wire.write(encode({"protocol": PROTOCOL, **message}))
+
+
+def _response(number: str, body: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "response", "id": number, "ok": True, "body": body}
 
 
 def _decoded(frame: bytes) -> dict[str, Any]:

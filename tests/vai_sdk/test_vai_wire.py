@@ -22,7 +22,9 @@ protocol = "vai.rpc.v1"
 SOURCE = """
 import asyncio, os, subprocess, sys, threading
 from plughost_sdk import vai
+from plughost_sdk.vai import session
 
+session.FINISH = 0.2
 plugin = vai.Plugin()
 together = threading.Barrier(2)
 
@@ -217,7 +219,7 @@ def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(talk, export
 
 
 @pytest.mark.parametrize("shutdown", [True, False])
-def test_what_runs_at_the_end_is_cancelled(talk, shutdown):
+def test_what_runs_at_the_end_is_cancelled_after_a_while(talk, shutdown):
     numbers = {talk.request("tool.invoke", export, input={}) for export in ("waits", "sleeps")}
     assert {talk.hear()["request_id"], talk.hear()["request_id"]} == numbers
     if shutdown:

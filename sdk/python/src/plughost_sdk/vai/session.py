@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 
 from plughost_sdk.handlers import log
 from plughost_sdk.message import encode
@@ -27,8 +28,10 @@ KINDS = {
     "compactor.compact": "compactor",
     "harness.run": "harness",
 }
-GRACE = 2.0
-"""Seconds for what still runs at the end; then the process goes, and it with it."""
+FINISH = 3.0
+"""Seconds in which what runs at the end may finish; then it is cancelled."""
+GRACE = 1.0
+"""And from then on; then the process goes, and it with it. A host waits for five."""
 
 
 class Session:
@@ -57,11 +60,16 @@ class Session:
             self._end()
 
     def _end(self) -> None:
+        self._wait(FINISH)
         for call in [*self._open.values()]:
             call.cancel("shutdown")
-        for call in [*self._open.values()]:
-            call.thread.join(GRACE)
+        self._wait(GRACE)
         self._loop.close()
+
+    def _wait(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        for call in [*self._open.values()]:
+            call.thread.join(max(0.0, end - time.monotonic()))
 
     def _take(self, message: dict[str, Any]) -> str | None:
         """Why it is dropped, if it is. What is wrong and has an id is refused instead."""

@@ -1,7 +1,7 @@
 """Private folders for invocations: writable, bounded, and gone when their invocation is.
 
 Each process has a root that its sandbox may write, and each invocation a folder of its own in it. All of them
-are below one folder that is locked while its host lives; what a killed host leaves is removed by the next one.
+are below one folder that is locked while its host lives; what a killed host leaves the next one removes.
 """
 
 from __future__ import annotations

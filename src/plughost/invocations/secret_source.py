@@ -33,20 +33,7 @@ class SecretFolder:
         named = _PLACE.fullmatch(place)
         if named is None or named[1] in (".", "..") or named[2] in (".", ".."):
             raise InvalidSpec(f"{place!r} names no secret; write secret://owner/name")
-        path = os.path.join(self._folder, named[1], named[2])
-        try:
-            with open(path, "rb", opener=_no_link) as file:
-                if os.fstat(file.fileno()).st_mode & 0o077:
-                    raise InvalidSpec(f"{path} may be read by others", hint=f"chmod 600 {path}")
-                value = file.read(LARGEST + 1)
-            if len(value) > LARGEST:
-                raise InvalidSpec(f"{path} is larger than {LARGEST} bytes")
-            return value.decode().removesuffix("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise InvalidSpec(
-                f"the secret {place} cannot be read: {why}", hint=f"put its value into {path}, mode 600"
-            ) from None
+        return _read(os.path.join(self._folder, named[1], named[2]), place)
 
 
 async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: list[str]) -> dict[str, str]:
@@ -59,3 +46,19 @@ async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: lis
 
 def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _read(path: str, place: str) -> str:
+    try:
+        with open(path, "rb", opener=_no_link) as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise InvalidSpec(f"{path} may be read by others", hint=f"chmod 600 {path}")
+            value = file.read(LARGEST + 1)
+        if len(value) > LARGEST:
+            raise InvalidSpec(f"{path} is larger than {LARGEST} bytes")
+        return value.decode().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InvalidSpec(
+            f"the secret {place} cannot be read: {why}", hint=f"put its value into {path}, mode 600"
+        ) from None

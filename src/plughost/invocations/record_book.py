@@ -10,11 +10,10 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost.base.errors import PluginError
+from plughost.invocations.database import opened, transaction
 from plughost.invocations.record import Began, Ended, Entry, Said
 
 FILE = "invocations.db"
-PATIENCE = 10.0
 VERSION = 1
 
 COLUMNS = (
@@ -42,7 +41,6 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS running ON invocations (host) WHERE status IS NULL",
     """CREATE TABLE IF NOT EXISTS events (invocation_id, number, at, event,
         PRIMARY KEY (invocation_id, number)) WITHOUT ROWID""",
-    f"PRAGMA user_version = {VERSION}",
 )
 BEGIN = f"""INSERT OR IGNORE INTO invocations ({", ".join(COLUMNS)}, granted, host)
     VALUES ({", ".join("?" * (len(COLUMNS) + 2))})"""
@@ -60,27 +58,8 @@ class RecordBook:
     """Blocking; one thread at a time. `with RecordBook(folder) as book`."""
 
     def __init__(self, folder: str) -> None:
-        path = os.path.join(folder, FILE)
-        os.makedirs(folder, 0o700, exist_ok=True)
-        try:
-            os.mknod(path, 0o600)  # not by open(): closing it would end the locks of others in this process
-        except FileExistsError:
-            pass
-        self._connection = sqlite3.connect(
-            path, timeout=PATIENCE, isolation_level=None, check_same_thread=False
-        )
-        self._connection.row_factory = sqlite3.Row
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            self.close()
-            raise PluginError(
-                f"{path} was written by a newer plughost", hint="use that one; nothing was changed"
-            )
-        if version < VERSION:
-            for statement in TABLES:
-                self._connection.execute(statement)
+        # The journal has what a power cut takes from the database.
+        self._connection = opened(os.path.join(folder, FILE), VERSION, TABLES, synchronous="NORMAL")
 
     def __enter__(self) -> Self:
         return self
@@ -95,14 +74,9 @@ class RecordBook:
 
     def take(self, host: str, lines: Iterable[bytes]) -> None:
         """In one transaction; a line that was taken before changes nothing."""
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self._connection):
             for line in lines:
                 self._take(host, line)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
 
     def _take(self, host: str, line: bytes) -> None:
         try:

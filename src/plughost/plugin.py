@@ -11,6 +11,7 @@ import msgspec
 from plughost.base.capability import Capability
 from plughost.base.clock import Clock
 from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
 from plughost.reception import Reception
@@ -47,6 +48,8 @@ class Plugin:
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
+        self.hidden = Hidden()
+        """What was given to it and must not be shown, whatever it says."""
         self._stopped = False
         self._pins: set[object] = set()
         self._reloading = asyncio.Lock()

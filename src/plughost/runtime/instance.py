@@ -81,7 +81,7 @@ class Instance:
         self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
-        self._witness = Witness(name, generation, session, events, clock)
+        self._witness = Witness(name, generation, session, events, clock, home.hidden)
         self._peer = Peer(session, policy, self, clock, self._loop, home.serve)
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""

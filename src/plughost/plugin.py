@@ -91,6 +91,11 @@ class Plugin:
         return self._confinement
 
     @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What the running process reported to hold it; nothing before it runs."""
+        return () if self._current is None else self._current.confined_by
+
+    @property
     def topics(self) -> tuple[str, ...]:
         """What it is subscribed to whenever it runs."""
         return self._binding.topics

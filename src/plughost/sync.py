@@ -126,11 +126,14 @@ class Plugin:
         """The plugin itself, for typed views: `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
         self.name = plugin.name
         self.contract = plugin.contract
-        self.spec = plugin.spec
         self._loop = loop
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
+
+    @property
+    def spec(self) -> PluginSpec:
+        return self.asynchronous.spec
 
     @property
     def state(self) -> str:

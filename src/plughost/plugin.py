@@ -63,6 +63,11 @@ class Plugin:
         return self._generation
 
     @property
+    def eager(self) -> bool:
+        """Whether it starts with its host, not with its first call."""
+        return self._binding.policy.eager
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What it may, all in all."""
         return self._binding.capabilities

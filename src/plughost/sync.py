@@ -259,7 +259,10 @@ class Host:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
     def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+
+        What fails is not added, nor is an eager one that does not start.
+        """
         return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
 
     def remove(self, name: str) -> None:

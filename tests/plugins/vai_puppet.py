@@ -46,7 +46,10 @@ def respond(id, body):
 
 
 def succeeded(**output):
-    return {"status": "succeeded", "result": {"content": [{"type": "text", "text": "done"}], "structured_output": output}}
+    return {
+        "status": "succeeded",
+        "result": {"content": [{"type": "text", "text": "done"}], "structured_output": output},
+    }
 
 
 def handle(id, body, cancelled):
@@ -64,7 +67,12 @@ def handle(id, body, cancelled):
         event("req_99999", type="progress", message="of nobody")
         event("somebody", type="progress", message="of nobody")
     elif what == "refuse":
-        send(type="response", id=id, ok=False, error={"code": "protocol.invalid_frame", "message": "missing body"})
+        send(
+            type="response",
+            id=id,
+            ok=False,
+            error={"code": "protocol.invalid_frame", "message": "missing body"},
+        )
     elif what == "wait":
         event(id, type="started")
         cancelled.wait()
@@ -93,7 +101,9 @@ def main():
     if hello == "garbage":
         write_all(b"Content-Length: 2\r\n\r\n{}")
     elif hello != "never":
-        manifest = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vai-plugin.toml")).read()
+        manifest = open(
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vai-plugin.toml")
+        ).read()
         about = {"package_id": "acme/puppet", "version": "1.0.0", **json.loads(hello)}
         assert "acme/puppet" in manifest
         send(type="hello", role="plugin", plugin=about)

@@ -1,8 +1,9 @@
-"""plugins/notes-node: a plugin as they are found in the wild runs as it is, when it is granted what it needs."""
+"""plugins/notes-ts: a plugin as they are found in the wild runs as it is, when it is granted what it needs."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
@@ -11,17 +12,50 @@ import plughost
 from plughost.base.events import Exited, Linted
 from plughost.contracts.kaged import Context, Kaged
 from plughost.testkit import VirtualClock
-from tests.notes.support import ELSEWHERE, HERE, copied, spec
-from tests.support import seen, until
+from tests.confinable import PATH, open_folder
+from tests.notes.support import ELSEWHERE, HERE, compiled, copied, spec
+from tests.support import ROOT, seen, until
 
 MKDIR = f"exec:mkdir:{os.path.realpath(shutil.which('mkdir') or '/usr/bin/mkdir')}"
+MISSING = 'mkdir ENOENT|not found in \\$PATH: "mkdir"'
+"""As Node says it, or Bun."""
+SHIPPED = "command: [node, ./bin/main.js]"
 
 
-@pytest.fixture
-def place(ground):
-    if shutil.which("node") is None and not os.environ.get("CI"):
-        pytest.skip("there is no node")
-    return copied("notes-node", ground)
+@pytest.fixture(scope="module")
+def bun():
+    """A folder with bun, where plugins of a root host can reach it; None where there is none."""
+    shipped = (ROOT / "plugins/notes-ts/node_modules/@oven").glob("bun-linux-*/bin/bun")
+    found = next((str(path) for path in shipped), shutil.which("bun"))
+    if found is None:
+        yield None
+        return
+    with open_folder() as folder:
+        shutil.copy(found, folder / "bun")
+        yield folder
+
+
+@pytest.fixture(params=["node", "bun"])
+def place(request, ground):
+    """The plugin as it is shipped, for Node; and its source as it is, with a command as they are found."""
+    if request.param == "node":
+        compiled()
+        return copied("notes-ts", ground)
+    folder = request.getfixturevalue("bun")
+    if folder is None and not os.environ.get("CI"):
+        pytest.skip("there is no bun: `make setup` brings it where there is Node with npm")
+    request.getfixturevalue("monkeypatch").setenv("PATH", f"{folder}:{PATH}")
+    place = copied("notes-ts", ground)
+    commanded(place, "[/usr/bin/env, bun, ./src/main.ts]")
+    shutil.rmtree(place / "bin", ignore_errors=True)
+    return place
+
+
+def commanded(place, command):
+    manifest = place / "kaged-plugin.yaml"
+    text = manifest.read_text()
+    assert SHIPPED in text
+    manifest.write_text(text.replace(SHIPPED, f"command: {command}"))
 
 
 @pytest.fixture
@@ -31,7 +65,7 @@ async def host():
 
 
 def shown(host, word):
-    return [line.message for line in host.service("logs").recent("notes-node") if word in line.message]
+    return [line.message for line in host.service("logs").recent("notes-ts") if re.search(word, line.message)]
 
 
 @pytest.mark.clause("KAGED-07", "KAGED-11", "KAGED-12")
@@ -41,24 +75,24 @@ async def test_it_fails_visibly_without_the_program_it_forgot_to_declare_and_wor
     plugin = await host.add(spec(place, "declared"))
     assert plugin.sandbox == "strict"
     notes = Kaged(plugin)
-    with pytest.raises(plughost.CallFailed, match="mkdir ENOENT") as caught:
+    with pytest.raises(plughost.CallFailed, match=MISSING) as caught:
         await notes.tool("retain", {"content": "Tea is at five"}, context=HERE)
     assert caught.value.error["code"] == -32603
-    await until(lambda: shown(host, "mkdir ENOENT"))
-    await host.remove("notes-node")
+    await until(lambda: shown(host, MISSING))
+    await host.remove("notes-ts")
 
     notes = Kaged(await host.add(spec(place, "declared", MKDIR)))
     answer = await notes.tool("retain", {"content": "Tea is at five", "tags": ["Tea"]}, context=HERE)
-    stored = ground / f"data/notes-node/memory/p1/agent/{answer['id']}.md"
+    stored = ground / f"data/notes-ts/memory/p1/agent/{answer['id']}.md"
     assert stored.read_text().endswith("\nTea is at five")
-    await host.plugins["notes-node"].reload()
+    await host.plugins["notes-ts"].reload()
     found = await notes.tool("recall", {"query": "when is TEA?"}, context=HERE)
     assert [(note["id"], note["content"]) for note in found["results"]] == [(answer["id"], "Tea is at five")]
     assert await notes.tool("list_tags", {}, context=HERE) == {"tags": ["tea"], "count": 1}
     assert await notes.hook("on_session_start", {}, context=HERE) == {"inject": "- Tea is at five"}
     assert await notes.hook("on_session_start", {}, context=ELSEWHERE) == {}
     await notes.tool("retain", {"content": "x"}, context=Context(project_id=".."))
-    assert sorted(os.listdir(ground / "data/notes-node/memory")) == ["dots-..", "p1"]
+    assert sorted(os.listdir(ground / "data/notes-ts/memory")) == ["dots-..", "p1"]
     for status in ("forgotten", "not_found"):
         params = {"id": answer["id"]}
         assert await notes.tool("forget", params, context=HERE) == {"status": status, **params}
@@ -100,7 +134,7 @@ async def test_its_looseness_is_told_it_stays_well_by_ping_and_ends_with_its_std
     async with plughost.Host(clock=clock) as host:
         with host.events() as told:
             plugin = await host.add(spec(place, "declared"))
-            await plugin.call("notes-node.list_tags")
+            await plugin.call("notes-ts.list_tags")
             events = list(iter(told.take, None))
             said = [event.what for event in events if isinstance(event, Linted)]
             lints = " ".join([*plugin.inspect()["lints"], *said])
@@ -108,7 +142,7 @@ async def test_its_looseness_is_told_it_stays_well_by_ping_and_ends_with_its_std
                 assert word in lints
             for _ in range(3):
                 clock.advance(30)
-                await plugin.call("notes-node.list_tags")
+                await plugin.call("notes-ts.list_tags")
             assert (plugin.state, seen(plugin)["in_flight"], seen(plugin)["dropped"]) == ("Running", 0, 0)
             await plugin.stop()
             exits = [event for event in iter(told.take, None) if isinstance(event, Exited)]
@@ -116,8 +150,9 @@ async def test_its_looseness_is_told_it_stays_well_by_ping_and_ends_with_its_std
 
 
 @pytest.mark.clause("KAGED-11")
-async def test_a_command_that_begins_with_env_runs_as_without_it(host, place):
-    manifest = place / "kaged-plugin.yaml"
-    manifest.write_text(manifest.read_text().replace("[node,", "[/usr/bin/env, node,"))
+async def test_a_command_that_begins_with_env_runs_as_without_it(host, ground):
+    compiled()
+    place = copied("notes-ts", ground)
+    commanded(place, "[/usr/bin/env, node, ./bin/main.js]")
     notes = Kaged(await host.add(spec(place, "declared")))
     assert await notes.tool("list_tags") == {"tags": [], "count": 0}

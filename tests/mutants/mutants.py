@@ -76,7 +76,12 @@ MUTANTS = [
     Mutant("the-last-bytes-are-not-read", "runtime/channel.py", "            if data:\n                self._on_data(data)\n            else:\n                self._end()\n        if self._read_fd >= 0:", "            self._end()\n        if self._read_fd >= 0:", f"{RUNE} tests/runtime/test_channel.py"),
     # The router
     Mutant("a-reload-drops-the-old-one-at-once", "plugin.py", "            replaced.drain(new)", "            replaced.stop()", "tests/host"),
-    Mutant("a-failed-reload-takes-over", "plugin.py", "        except BaseException:\n            new.stop()\n            raise", "        except BaseException:\n            pass", "tests/host"),
+    Mutant("a-failed-reload-takes-over", "plugin.py", "                self._adopt(*before)\n            raise", "                self._adopt(*before)", "tests/host"),
+    Mutant("a-failed-reload-leaves-its-manifest", "plugin.py", "                self._adopt(*before)\n", "", "tests/contracts/test_kaged_reload.py"),
+    Mutant("a-reload-keeps-the-command", "plugin.py", "if follows and binding.told_command is not None:", "if False:", "tests/contracts/test_kaged_reload.py"),
+    Mutant("a-manifest-overrules-the-operator", "plugin.py", "spec.command_is_told and tuple(spec.command) == self._binding.told_command", "True", "tests/contracts/test_kaged_reload.py"),
+    Mutant("an-eager-one-that-fails-is-added", "host.py", "                    await self.remove(spec.name)\n", "                    pass\n", "tests/host/test_adding.py"),
+    Mutant("what-was-replaced-stays-open", "host.py", "            self._replaced.append((name, self._services[name]))", "            pass", "tests/host/test_providing.py"),
     Mutant("undeclared-methods-are-called", "plugin.py", "if self._methods is not None and method not in self._methods:", "if False:", "tests/contracts/test_kaged_wire.py tests/host"),
     Mutant("a-stopped-plugin-starts-again", "plugin.py", '        """The instance for the next call: its own, or the one that serves all."""\n        if self._stopped:', '        """The instance for the next call: its own, or the one that serves all."""\n        if False:', f"tests/host {MCPTEST}"),
     # What plugins may ask

@@ -99,8 +99,7 @@ class Session:
             return "missing context"
         export = self._exports.get((kind, str(body.get("export_id"))))
         if export is None:
-            words = f"it has no {kind} {body.get('export_id')!r:.80}"
-            self._send(_response(number, outcome.problem("export.unknown", words)))
+            self._send(_response(number, outcome.problem("export.unknown", "it has no such export")))
             return None
         call = Call(export, body, self._loop, lambda event: self._emit(number, event))
         self._open[number] = call

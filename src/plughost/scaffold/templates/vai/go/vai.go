@@ -206,7 +206,7 @@ func (plugin Plugin) outcome(ctx context.Context, kind string, body json.RawMess
 	_ = json.Unmarshal(call.Body["export_id"], &id)
 	export := plugin[kind+"/"+id]
 	if export == nil {
-		return object{"status": "failed", "error": object{"code": "export.unknown", "message": "it has no such " + kind}}
+		return object{"status": "failed", "error": object{"code": "export.unknown", "message": "it has no such export"}}
 	}
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -82,7 +82,7 @@ function begin(plugin, { id, op, body }, open, send) {
 async function outcome(plugin, kind, body, call) {
   const exports = plugin[kind] ?? {};
   if (!Object.hasOwn(exports, body.export_id)) {
-    return { status: "failed", error: { code: "export.unknown", message: `it has no such ${kind}` } };
+    return { status: "failed", error: { code: "export.unknown", message: "it has no such export" } };
   }
   try {
     const given = { tool: body.input, hook: body.event }[kind] ?? body;

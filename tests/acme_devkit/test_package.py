@@ -219,7 +219,7 @@ def triage(talk, gateway, mode="start", policy=None, **more):
     return message["body"], steps
 
 
-@pytest.mark.clause("VAI-58", "VAI-59")
+@pytest.mark.clause("VAI-58")
 def test_triage_works_through_the_gateway_alone(talk):
     with serving(Api()) as gateway:
         said, steps = triage(talk, gateway)
@@ -233,7 +233,6 @@ def test_triage_works_through_the_gateway_alone(talk):
     assert child["input"][0]["text"].endswith("\n\nInvestigate the bug")
 
 
-@pytest.mark.clause("VAI-59")
 def test_triage_stops_at_the_limit_and_goes_on_from_its_checkpoint(talk):
     with serving(Api()) as gateway:
         said, steps = triage(talk, gateway, policy={"max_child_runs": 2})

@@ -160,24 +160,26 @@ def test_the_window_keeps_the_newest_inside_the_budget(talk):
         }
         for n in range(20)
     ]
+    own = {"content": [{"type": "text", "text": "never forget this"}]}
     told = {
         "compaction_id": "cmp_1",
         "source": {
             "chain_id": "ch_1",
-            "projection": {"transport": "inline", "blocks": blocks, "pinned_items": ["b2"]},
+            "projection": {"transport": "inline", "blocks": blocks, "pinned_items": ["b2", own]},
         },
         "policy": {"retain_system": True, "retain_open_tasks": True},
         "config": {},
     }
     said = talk.ask("compactor.compact", "coder_window", target={"max_input_tokens": 500}, **told)
     seeds = said["result"]["seed_blocks"]
-    assert [seed.get("id") for seed in seeds] == ["b0", None, "b2", "b18", "b19"]
+    assert [seed.get("id") for seed in seeds] == ["b0", None, None, "b2", "b18", "b19"]
     assert seeds[1]["content"][0]["text"] == "16 earlier blocks were left out to make room."
+    assert seeds[2]["content"] == own["content"]
     assert said["result"]["diagnostics"]["output_tokens_estimate"] <= 500
     said = talk.ask("compactor.compact", "coder_window", target={"max_input_tokens": 50}, **told)
     assert (said["status"], "cannot hold what must stay" in said["error"]["message"]) == ("failed", True)
     said = talk.ask("compactor.compact", "coder_window", target={"max_input_tokens": 10_000}, **told)
-    assert said["result"]["seed_blocks"] == blocks
+    assert said["result"]["seed_blocks"] == [blocks[0], {"kind": "input", **own}, *blocks[1:]]
 
 
 class Api:
@@ -246,10 +248,12 @@ def test_triage_stops_at_the_limit_and_goes_on_from_its_checkpoint(talk):
 
 
 def test_a_child_run_that_fails_is_where_it_goes_on(talk):
-    with serving(Api(fails="exec_1:1")) as gateway:
+    with serving(Api(fails="exec_1:1:0")) as gateway:
         said, steps = triage(talk, gateway)
-    assert (steps, said["result"]["checkpoint"]["data"]) == ([1, 2], {"cursor": 1})
-    assert "step 2 ended failed" in said["result"]["summary"]["text"]
+        assert (steps, said["result"]["checkpoint"]["data"]) == ([1, 2], {"cursor": 1, "attempt": 1})
+        assert "stopped at step 2: it ended failed" in said["result"]["summary"]["text"]
+        said, steps = triage(talk, gateway, "resume", checkpoint=said["result"]["checkpoint"])
+    assert (steps, said["result"]["checkpoint"]["data"]) == ([2, 3], {"cursor": 3})
 
 
 @pytest.mark.parametrize("allowed", [True, False])

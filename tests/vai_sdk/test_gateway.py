@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from plughost_sdk.vai import Gateway, GatewayError, Secrets
+from plughost_sdk.vai import Gateway, GatewayBusy, GatewayError, Retryable, Secrets
 from plughost_sdk.vai.gateway import SOCKET
 from tests.vai_http import serving
 
@@ -62,6 +62,16 @@ def test_refusals_are_told(answer, status, code, words):
     assert words in str(refused.value)
 
 
+@pytest.mark.clause("VAI-38")
+def test_a_gateway_without_time_is_a_retryable_failure():
+    busy = {"code": "busy", "title": "later"}
+    with serving(lambda asked: (503, busy)) as server, pytest.raises(GatewayBusy, match="later"):
+        gateway(server.url).get("/v1/runs")
+    with pytest.raises(GatewayBusy, match="cannot be reached"):
+        gateway("http://127.0.0.1:1").get("/v1/runs")
+    assert issubclass(GatewayBusy, Retryable)
+
+
 def test_an_empty_answer_is_none():
     with serving(lambda asked: (204, b"")) as server:
         assert gateway(server.url).post("/v1/x") is None
@@ -71,7 +81,7 @@ def test_without_scopes_or_time_nothing_is_sent():
     with serving(echo) as server:
         with pytest.raises(GatewayError, match="no scopes"):
             gateway(server.url, token=None).get("/v1/runs")
-        with pytest.raises(TimeoutError):
+        with pytest.raises(GatewayBusy, match="deadline"):
             gateway(server.url, remaining=0).get("/v1/runs")
         with pytest.raises(ValueError, match="slash"):
             gateway(server.url).get("v1/runs")

@@ -1,7 +1,8 @@
 """Bug triage in steps, each a child run. All it does, it does through the gateway's API.
 
-The checkpoint is the number of the next step: a run that was stopped, or had no runs left, goes
-on from there. A step has the same idempotency key whenever it is tried: no child run is created twice.
+The checkpoint is the number of the next step, and how often that was tried: a run that was stopped, or had no
+runs left, goes on from there. A try has the same idempotency key whenever it is made: no child run is
+created twice.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Config:
 
 def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
     steps, policy = context.config.steps, run.get("policy") or {}
-    cursor = _cursor(run, len(steps))
+    cursor, attempt = _position(run, len(steps))
     execution_id = run["target"]["execution_id"]
     chain_id, notes = _prepared(run, context, compacting=policy.get("allow_compaction") is True)
     asked = "\n".join(item["text"] for item in run["trigger"]["input"] if item.get("type") == "text")
@@ -41,9 +42,9 @@ def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
         context.check()
         left = context.remaining()
         if created >= policy.get("max_child_runs", 0):
-            return _stopped(cursor, notes, f"the policy allows {created} child runs")
+            return _stopped(cursor, notes, f"the policy allows {created} child runs", attempt)
         if left is not None and left < MARGIN:
-            return _stopped(cursor, notes, "the deadline is near")
+            return _stopped(cursor, notes, "the deadline is near", attempt)
         context.progress(steps[cursor], step=cursor + 1, of=len(steps))
         child = context.gateway.post(
             "/v1/runs",
@@ -53,13 +54,13 @@ def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
                 "parent_run_id": context.run_id,
                 "input": [{"type": "text", "text": f"{steps[cursor]}\n\n{asked}"}],
             },
-            idempotency_key=f"{execution_id}:{cursor}",
+            idempotency_key=f"{execution_id}:{cursor}:{attempt}",
         )
         created += 1
         if child.get("status") != "succeeded":
-            return _stopped(cursor, notes, f"step {cursor + 1} ended {child.get('status')}")
+            return _stopped(cursor, notes, f"it ended {child.get('status')}", attempt + 1)
         notes.append(f"step {cursor + 1} is run {child['run_id']}")
-        cursor += 1
+        cursor, attempt = cursor + 1, 0
     text = f"Triage is done: {'; '.join(notes)}."
     block = {"kind": "output", "content": [{"type": "text", "text": text}]}
     context.gateway.post(
@@ -68,15 +69,15 @@ def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
     return vai.Outcome({"cursor": cursor}, text)
 
 
-def _cursor(run: dict[str, Any], steps: int) -> int:
+def _position(run: dict[str, Any], steps: int) -> tuple[int, int]:
     """Where to go on; a checkpoint that is none is refused before anything is done."""
     if run["mode"] != "resume":
-        return 0
+        return 0, 0
     data = (run.get("checkpoint") or {}).get("data") or {}
-    cursor = data.get("cursor")
-    if type(cursor) is not int or not 0 <= cursor <= steps:
+    cursor, attempt = data.get("cursor"), data.get("attempt", 0)
+    if type(cursor) is not int or not 0 <= cursor <= steps or type(attempt) is not int:
         raise vai.Failed(f"a checkpoint holds the number of the next step, 0 to {steps}, not {cursor!r:.60}")
-    return cursor
+    return cursor, attempt
 
 
 def _prepared(run: dict[str, Any], context: vai.Context, *, compacting: bool) -> tuple[str, list[str]]:
@@ -90,6 +91,7 @@ def _prepared(run: dict[str, Any], context: vai.Context, *, compacting: bool) ->
     return derived["chain_id"], [f"chain {chain_id} was compacted to {derived['chain_id']}"]
 
 
-def _stopped(cursor: int, notes: list[str], why: str) -> vai.Outcome:
-    told = [*notes, f"stopped before step {cursor + 1}: {why}"]
-    return vai.Outcome({"cursor": cursor}, f"Triage goes on later: {'; '.join(told)}.")
+def _stopped(cursor: int, notes: list[str], why: str, attempt: int) -> vai.Outcome:
+    told = [*notes, f"stopped at step {cursor + 1}: {why}"]
+    data = {"cursor": cursor, **({"attempt": attempt} if attempt else {})}
+    return vai.Outcome(data, f"Triage goes on later: {'; '.join(told)}.")

@@ -4,9 +4,10 @@
 
 `classes`: closer, and never under for tokenizers that merge pairs of bytes (BPE) and know these pairs as
 tokens: two of the 22 common letters of one case, two spaces, two newlines. A run of n such letters is then at
-most (2n + 1) // 3 tokens, because two single letters side by side would have been merged; a run of n spaces
-or of n newlines is at most (n + 1) // 2. Everything else counts by the byte: digits, punctuation, j, q, x, z,
-and whatever is not ASCII. So English prose comes to two or three times the tokens that it really is.
+most (2n + 1) // 3 tokens, because two single letters side by side would have been merged. Words may be cut
+before a capital that small letters follow, which is why that one is in no run, and before the last of several
+spaces, so that n of them are at most n // 2 + 1. Everything else counts by the byte: digits, punctuation, j,
+q, x, z, and whatever is not ASCII. So English prose comes to two or three times the tokens that it is.
 
 `least` counts words: a tokenizer that does not join words across a space makes at least as many tokens. The
 truth is between the two, and both are told.
@@ -22,7 +23,7 @@ PER_BLOCK = 8
 """What a model's format puts around one block: its role, its beginning, its end."""
 PER_ITEM = 2
 _COMMON = "abcdefghiklmnoprstuvwy"
-_RUNS = re.compile(rf"[{_COMMON}]+|[{_COMMON.upper()}]+|  +|\n\n+")
+_RUNS = re.compile(rf"[{_COMMON}]+|[{_COMMON.upper()}]+(?![a-z])|  +|\n\n+")
 _WORDS = re.compile(r"\S+")
 AROUND = ("kind", "content", "id", "lineage")
 """Members of a block that are counted otherwise, or that no model sees."""
@@ -41,7 +42,7 @@ class Estimator:
             return most
         for run in _RUNS.finditer(text):
             size = run.end() - run.start()
-            most -= size - ((size + 1) // 2 if run[0][0] in " \n" else (2 * size + 1) // 3)
+            most -= size - (size // 2 + 1 if run[0][0] in " \n" else (2 * size + 1) // 3)
         return most
 
     def block(self, block: dict) -> int:

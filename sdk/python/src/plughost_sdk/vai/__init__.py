@@ -37,13 +37,13 @@ the log.
 """
 
 from plughost_sdk.vai.context import Cancelled, Context, Secrets
-from plughost_sdk.vai.gateway import Gateway, GatewayError
+from plughost_sdk.vai.gateway import Gateway, GatewayBusy, GatewayError
 from plughost_sdk.vai.outcome import Compaction, Failed, Outcome, Result, Retryable
 from plughost_sdk.vai.plugin import Plugin
 from plughost_sdk.vai.projection import BadProjection, Projection, load
 from plughost_sdk.vai.session import PROTOCOL
 
 __all__ = [
-    "PROTOCOL", "BadProjection", "Cancelled", "Compaction", "Context", "Failed", "Gateway", "GatewayError",
-    "Outcome", "Plugin", "Projection", "Result", "Retryable", "Secrets", "load",
+    "PROTOCOL", "BadProjection", "Cancelled", "Compaction", "Context", "Failed", "Gateway", "GatewayBusy",
+    "GatewayError", "Outcome", "Plugin", "Projection", "Result", "Retryable", "Secrets", "load",
 ]  # fmt: skip

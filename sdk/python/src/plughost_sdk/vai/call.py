@@ -39,8 +39,9 @@ class Loop:
     def close(self) -> None:
         if self._loop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
+            self._thread.join(1.0)
+            if not self._thread.is_alive():  # a coroutine that blocks goes with the process
+                self._loop.close()
 
 
 class Call:

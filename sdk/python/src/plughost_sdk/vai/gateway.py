@@ -5,6 +5,8 @@ from __future__ import annotations
 import json as json_text
 import os
 
+from plughost_sdk.vai.outcome import Failed, Retryable
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import http.client
@@ -14,11 +16,12 @@ if TYPE_CHECKING:
 MAX_REPLY = 16 << 20
 PATIENCE = 60.0
 """Seconds for a reply when the invocation has no deadline."""
+BUSY = {408, 425, 429, 500, 502, 503, 504}
 SOCKET = "VAI_GATEWAY_SOCKET"
 """In the environment: the Unix socket that stands for the name in base_url."""
 
 
-class GatewayError(Exception):
+class GatewayError(Failed):
     """The gateway's refusal: `status`, a stable `code`, and words."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -26,6 +29,10 @@ class GatewayError(Exception):
         self.status = status
         self.code = code
         self.message = message
+
+
+class GatewayBusy(GatewayError, Retryable):
+    """It has no time, or is not there: another try may help."""
 
 
 class Gateway:
@@ -54,7 +61,7 @@ class Gateway:
         return self.request("POST", path, json, idempotency_key=idempotency_key)
 
     def request(self, method: str, path: str, json: Any = None, *, idempotency_key: str | None = None) -> Any:
-        """The reply's JSON, None if it is empty; GatewayError for any status but 2xx."""
+        """The reply's JSON, None if it is empty; GatewayError for any status but 2xx and for no reply."""
         import http.client
 
         if not path.startswith("/"):
@@ -71,7 +78,7 @@ class Gateway:
             headers["Idempotency-Key"] = idempotency_key
         left = self._remaining()
         if left == 0:
-            raise TimeoutError("the invocation's deadline has passed")
+            raise GatewayBusy(504, "gateway.no_time", "the invocation's deadline has passed")
         connection, prefix = _connection(self.base_url, PATIENCE if left is None else left)
         try:
             connection.request(method, prefix + path, body, headers)
@@ -79,6 +86,8 @@ class Gateway:
             return _read(reply.status, reply.read(MAX_REPLY + 1))
         except http.client.HTTPException as error:
             raise GatewayError(502, "gateway.no_http", f"the gateway's reply is no HTTP: {error!r}") from None
+        except OSError as error:
+            raise GatewayBusy(503, "gateway.away", f"the gateway cannot be reached: {error}") from None
         finally:
             connection.close()
 
@@ -138,4 +147,5 @@ def _read(status: int, body: bytes) -> Any:
         return said
     problem = said if isinstance(said, dict) else {"detail": said}
     told = problem.get("detail") or problem.get("title") or "refused"
-    raise GatewayError(status, str(problem.get("code") or ""), f"{status}: {told}")
+    refusal = GatewayBusy if status in BUSY else GatewayError
+    raise refusal(status, str(problem.get("code") or ""), f"{status}: {told}")

@@ -40,7 +40,7 @@ def compact(compaction: dict[str, Any], context: vai.Context) -> vai.Compaction:
 def arranged(
     blocks: list[dict[str, Any]], pinned_items: list[Any], *, retain_system: bool
 ) -> tuple[list[dict[str, Any]], set[int]]:
-    """All blocks, with pinned content of its own after the system's, and the places of those that must stay."""
+    """All blocks, pinned content of its own after the system's; and the places of those that must stay."""
     ids = {block.get("id") for block in blocks if isinstance(block.get("id"), str)}
     pinned = {item for item in map(_named, pinned_items) if item in ids}
     own = [

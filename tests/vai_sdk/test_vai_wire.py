@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -20,12 +21,13 @@ protocol = "vai.rpc.v1"
 """
 
 SOURCE = """
-import asyncio, os, subprocess, sys, threading
+import asyncio, os, subprocess, sys, threading, time
 from plughost_sdk import vai
 from plughost_sdk.vai import session
 
-session.FINISH = 0.2
+session.FINISH = float(os.environ["FINISH"])
 plugin = vai.Plugin()
+kept = []
 together = threading.Barrier(2)
 
 @plugin.tool
@@ -88,6 +90,23 @@ def waits(context):
     context.check()
 
 @plugin.tool
+def finishes(context):
+    context.progress("begun")
+    time.sleep(0.1)
+    return "done"
+
+@plugin.tool
+def keeps(context):
+    kept.append(context)
+
+@plugin.tool
+def late():
+    try:
+        kept[0].progress("too late")
+    except RuntimeError as error:
+        return str(error)
+
+@plugin.tool
 async def sleeps(context):
     context.progress("sleeping")
     try:
@@ -118,10 +137,12 @@ plugin.run()
 
 
 @pytest.fixture
-def talk(tmp_path: Path):
+def talk(tmp_path: Path, request):
+    """The parameter is how long what runs at the end may go on."""
     (tmp_path / "vai-plugin.toml").write_text(MANIFEST)
     (tmp_path / "bin").mkdir()
-    with Talk([program(tmp_path / "bin/plugin", SOURCE)]) as talk:
+    env = {**os.environ, "FINISH": getattr(request, "param", "20")}
+    with Talk([program(tmp_path / "bin/plugin", SOURCE, "-IS")], env=env) as talk:
         assert talk.hello()["plugin"] == {"package_id": "acme/devkit", "version": "0.1.0"}
         yield talk
 
@@ -218,6 +239,20 @@ def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(talk, export
     assert talk.end() == 0
 
 
+def test_what_is_said_after_the_answer_is_the_authors_mistake(talk):
+    talk.tool("keeps")
+    assert "events go before its answer" in talk.tool("late")["structured_output"]
+
+
+def test_what_runs_at_the_end_may_finish(talk):
+    number = talk.request("tool.invoke", "finishes", input={})
+    assert talk.hear()["type"] == "event"
+    talk.send({"type": "shutdown"})
+    assert talk.answer(number)["result"]["structured_output"] == "done"
+    assert talk.end(shutdown=False) == 0
+
+
+@pytest.mark.parametrize("talk", ["0.1"], indirect=True)
 @pytest.mark.parametrize("shutdown", [True, False])
 def test_what_runs_at_the_end_is_cancelled_after_a_while(talk, shutdown):
     numbers = {talk.request("tool.invoke", export, input={}) for export in ("waits", "sleeps")}

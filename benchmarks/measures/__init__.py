@@ -11,6 +11,7 @@ from benchmarks.measures import (
     fan_out,
     idle,
     importing,
+    invocations,
     keys,
     latency,
     neighbour,
@@ -36,4 +37,5 @@ MEASURES: dict[str, Measure] = {
     "sdk": sdk.measure,
     "storage": storage.measure,
     "confined": confined.measure,
+    "invocations": invocations.measure,
 }

@@ -1,9 +1,9 @@
 """Records as lines, written before an answer is released; a database follows behind in batches.
 
 The lines go into memory that the kernel keeps in a file: that costs a call next to nothing, and outlives
-kill -9 (not a power cut). Taking lines into the database twice changes nothing, so nobody needs to remember how
-far it got. A host holds the locks of its files while it lives; whoever finds files without them ends what that
-host left running.
+kill -9 (not a power cut). Taking lines into the database twice changes nothing, so nobody needs to remember
+how far it got. A host holds the locks of its files while it lives; whoever finds files without them ends what
+that host left running.
 """
 
 from __future__ import annotations

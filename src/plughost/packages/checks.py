@@ -48,7 +48,7 @@ def _refuse_secrets(layer: Layer, shown: Path) -> None:
     if found:
         raise HoldsSecret(
             "\n  ".join(["a secret lies in the package:", *found[: secrets.MOST]]),
-            hint="take it out and revoke it; what a plugin needs is mapped to its secret_slots when it is bound",
+            hint="take it out and revoke it; plugins get secrets through secret_slots when they are called",
         )
 
 

@@ -1,13 +1,13 @@
 """Why a package was refused.
 
-    PackageRefused
-    ├── Altered        its bytes, or what was signed, are not what they were
-    ├── Untrusted      nobody who is trusted has signed it
-    ├── Unacceptable   its archive or its content breaks a rule
-    ├── HoldsSecret    a secret lies in it
-    ├── VersionTaken   this version is already there, with other bytes
-    ├── Unpinned       the lock file names other bytes or another key, or none
-    └── NotInstalled   the store has no such package
+PackageRefused
+├── Altered        its bytes, or what was signed, are not what they were
+├── Untrusted      nobody who is trusted has signed it
+├── Unacceptable   its archive or its content breaks a rule
+├── HoldsSecret    a secret lies in it
+├── VersionTaken   this version is already there, with other bytes
+├── Unpinned       the lock file names other bytes or another key, or none
+└── NotInstalled   the store has no such package
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -21,42 +20,42 @@ from plughost.packages.names import Listing
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """A folder to be packed, and what of it is."""
+    """Some files of a folder."""
 
     path: Path
     members: list[Member]
 
     def open(self, member: Member) -> BinaryIO:
-        """A file as it was listed; OSError when it has changed since."""
         root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            file = open(open_beneath(root, member.name), "rb")
+            return os.fdopen(open_beneath(root, member.name), "rb")
         finally:
             os.close(root)
-        if os.fstat(file.fileno()).st_size != member.size:
-            file.close()
-            raise OSError(errno.EBUSY, "it changed while it was packed", member.name)
-        return file
 
 
-def listed(path: Path, limits: Limits = USUAL) -> Folder:
-    """What of a folder is packed; InvalidConfig with everything that cannot be."""
+def packable(path: Path, limits: Limits = USUAL) -> Folder:
+    """What of an author's folder is packed; InvalidConfig with everything that cannot be."""
     lines = read_text(path / FILE).splitlines() if (path / FILE).exists() else []
-    try:
-        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", error.strerror)]) from error
+    return listed(path, limits, Ignored(lines))
+
+
+def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -> Folder:
+    """All files of a folder but the ignored ones; InvalidConfig with everything that is no file."""
     problems: list[Problem] = []
     members: list[Member] = []
     try:
-        for name in _names(path, "", Ignored(lines), problems, limits.depth):
-            found = _looked_at(root, name)
-            if isinstance(found, Member):
-                members.append(found)
-            else:
-                problems.append(Problem(str(path / name), 0, "", found))
-    finally:
-        os.close(root)
+        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in _names(path, "", ignored, problems, limits.depth):
+                found = _looked_at(root, name)
+                if isinstance(found, Member):
+                    members.append(found)
+                else:
+                    problems.append(Problem(str(path / name), 0, "", found))
+        finally:
+            os.close(root)
+    except OSError as error:
+        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
     members.sort(key=lambda member: os.fsencode(member.name))
     problems += _unlistable(path, members, limits)
     if problems:
@@ -65,14 +64,14 @@ def listed(path: Path, limits: Limits = USUAL) -> Folder:
 
 
 def _names(
-    path: Path, below: str, ignored: Ignored, problems: list[Problem], depth: int
+    path: Path, below: str, ignored: Ignored | None, problems: list[Problem], depth: int
 ) -> Iterator[str]:
     with os.scandir(path / below) as entries:
         found = list(entries)
     for entry in found:
         name = f"{below}{entry.name}"
         is_folder = entry.is_dir(follow_symlinks=False)
-        if ignored(name, is_folder=is_folder):
+        if ignored is not None and ignored(name, is_folder=is_folder):
             continue
         if not is_folder:
             yield name

@@ -1,7 +1,7 @@
 """What of a folder is no part of the package: version control, caches, environments, and `.vaiignore`.
 
-A line of `.vaiignore` is a pattern with `*` and `?`, which do not cross a slash. Without a slash it is a name at any
-depth, with one a path from the top of the package; with a slash at its end it is a folder.
+A line of `.vaiignore` is a pattern with `*` and `?`, which do not cross a slash. Without a slash it is a name
+at any depth, with one a path from the top of the package; with a slash at its end it is a folder.
 """
 
 from __future__ import annotations

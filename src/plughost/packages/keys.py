@@ -64,16 +64,14 @@ def public_of(private: Ed25519PrivateKey) -> PublicKey:
 
 
 def generate(path: Path) -> PublicKey:
-    """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`. Overwrites nothing."""
+    """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`; never over others."""
     require()
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Ed25519PrivateKey.generate()
     secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    public = private.public_key().public_bytes(
-        forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = private.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
     _create(path.with_name(path.name + ".pub"), public, 0o644)
     try:
         _create(path, secret, 0o600)
@@ -109,7 +107,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
 def require() -> None:
     """InvalidSpec where the libraries for signatures are not installed."""
     try:
-        import cryptography
+        import cryptography  # noqa: F401
         import securesystemslib  # noqa: F401
     except ImportError as error:
         raise InvalidSpec(

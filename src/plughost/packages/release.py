@@ -1,7 +1,7 @@
 """One release of a package as an OCI artifact: its manifest names the bytes of all the rest.
 
-The config is the package's `vai-plugin.toml`, the one layer its archive. A signature is a second artifact that
-has the release as its subject.
+The config is the package's `vai-plugin.toml`, the one layer its archive. A signature is a second artifact
+that has the release as its subject.
 """
 
 from __future__ import annotations

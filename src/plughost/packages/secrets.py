@@ -1,4 +1,4 @@
-"""Finds secrets by their known formats, so that none is published. Says where and what kind, never the secret."""
+"""Finds secrets by their known formats, so that none is published. Tells where and of what kind, no more."""
 
 from __future__ import annotations
 

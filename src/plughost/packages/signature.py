@@ -47,7 +47,7 @@ class Verdict(msgspec.Struct, frozen=True):
             return None
         if self.posture == "altered":
             return Altered(self.why, plugin=str(release))
-        hint = f"have it signed by a key of {self.publisher} that the trust file holds: {trusted.usual_file()}"
+        hint = f"trust a key of {self.publisher} in {trusted.usual_file()}, or with --trust FILE"
         return Untrusted(self.why, plugin=str(release), hint=hint)
 
 
@@ -105,7 +105,7 @@ def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> b
     """The envelope, as `marketplace.signature.json` has it."""
     require()
     from securesystemslib.dsse import Envelope
-    from securesystemslib.signer import CryptoSigner
+    from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 
     statement = msgspec.json.encode(Statement.of(release, signed_at.replace(microsecond=0)))
     envelope = Envelope(statement, PAYLOAD, {})
@@ -186,6 +186,6 @@ def _holds(read: _Envelope, signature: _Signature, key: PublicKey) -> bool:
 
 
 def _as_key(key: PublicKey) -> Any:
-    from securesystemslib.signer import SSlibKey
+    from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
 
     return SSlibKey.from_crypto(key.usable(), keyid=key.id)

@@ -10,8 +10,8 @@
     valid_from = 2026-01-01T00:00:00Z
     valid_until = 2027-01-01T00:00:00Z
 
-A key counts for what was signed while it was valid. The time of signing is the signer's own word, so a key that
-may be in other hands must be `revoked`: then nothing counts that it ever signed.
+A key counts for what was signed while it was valid. The time of signing is the signer's own word, so a key
+that may be in other hands must be `revoked`: then nothing counts that it ever signed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,118 @@
+"""What changed between two versions of a package: files, what exports are and ask for, schemas."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from plughost.contracts.vai.manifest import Manifest
+from plughost.packages.folder import listed
+from plughost.packages.installed import Installed
+
+Change = Literal["added", "removed", "changed", "mode"]
+
+
+class File(msgspec.Struct, frozen=True):
+    path: str
+    change: Change
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A field of the manifest; None where there is no such field."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class Schema(msgspec.Struct, frozen=True):
+    export: str
+    field: str
+    path: str
+    change: Change
+
+
+class Difference(msgspec.Struct, frozen=True):
+    before: str
+    after: str
+    files: list[File]
+    permissions: list[Value]
+    manifest: list[Value]
+    """The other fields."""
+    schemas: list[Schema]
+
+
+def difference(before: Installed, after: Installed) -> Difference:
+    old, new = _files(before), _files(after)
+    values = list(_values(_flat(before.manifest), _flat(after.manifest)))
+    return Difference(
+        str(before.release),
+        str(after.release),
+        [
+            File(path, change)
+            for path in sorted({*old, *new})
+            if (change := _change(old.get(path), new.get(path)))
+        ],
+        [value for value in values if ".permissions." in value.field],
+        [value for value in values if ".permissions." not in value.field],
+        list(_schemas(before.manifest, after.manifest, old, new)),
+    )
+
+
+def _files(installed: Installed) -> dict[str, tuple[bool, str]]:
+    folder = listed(installed.package)
+    found = {}
+    for member in folder.members:
+        with folder.open(member) as file:
+            found[member.name] = (member.executable, hashlib.file_digest(file, "sha256").hexdigest())
+    return found
+
+
+def _change(old: tuple[bool, str] | None, new: tuple[bool, str] | None) -> Change | None:
+    if old == new:
+        return None
+    if old is None or new is None:
+        return "added" if old is None else "removed"
+    return "mode" if old[1] == new[1] else "changed"
+
+
+def _flat(manifest: Manifest) -> dict[str, Any]:
+    """Fields by their dotted names; exports by their ids, wherever they stand in the file."""
+    told: dict[str, Any] = msgspec.to_builtins(manifest)
+    told["exports"] = {export["id"]: export for export in told["exports"]}
+    return dict(_leaves("", told))
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else key, inner)
+    else:
+        yield name, value
+
+
+def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Value]:
+    for field in sorted({*old, *new}):
+        if old.get(field) != new.get(field):
+            yield Value(field, old.get(field), new.get(field))
+
+
+def _schemas(
+    before: Manifest, after: Manifest, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[Schema]:
+    first, second = _named(before), _named(after)
+    for export, field in sorted({*first, *second}):
+        path_before, path_after = first.get((export, field), ""), second.get((export, field), "")
+        if change := _change(old.get(path_before), new.get(path_after)):
+            yield Schema(export, field, path_after or path_before, change)
+
+
+def _named(manifest: Manifest) -> dict[tuple[str, str], str]:
+    return {
+        (export.id, field): path.removeprefix("./")
+        for export in manifest.exports
+        for field, path in export.schemas.items()
+    }

@@ -1,0 +1,57 @@
+"""A signature gets its place: beside a packed file, or in a layout as an artifact about the release."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages import signature
+from plughost.packages.contents import Place
+from plughost.packages.examining import announced, fetched
+from plughost.packages.oci.content import EMPTY, MANIFEST, unwatched
+from plughost.packages.oci.digests import describe
+from plughost.packages.release import ENVELOPE, NOTHING, Release, signature_document
+from plughost.packages.trust import Trust
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+async def sign(
+    place: Place, private: Ed25519PrivateKey, signed_at: datetime, into: Path | None = None
+) -> Release:
+    """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
+    with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
+        one = await announced(place, Path(folder), Trust(), signed_at)
+        await fetched(place, one, Path(folder))
+    envelope = signature.sign(one.release, private, signed_at)
+    target = into or place.beside
+    if target is not None:
+        if target == place.beside and one.verdict.posture == "altered":
+            raise InvalidSpec(
+                f"{target} is the signature of another package",
+                hint="keep each package in a folder of its own, or name a file with --out",
+            )
+        _write(target, envelope)
+        return one.release
+    subject = describe(one.body, MANIFEST)
+    for content, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
+        await place.content.push_blob(describe(content, media_type), content, unwatched)
+    await place.content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
+    return one.release
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -28,9 +28,7 @@ MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 @click.command()
 @store_option
 @trust_option
-@click.option(
-    "--development", is_flag=True, help="Keep what nobody trusted has signed; it is never available."
-)
+@click.option("--development", is_flag=True, help="Keep what nobody trusted has signed.")
 @click.option("--locked", is_flag=True, help="Only what the lock file pins.")
 @click.option("--save", is_flag=True, help="Pin it in the lock file.")
 @click.option(
@@ -69,13 +67,8 @@ def install(
     if save:
         pins.write(lock_file, pinned.with_(release, verdict))
     if as_json:
-        output.answer(
-            {
-                **msgspec.to_builtins(release),
-                "posture": verdict.posture,
-                "path": str(entered.installed.package),
-            }
-        )
+        where = str(entered.installed.package)
+        output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
     elif verdict.posture != "trusted":
         output.say(f"{release} is installed, but not available: {verdict.why}")
 
@@ -166,7 +159,7 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
 def _store(root: Path | None) -> Store:
     from plughost.packages import store
 
-    return store.Store(root or store.usual_root()).open()
+    return store.Store((root or store.usual_root()).absolute()).open()
 
 
 def _find(store: Store, name: str) -> Installed:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
 
 from plughost.contracts.vai.manifest import Manifest
+from plughost.packages import layer
 from plughost.packages.folder import listed
 from plughost.packages.installed import Installed
 
 Change = Literal["added", "removed", "changed", "mode"]
+Look = tuple[bool, str]
+"""Whether a file is executable, and its digest."""
+Files = dict[str, Look]
 
 
 class File(msgspec.Struct, frozen=True):
@@ -51,32 +54,34 @@ def difference(before: Installed, after: Installed) -> Difference:
     return Difference(
         str(before.release),
         str(after.release),
-        [
-            File(path, change)
-            for path in sorted({*old, *new})
-            if (change := _change(old.get(path), new.get(path)))
-        ],
+        list(_file_changes(old, new)),
         [value for value in values if ".permissions." in value.field],
         [value for value in values if ".permissions." not in value.field],
         list(_schemas(before.manifest, after.manifest, old, new)),
     )
 
 
-def _files(installed: Installed) -> dict[str, tuple[bool, str]]:
+def _files(installed: Installed) -> Files:
     folder = listed(installed.package)
     found = {}
     for member in folder.members:
         with folder.open(member) as file:
-            found[member.name] = (member.executable, hashlib.file_digest(file, "sha256").hexdigest())
+            found[member.name] = (member.executable, layer.sum_of(file).digest)
     return found
 
 
-def _change(old: tuple[bool, str] | None, new: tuple[bool, str] | None) -> Change | None:
-    if old == new:
+def _file_changes(old: Files, new: Files) -> Iterator[File]:
+    for path in sorted({*old, *new}):
+        if change := _change(old.get(path), new.get(path)):
+            yield File(path, change)
+
+
+def _change(was: Look | None, now: Look | None) -> Change | None:
+    if was == now:
         return None
-    if old is None or new is None:
-        return "added" if old is None else "removed"
-    return "mode" if old[1] == new[1] else "changed"
+    if was is None or now is None:
+        return "added" if was is None else "removed"
+    return "mode" if was[1] == now[1] else "changed"
 
 
 def _flat(manifest: Manifest) -> dict[str, Any]:
@@ -100,14 +105,12 @@ def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Value]:
             yield Value(field, old.get(field), new.get(field))
 
 
-def _schemas(
-    before: Manifest, after: Manifest, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[Schema]:
+def _schemas(before: Manifest, after: Manifest, old: Files, new: Files) -> Iterator[Schema]:
     first, second = _named(before), _named(after)
     for export, field in sorted({*first, *second}):
-        path_before, path_after = first.get((export, field), ""), second.get((export, field), "")
-        if change := _change(old.get(path_before), new.get(path_after)):
-            yield Schema(export, field, path_after or path_before, change)
+        was, now = first.get((export, field), ""), second.get((export, field), "")
+        if change := _change(old.get(was), new.get(now)):
+            yield Schema(export, field, now or was, change)
 
 
 def _named(manifest: Manifest) -> dict[tuple[str, str], str]:

@@ -6,7 +6,6 @@ checked before a byte is looked into.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -125,13 +124,5 @@ async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:
 
 
 def _sum(path: Path) -> layer.Sum:
-    out = layer.Sum()
-    for piece in _pieces(path):
-        out.write(piece)
-    return out
-
-
-def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            yield piece
+        return layer.sum_of(file)

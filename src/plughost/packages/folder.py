@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from plughost.packages.archive import Member
 from plughost.packages.ignored import FILE, Ignored
 from plughost.packages.limits import USUAL, Limits
 from plughost.packages.names import Listing
+
+MOST_PROBLEMS = 20
+_NO_FILE = "neither a file nor a folder"
 
 
 class Folder(msgspec.Struct, frozen=True):
@@ -59,7 +63,7 @@ def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -
     members.sort(key=lambda member: os.fsencode(member.name))
     problems += _unlistable(path, members, limits)
     if problems:
-        raise InvalidConfig(problems)
+        raise InvalidConfig(_few(problems))
     return Folder(path, members)
 
 
@@ -88,7 +92,7 @@ def _looked_at(root: int, name: str) -> Member | str:
     except Escapes:
         return "a link out of the folder; put the file itself here"
     except OSError as error:
-        return error.strerror or str(error)
+        return _NO_FILE if error.errno == errno.ENXIO else error.strerror or str(error)
     try:
         info = os.fstat(fd)
     finally:
@@ -96,9 +100,16 @@ def _looked_at(root: int, name: str) -> Member | str:
     if stat.S_ISDIR(info.st_mode):
         return "a link to a folder; put the folder itself here"
     if not stat.S_ISREG(info.st_mode):
-        return "neither a file nor a folder"
+        return _NO_FILE
     # The owner's bit alone: what others may do is a matter of somebody's umask.
     return Member(name, bool(info.st_mode & stat.S_IXUSR), info.st_size)
+
+
+def _few(problems: list[Problem]) -> list[Problem]:
+    more = len(problems) - MOST_PROBLEMS
+    if more <= 0:
+        return problems
+    return [*problems[:MOST_PROBLEMS], Problem(problems[0].file, 0, "", f"and {more} more like these")]
 
 
 def _unlistable(path: Path, members: list[Member], limits: Limits) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from typing import BinaryIO, Self
 
 from plughost.packages import archive
 from plughost.packages.archive import Member
+from plughost.packages.disk import Readable
 from plughost.packages.folder import Folder
 from plughost.packages.limits import USUAL, Limits
 
@@ -74,6 +75,13 @@ class Sum:
     @property
     def digest(self) -> str:
         return f"sha256:{self._hash.hexdigest()}"
+
+
+def sum_of(file: Readable) -> Sum:
+    out = Sum()
+    while piece := file.read(1 << 20):
+        out.write(piece)
+    return out
 
 
 def write(folder: Folder, out: Sum) -> None:

@@ -41,9 +41,9 @@ def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
 
     InvalidConfig tells everything that keeps the folder from being a package, HoldsSecret where secrets are.
     """
+    if not (folder / FILE).is_file():
+        raise InvalidConfig([Problem(str(folder), 0, "", f"there is no {FILE}")])
     files = packable(folder, limits)
-    if not any(member.name == FILE for member in files.members):
-        raise InvalidConfig([Problem(str(folder), 0, "", f"there is no {FILE}, or it is excluded")])
     to_file = into.name.endswith(SUFFIX)
     parent = into.parent if to_file else into
     try:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Protocol
 
 import msgspec
+
+from plughost.packages.disk import Readable
 
 MOST = 50
 """Findings told of one file."""
 _WINDOW = 4 << 20
 _LONGEST = 8192
 """Bytes of a match, so that none is lost between two windows."""
-
-
-class Readable(Protocol):
-    def read(self, size: int, /) -> bytes: ...
 
 
 class Finding(msgspec.Struct, frozen=True):

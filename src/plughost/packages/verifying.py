@@ -32,7 +32,6 @@ async def verified(place: Place, trust: Trust, now: datetime | None = None) -> V
             release = one.release
             await fetched(place, one, Path(folder))
         except (BadContent, NotFound, Altered, Unacceptable) as error:
-            return Verified(
-                Verdict("altered", release.publisher if release else "", why=error.message), release
-            )
+            publisher = release.publisher if release else ""
+            return Verified(Verdict("altered", publisher, why=error.message), release)
     return Verified(one.verdict, release)

@@ -10,6 +10,7 @@ from plughost.packages.oci.content import MANIFEST, Descriptor
 from plughost.packages.oci.digests import is_digest
 from plughost.packages.oci.documents import TAG, Index, Manifest, read_manifest
 from plughost.packages.oci.errors import NotFound
+from plughost.packages.oci.fallback import is_fallback, older_tag
 
 Read = Callable[[str], bytes]
 """The bytes of the manifest with that digest, checked."""
@@ -35,7 +36,10 @@ def about(index: Index, digest: str, artifact_type: str, read: Read) -> list[Des
     found = {}
     for entry in index.manifests:
         manifest = _manifest(entry, read)
-        if manifest is not None and manifest.subject is not None and manifest.subject.digest == digest:
+        if manifest is None:
+            continue
+        subject = manifest.subject.digest if manifest.subject else ""
+        if subject == digest or entry.annotations.get(TAG) == older_tag(digest):
             found[entry.digest] = Descriptor(
                 entry.mediaType, entry.digest, entry.size, manifest.annotations, manifest.kind
             )
@@ -72,7 +76,9 @@ def _without(entry: Descriptor, tag: str) -> Descriptor:
 
 def _is_about_another(entry: Descriptor, read: Read) -> bool:
     manifest = _manifest(entry, read)
-    return manifest is not None and manifest.subject is not None
+    return is_fallback(entry.annotations.get(TAG, "")) or (
+        manifest is not None and manifest.subject is not None
+    )
 
 
 def _manifest(entry: Descriptor, read: Read) -> Manifest | None:

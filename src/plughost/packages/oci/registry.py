@@ -23,6 +23,7 @@ from plughost.packages.oci.documents import Manifest, read_index, read_manifest,
 from plughost.packages.oci.download import download
 from plughost.packages.oci.entries import of_type
 from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
+from plughost.packages.oci.fallback import fallback_tag, is_fallback, older_tag
 from plughost.packages.oci.patience import Patience
 from plughost.packages.oci.reference import InRegistry
 from plughost.packages.oci.session import Session, follow
@@ -132,7 +133,7 @@ class Registry:
 
     async def _tags_hint(self) -> str:
         try:
-            tags = [tag for tag in await self.tags() if not tag.startswith("sha256-")]
+            tags = [tag for tag in await self.tags() if not is_fallback(tag)]
         except TransferFailed:
             return ""
         return f"it has the tags {', '.join(ascii(tag)[1:-1][:128] for tag in tags[-10:])}" if tags else ""
@@ -150,7 +151,7 @@ class Registry:
     async def _fallback(self, digest: str) -> list[Descriptor]:
         """By the tag that stands in for the referrers API."""
         try:
-            found, body = await self.manifest(f"sha256-{hex_of(digest)}")
+            found, body = await self.manifest(fallback_tag(digest))
         except NotFound:
             return []
         return read_index(body).manifests if found.mediaType == INDEX else []
@@ -158,7 +159,7 @@ class Registry:
     async def _signature_tag(self, digest: str) -> list[Descriptor]:
         """By the tag that older signing tools use."""
         try:
-            found, body = await self.manifest(f"sha256-{hex_of(digest)}.sig")
+            found, body = await self.manifest(older_tag(digest))
         except NotFound:
             return []
         if found.mediaType == INDEX:
@@ -171,7 +172,7 @@ class Registry:
             entries = await self._fallback(subject)
             if any(known.digest == entry.digest for known in entries):
                 return
-            await self.push_manifest(write_index([*entries, entry]), INDEX, f"sha256-{hex_of(subject)}")
+            await self.push_manifest(write_index([*entries, entry]), INDEX, fallback_tag(subject))
         raise TransferFailed(f"{self._reference.registry}: others keep overwriting the list of signatures")
 
     async def _pages(self, target: Target) -> AsyncIterator[bytes]:

@@ -34,22 +34,25 @@ class Upload:
         self._progress = progress
         self._location: Target | None = None
         self._sent = 0
+        self._kept = 0
+        """What the registry had of it when it was asked last."""
 
     async def run(self) -> None:
         await self._session.persist(self._attempt)
 
     async def _attempt(self) -> None:
         offset = await self._where_it_was_cut()
+        gained, self._kept = offset - self._kept, offset
         if self._location is None:
             self._location = await self._start()
         try:
-            if offset:
+            if 0 < offset < self._blob.size:
                 rest = {"Content-Range": f"{offset}-{self._blob.size - 1}"}
                 await self._send("PATCH", self._location, offset, rest)
                 offset = self._blob.size
             await self._send("PUT", _with_digest(self._location, self._blob.digest), offset, {})
         except Again as again:
-            again.gained = self._sent - offset
+            again.gained = gained
             raise
 
     async def _start(self) -> Target:
@@ -63,9 +66,9 @@ class Upload:
         response = await self._session.open("GET", self._location)
         try:
             told = _RANGE.fullmatch(response.headers.get("range", ""))
-            if response.status_code == 204 and told is not None and int(told[1]) < self._blob.size:
+            if response.status_code == 204 and told is not None and 0 < int(told[1]) < self._blob.size:
                 self._moved_on(response.headers.get("location"))
-                return int(told[1]) + 1 if int(told[1]) else 0
+                return int(told[1]) + 1
         finally:
             await response.aclose()
         self._location = None

@@ -35,7 +35,7 @@ MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
     "--lock-file", type=click.Path(path_type=Path), default=Path("plughost-packages.lock"), show_default=True
 )
 @as_json_option
-@click.argument("package", metavar="FILE_OR_LAYOUT")
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def install(
     package: str,
     root: Path | None,
@@ -52,9 +52,8 @@ def install(
     plughost install my-plugin-1.0.0.vai.tar
     plughost install my-plugin-1.0.0.vai.tar --locked
     """
-    from plughost.packages import pins, trust
-    from plughost.packages.contents import open_content
-    from plughost.packages.installing import install
+    from plughost.packages import contents, pins, trust
+    from plughost.packages.installing import Entered, install
 
     if locked and save:
         raise click.UsageError("--locked takes what is pinned, --save pins something else: choose one")
@@ -62,7 +61,13 @@ def install(
     if development:
         who = msgspec.structs.replace(who, mode="development")
     pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else pins.Pins()
-    entered = asyncio.run(install(open_content(package), _store(root), who, pins=pinned if locked else None))
+    store = _store(root)
+
+    async def enter() -> Entered:
+        async with contents.opened(package) as place:
+            return await install(place, store, who, pins=pinned if locked else None)
+
+    entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
         pins.write(lock_file, pinned.with_(release, verdict))

@@ -77,23 +77,24 @@ def keygen(file: Path, as_json: bool) -> None:
     "--out", type=click.Path(path_type=Path), help="Another file than marketplace.signature.json beside it."
 )
 @as_json_option
-@click.argument("package", metavar="FILE_OR_LAYOUT")
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def sign(package: str, key: Path, out: Path | None, as_json: bool) -> None:
     """Sign a package: writes marketplace.signature.json beside the file, or into the layout.
 
     \b
     plughost sign my-plugin-1.0.0.vai.tar --key signing.key
     """
-    from plughost.packages import keys, signing, trust
-    from plughost.packages.contents import open_content
+    from plughost.packages import contents, keys, signing, trust
 
     private = keys.read_private(key)
-    place = open_content(package)
-    release = asyncio.run(signing.sign(place, private, trust.now(), out))
+
+    async def signed() -> signing.Signed:
+        async with contents.opened(package) as place:
+            return await signing.sign(place, private, trust.now(), out)
+
+    answer = asyncio.run(signed())
     if as_json:
-        file = out or place.beside
-        answer = {"release": release, "key_id": keys.public_of(private).id}
-        output.answer({**answer, "file": str(file) if file else None})
+        output.answer(answer)
 
 
 def vai_plugin_sign() -> None:
@@ -106,19 +107,24 @@ def vai_plugin_sign() -> None:
 @click.command()
 @trust_option
 @as_json_option
-@click.argument("package", metavar="FILE_OR_LAYOUT")
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def verify(package: str, trust_file: Path | None, as_json: bool) -> None:
     """Say whether a package is whole, and whether somebody who is trusted has signed it. Exit 1 if not.
 
     \b
     plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml
     """
-    from plughost.packages import trust
-    from plughost.packages.contents import open_content
-    from plughost.packages.verifying import verified
+    from plughost.packages import contents, trust
+    from plughost.packages.verifying import Verified, verified
 
-    found = asyncio.run(verified(open_content(package), trust.read(trust_file)))
-    verdict, release = found.verdict, found.release
+    who = trust.read(trust_file)
+
+    async def found() -> Verified:
+        async with contents.opened(package) as place:
+            return await verified(place, who)
+
+    told = asyncio.run(found())
+    verdict, release = told.verdict, told.release
     if as_json:
         output.answer({**msgspec.to_builtins(verdict), "release": release})
     else:

@@ -27,19 +27,7 @@ from plughost.packages.store import Store
 from plughost.packages.trust import Trust
 from tests.packages import little
 
-CALLS = (
-    "mkdir",
-    "open",
-    "write",
-    "fsync",
-    "rename",
-    "replace",
-    "unlink",
-    "rmdir",
-    "chmod",
-    "fchmod",
-    "close",
-)
+CALLS = ("mkdir", "open", "write", "fsync", "rename", "replace", "unlink", "rmdir")
 TAKEN = 4
 
 

@@ -186,4 +186,6 @@ def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> str:
-    return visible(" ".join(value) if isinstance(value, list) else "none" if value is None else str(value))
+    if isinstance(value, list):
+        value = " ".join(value)
+    return visible(str(value)) if value not in (None, "") else "none"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import config
-from plughost.base.located import load_toml
+from plughost.base.located_toml import load_toml
 
 BROKEN = """\
 # a comment = with signs

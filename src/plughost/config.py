@@ -10,7 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.base.located import Document, Field, Problem, expand, load_toml
+from plughost.base.located import Document, Field, Problem, expand
+from plughost.base.located_toml import load_toml
 from plughost.contracts.contract import (
     PluginSpec,
     check_runnable,

@@ -7,12 +7,14 @@ own, so that one mistake does not hide the next, and the place of every key is f
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -87,24 +89,25 @@ class Document:
         values = self._fields(kind, field, data)
         return None if len(self.problems) > found or values is None else kind(**values)
 
-    def _fields(self, kind: type[Any], field: Field, data: Any) -> dict[str, Any] | None:
+    def _fields(self, kind: Any, field: Field, data: Any) -> dict[str, Any] | None:
         if not isinstance(data, dict):
             self.problem(field, f"expected a table, got {_kind_of(data)}")
             return None
-        hints = get_type_hints(kind, include_extras=True)
+        members = _members(kind)
         values: dict[str, Any] = {}
-        for info in msgspec.structs.fields(kind):
+        for info in members:
             name = info.encode_name
             if name in data:
-                values[info.name] = self._value(hints[info.name], (*field, name), data[name])
+                values[info.name] = self._value(info.type, (*field, name), data[name])
             elif info.required:
-                self.problem(field, f"`{name}` is missing; expected {_expectation(hints[info.name])}")
-        known = {info.encode_name for info in msgspec.structs.fields(kind)}
+                self.problem(field, f"`{name}` is missing; expected {_expectation(info.type)}")
+        known = {info.encode_name for info in members}
         for name in data.keys() - known:
-            self.problem((*field, name), f"unknown key; known here: {', '.join(sorted(known))}")
+            self.problem((*field, name), f"unknown key{_alike(name, known)}; known here: {_listed(known)}")
         return values
 
     def _value(self, hint: Any, field: Field, data: Any) -> Any:
+        hint = _unless_none(hint, data)
         if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
             return self.read(hint, field, data)
         if get_origin(hint) is list and isinstance(data, list):
@@ -116,7 +119,8 @@ class Document:
         try:
             return msgspec.convert(data, hint)
         except msgspec.ValidationError as error:
-            self.problem(field, _plain(str(error)))
+            wanted = _expectation(hint) if get_origin(hint) is Literal else None
+            self.problem(field, f"expected {wanted}, got {data!r:.200}" if wanted else _plain(str(error)))
             return None
 
 
@@ -132,30 +136,21 @@ def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], Non
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", value, text)
 
 
-def load_toml(path: Path) -> Document:
-    """Read a TOML file; a file that cannot be read or parsed is one located problem."""
-    import tomllib
-
-    text = read_text(path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        place = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        message = re.sub(r" \(at .*\)$", "", str(error))
-        raise InvalidConfig([Problem(str(path), int(place[1]) if place else 0, "", message)]) from error
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
-        raise InvalidConfig([Problem(str(path), 0, "", str(error))]) from error
-    return Document(str(path), data, _toml_lines(text))
-
-
 def read_text(path: Path, largest: int = LARGEST) -> str:
     """A regular file of reasonable size; what it is not is one problem."""
     try:
-        return _read(path, largest).decode()
+        data = _read(path, largest)
     except OSError as error:
         raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
+    return as_text(data, str(path))
+
+
+def as_text(data: bytes, name: str) -> str:
+    """The bytes of a file called `name`; what is no UTF-8 is one problem."""
+    try:
+        return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", "not valid UTF-8")]) from error
+        raise InvalidConfig([Problem(name, 0, "", "not valid UTF-8")]) from error
 
 
 def _read(path: Path, largest: int) -> bytes:
@@ -170,68 +165,6 @@ def _read(path: Path, largest: int) -> bytes:
     return text
 
 
-_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
-_DOTTED = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
-_HEADER = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
-_PAIR = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=[ \t]*")
-_SKIP = re.compile(
-    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n|.',
-    re.S,
-)
-
-
-def _toml_lines(text: str) -> dict[Field, int]:
-    """Where each key stands. The text is known to be valid TOML, so a light scan is enough."""
-    lines: dict[Field, int] = {}
-    arrays: dict[Field, int] = {}
-    table: Field = ()
-    position = 0
-    number = 1
-    while position < len(text):
-        if header := _HEADER.match(text, position):
-            table = _split(header[2])
-            if header[1] == "[[":
-                arrays[table] = arrays.get(table, -1) + 1
-                table = (*table, arrays[table])
-            lines.setdefault(table, number)
-            position = header.end()
-        elif pair := _PAIR.match(text, position):
-            key = (*table, *_split(pair[1]))
-            lines.setdefault(key, number)
-            position = pair.end()
-        position, crossed = _skip_value(text, position)
-        number += crossed
-    return lines
-
-
-def _skip_value(text: str, position: int) -> tuple[int, int]:
-    """Past the value and its line's end, over strings, comments and nested brackets."""
-    depth = crossed = 0
-    while position < len(text) and (token := _SKIP.match(text, position)):
-        position = token.end()
-        piece = token[0]
-        crossed += piece.count("\n")
-        if piece in "[{":
-            depth += 1
-        elif piece in "]}":
-            depth -= 1
-        elif piece == "\n" and depth <= 0:
-            break
-    return position, crossed
-
-
-def _split(dotted: str) -> Field:
-    return tuple(_unquoted(part) for part in re.findall(_KEY, dotted))
-
-
-def _unquoted(part: str) -> str:
-    if "\\" in part:  # escapes are the parser's business
-        import tomllib
-
-        return next(iter(tomllib.loads(f"{part} = 0")))
-    return part[1:-1] if part[0] in "\"'" else part
-
-
 def _kind_of(value: Any) -> str:
     names = {
         dict: "a table",
@@ -244,7 +177,36 @@ def _kind_of(value: Any) -> str:
     return names.get(type(value), type(value).__name__)
 
 
+@functools.cache
+def _members(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
+def _unless_none(hint: Any, data: Any) -> Any:
+    """What `T | None` means for a value that is there: T."""
+    if data is None or get_origin(hint) not in (Union, UnionType):
+        return hint
+    others = [one for one in get_args(hint) if one is not type(None)]
+    return others[0] if len(others) == 1 else hint
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+def _alike(name: str, known: set[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f", perhaps `{near[0]}`" if near else ""
+
+
 def _expectation(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        words = [str(word) for word in get_args(hint)]
+        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return "a table"
     try:
         msgspec.convert(object(), hint)
     except msgspec.ValidationError as error:

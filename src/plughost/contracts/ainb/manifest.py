@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from plughost.base.capability import Capability
-from plughost.base.located import Document, Problem, load_toml
+from plughost.base.located import Document, Problem
+from plughost.base.located_toml import load_toml
 from plughost.base.semver import is_semantic
 
 FILE = "manifest.toml"

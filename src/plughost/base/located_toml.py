@@ -1,0 +1,100 @@
+"""TOML with the line of every key."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from plughost.base.errors import InvalidConfig
+from plughost.base.located import Document, Field, Problem, read_text
+
+
+def load_toml(path: Path) -> Document:
+    """Read a TOML file; a file that cannot be read or parsed is one located problem."""
+    return parse_toml(read_text(path), str(path))
+
+
+def parse_toml(text: str, name: str) -> Document:
+    """TOML that came from a file called `name`; text that cannot be parsed is one located problem."""
+    import tomllib
+
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        message = re.sub(r" \(at .*\)$", "", str(error))
+        raise InvalidConfig([Problem(name, int(place[1]) if place else 0, "", message)]) from error
+    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
+        raise InvalidConfig([Problem(name, 0, "", str(error))]) from error
+    return Document(name, data, _toml_lines(text))
+
+
+_KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+_DOTTED = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
+_HEADER = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
+_PAIR = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=[ \t]*")
+_SKIP = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[{]|[\]}]|\n|.',
+    re.S,
+)
+
+
+def _toml_lines(text: str) -> dict[Field, int]:
+    """Where each key stands. The text is known to be valid TOML, so a light scan is enough."""
+    lines: dict[Field, int] = {}
+    arrays: dict[Field, int] = {}
+    table: Field = ()
+    position = 0
+    number = 1
+    while position < len(text):
+        if header := _HEADER.match(text, position):
+            table = _in_arrays(_split(header[2]), arrays, header[1] == "[[")
+            lines.setdefault(table, number)
+            position = header.end()
+        elif pair := _PAIR.match(text, position):
+            key = (*table, *_split(pair[1]))
+            lines.setdefault(key, number)
+            position = pair.end()
+        position, crossed = _skip_value(text, position)
+        number += crossed
+    return lines
+
+
+def _in_arrays(dotted: Field, arrays: dict[Field, int], opens_item: bool) -> Field:
+    """The table that a header opens: of an array it names, that is the last item so far."""
+    table: Field = ()
+    for number, part in enumerate(dotted, start=1):
+        table = (*table, part)
+        if opens_item and number == len(dotted):
+            arrays[table] = arrays.get(table, -1) + 1
+        if table in arrays:
+            table = (*table, arrays[table])
+    return table
+
+
+def _skip_value(text: str, position: int) -> tuple[int, int]:
+    """Past the value and its line's end, over strings, comments and nested brackets."""
+    depth = crossed = 0
+    while position < len(text) and (token := _SKIP.match(text, position)):
+        position = token.end()
+        piece = token[0]
+        crossed += piece.count("\n")
+        if piece in "[{":
+            depth += 1
+        elif piece in "]}":
+            depth -= 1
+        elif piece == "\n" and depth <= 0:
+            break
+    return position, crossed
+
+
+def _split(dotted: str) -> Field:
+    return tuple(_unquoted(part) for part in re.findall(_KEY, dotted))
+
+
+def _unquoted(part: str) -> str:
+    if "\\" in part:  # escapes are the parser's business
+        import tomllib
+
+        return next(iter(tomllib.loads(f"{part} = 0")))
+    return part[1:-1] if part[0] in "\"'" else part

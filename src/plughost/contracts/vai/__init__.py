@@ -1,0 +1,1 @@
+"""vai: packages of harnesses, tools, hooks and compactors, spoken to in `vai.rpc.v1`."""

@@ -1,0 +1,50 @@
+"""Which packages this machine can run, in the words of their manifests."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.manifest import Manifest
+
+_ARCHES = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "i386": "386",
+    "i686": "386",
+    "armv6l": "arm",
+    "armv7l": "arm",
+}
+
+
+class Machine(NamedTuple):
+    os: str
+    arch: str
+
+    def __str__(self) -> str:
+        return f"{self.os} on {self.arch}"
+
+
+def here() -> Machine:
+    """This machine."""
+    uname = os.uname()
+    return Machine(uname.sysname.lower(), _ARCHES.get(uname.machine, uname.machine.lower()))
+
+
+def runs_here(manifest: Manifest, machine: Machine | None = None) -> bool:
+    """Whether a package is built for `machine`; for this one when none is named."""
+    machine = machine or here()
+    return machine.os in manifest.runtime.os and machine.arch in manifest.runtime.arch
+
+
+def refuse_foreign(manifest: Manifest, machine: Machine | None = None) -> None:
+    """InvalidSpec for a package that is built for other machines."""
+    machine = machine or here()
+    if not runs_here(manifest, machine):
+        built = f"{', '.join(manifest.runtime.os)} on {', '.join(manifest.runtime.arch)}"
+        raise InvalidSpec(
+            f"{manifest.package_id} {manifest.version} is built for {built}; this machine is {machine}",
+            plugin=manifest.package_id,
+            hint=f"build it for {machine}, or run it on a machine that it is built for",
+        )

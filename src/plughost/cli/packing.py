@@ -128,8 +128,8 @@ def verify(package: str, trust_file: Path | None, as_json: bool) -> None:
     if as_json:
         output.answer({**msgspec.to_builtins(verdict), "release": release})
     else:
-        who = f" by {verdict.publisher} ({verdict.key_id[:16]})" if verdict.posture == "trusted" else ""
+        by = f" by {verdict.publisher} ({verdict.key_id[:16]})" if verdict.posture == "trusted" else ""
         why = f": {verdict.why}" if verdict.why else ""
-        output.print_line(f"{release or package}: {POSTURES[verdict.posture]}{who}{why}")
+        output.print_line(f"{release or package}: {POSTURES[verdict.posture]}{by}{why}")
     if verdict.posture != "trusted":
         sys.exit(1)

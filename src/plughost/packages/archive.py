@@ -136,7 +136,7 @@ def _block(name: bytes, prefix: bytes, mode: int, size: int, kind: bytes) -> byt
         + bytes(100)  # link
         + b"ustar\x0000"
         + bytes(64)  # names of user and group
-        + b"0000000\0" * 2  # device
+        + bytes(16)  # device
         + prefix.ljust(155, b"\0")
         + bytes(12)
     )

@@ -46,6 +46,9 @@ def _hold(parent: Path) -> tuple[Path, int]:
             lock = _open(folder)
         except FileNotFoundError:  # swept before it was held
             continue
+        except OSError:
+            os.rmdir(folder)
+            raise
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if folder.exists():

@@ -67,13 +67,19 @@ class Store:
             self.refuse_other(release)
             if damaged:
                 os.rename(installed.folder, staged.with_name("damaged"))
-            if installed.folder.exists():
-                self._take_signature(staged, installed)
-            else:
-                disk.sync(staged)
-                os.rename(staged, installed.folder)
-                disk.sync(self._releases)
-            self._write_down(release, staged.with_name("version"))
+            new = not installed.folder.exists()
+            try:
+                if new:
+                    disk.sync(staged)
+                    os.rename(staged, installed.folder)
+                    disk.sync(self._releases)
+                else:
+                    self._take_signature(staged, installed)
+                self._write_down(release, staged.with_name("version"))
+            except OSError:
+                if new and installed.folder.exists():
+                    os.rename(installed.folder, staged)  # to where it is removed
+                raise
         return installed
 
     def refuse_other(self, release: Release) -> None:
@@ -134,8 +140,12 @@ class Store:
             disk.make_folder(folder)
         disk.write_new(beside, msgspec.json.encode(release), READ_ONLY)
         os.rename(beside, record)
-        for folder in (record.parent, record.parent.parent, self._versions):
-            disk.sync(folder)
+        try:
+            for folder in (record.parent, record.parent.parent, self._versions):
+                disk.sync(folder)
+        except OSError:
+            os.unlink(record)
+            raise
 
     def _take_signature(self, staged: Path, installed: Installed) -> None:
         """The newer one: the publisher may have a new key."""

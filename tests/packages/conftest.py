@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from plughost.packages.keys import PublicKey
+from plughost.packages.packing import Packed
+from plughost.packages.store import Store
+from plughost.packages.trust import Trust
+from tests.packages import little
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a folder: these tests write thousands of small files."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    made = tempfile.mkdtemp(prefix="plughost-tests-", dir="/dev/shm")
+    yield Path(made)
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    return Store(folder / "store" / "packages").open()
+
+
+@pytest.fixture
+def made(folder: Path) -> Packed:
+    """A package that nobody has signed."""
+    return little.packed(folder)
+
+
+@pytest.fixture
+def signer(folder: Path) -> tuple[Path, PublicKey]:
+    return little.key(folder)
+
+
+@pytest.fixture
+def trust(signer: tuple[Path, PublicKey]) -> Trust:
+    """Acme's key is trusted."""
+    return little.trusting(signer[1])
+
+
+@pytest.fixture
+def signed(made: Packed, signer: tuple[Path, PublicKey]) -> Packed:
+    little.sign(made, signer[0])
+    return made

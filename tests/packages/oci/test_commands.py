@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -15,25 +13,36 @@ from tests.packages.little import write
 from tests.packages.oci.conftest import PASSWORD, USER
 
 
-def plughost(*words, **env):
-    ran = subprocess.run(
-        [sys.executable, "-m", "plughost.cli", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **env},
-    )
-    return ran.returncode, ran.stdout, ran.stderr
+@pytest.fixture
+def plughost(capsys):
+    """Runs a command as the console script does: exit code, stdout, stderr."""
 
+    def run(*words):
+        code = 0
+        try:
+            main([*map(str, words)])
+        except SystemExit as ended:
+            code = ended.code
+        told = capsys.readouterr()
+        return code, told.out, told.err
 
-def quietly(*words):
-    code, out, err = plughost(*words)
-    assert (code, err) == (0, ""), err
-    return out
+    return run
 
 
 @pytest.fixture
-def dist(tmp_path):
+def quietly(plughost):
+    """Runs a command that must succeed without a word on stderr."""
+
+    def run(*words):
+        code, out, err = plughost(*words)
+        assert (code, err) == (0, ""), err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def dist(tmp_path, quietly):
     """A packed and signed package, and a file that trusts its key."""
     folder = tmp_path / "dist"
     folder.mkdir()
@@ -45,7 +54,7 @@ def dist(tmp_path):
 
 
 @pytest.mark.clause("VAI-01", "VAI-84")
-def test_a_package_is_published_pulled_verified_and_installed(repository, dist, tmp_path):
+def test_a_package_is_published_pulled_verified_and_installed(repository, dist, tmp_path, quietly):
     file = dist / "little-0.1.0.vai.tar"
     pushed = quietly("push", file, repository).strip()
     assert pushed.startswith(f"{repository}:0.1.0@sha256:")
@@ -63,7 +72,7 @@ def test_a_package_is_published_pulled_verified_and_installed(repository, dist, 
 
 
 @pytest.mark.clause("VAI-01")
-def test_a_published_version_stays_what_it_is(repository, dist, tmp_path):
+def test_a_published_version_stays_what_it_is(repository, dist, tmp_path, quietly, plughost):
     file = dist / "little-0.1.0.vai.tar"
     first = quietly("push", file, repository)
     assert quietly("push", file, repository) == first
@@ -75,7 +84,7 @@ def test_a_published_version_stays_what_it_is(repository, dist, tmp_path):
     assert "hint: give the new bytes a new version" in err
 
 
-def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path):
+def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path, quietly):
     quietly("push", dist / "little-0.1.0.vai.tar", repository)
     quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "all.tar")
     trust = ("--trust", tmp_path / "trust.toml")
@@ -88,7 +97,7 @@ def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path
     quietly("verify", f"oci-layout:{tmp_path / 'back'}:stable", *trust)
 
 
-def test_a_signature_of_something_else_is_not_published(repository, dist, tmp_path):
+def test_a_signature_of_something_else_is_not_published(repository, dist, tmp_path, quietly, plughost):
     (tmp_path / "other").mkdir()
     quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
     os.rename(dist / "marketplace.signature.json", tmp_path / "other/marketplace.signature.json")
@@ -98,7 +107,7 @@ def test_a_signature_of_something_else_is_not_published(repository, dist, tmp_pa
     assert plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)[0] == 3
 
 
-def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path):
+def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path, quietly, plughost):
     quietly("push", dist / "little-0.1.0.vai.tar", repository)
     (tmp_path / "little-0.1.0.vai.tar").write_bytes(b"mine")
     code, _, err = plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)
@@ -108,24 +117,25 @@ def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path):
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
-def test_failures_are_json_where_that_is_asked_for_and_hold_no_password(guarded, dist):
-    file, reference = dist / "little-0.1.0.vai.tar", f"{guarded}/tests/commands"
-    who = {"PLUGHOST_REGISTRY_USER": USER}
-    code, out, err = plughost("push", file, reference, "--json", PLUGHOST_REGISTRY_PASSWORD="battery", **who)
-    told = json.loads(out)["error"]
-    assert (code, told["code"], err) == (3, "unauthorized", "")
+def test_failures_are_json_where_that_is_asked_for_and_hold_no_password(guarded, dist, plughost, monkeypatch):
+    words = ("push", dist / "little-0.1.0.vai.tar", f"{guarded}/tests/commands", "--json")
+    monkeypatch.setenv("PLUGHOST_REGISTRY_USER", USER)
+    monkeypatch.setenv("PLUGHOST_REGISTRY_PASSWORD", "battery")
+    code, out, err = plughost(*words)
+    assert (code, json.loads(out)["error"]["code"], err) == (3, "unauthorized", "")
     assert "battery" not in out
-    code, out, _ = plughost("push", file, reference, "--json", PLUGHOST_REGISTRY_PASSWORD=PASSWORD, **who)
-    assert code == 0
-    assert len(json.loads(out)["signatures"]) == 1
+    monkeypatch.setenv("PLUGHOST_REGISTRY_PASSWORD", PASSWORD)
+    code, out, err = plughost(*words)
+    assert (code, len(json.loads(out)["signatures"]), err) == (0, 1, "")
 
 
-@pytest.mark.parametrize("words", [("push", "nowhere.vai.tar", "r.example/a"), ("pull", "acme/devkit:1"), ("pull", "x")])
-def test_wrong_words_are_usage(words, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main([*words])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words", [("push", "nowhere.vai.tar", "r.example/a"), ("pull", "acme/devkit:1"), ("pull", "x")]
+)
+def test_wrong_words_are_usage(words, plughost):
+    code, out, err = plughost(*words)
+    assert (code, out) == (2, "")
+    assert err
 
 
 def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():

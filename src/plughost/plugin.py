@@ -11,10 +11,12 @@ import msgspec
 from plughost.base.capability import Capability
 from plughost.base.clock import Clock
 from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
+from plughost.runtime.listener import Listener, OnEvent
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
 from plughost.runtime.tap import Origin, Tap, Tapping
@@ -46,6 +48,8 @@ class Plugin:
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
+        self.hidden = Hidden()
+        """What was given to it and must not be shown, whatever it says."""
         self._stopped = False
         self._pins: set[object] = set()
         self._reloading = asyncio.Lock()
@@ -59,6 +63,12 @@ class Plugin:
         if self._stopped:
             return State.STOPPED.value
         return self._current.state.value if self._current is not None else State.IDLE.value
+
+    @property
+    def draining(self) -> bool:
+        """Whether it still owes the answer to a call that was cancelled: what is called meanwhile waits until
+        it has answered, or for its successor if it does not."""
+        return self._current is not None and self._current.stopping > 0
 
     @property
     def generation(self) -> int:
@@ -120,11 +130,14 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> Any:
         """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
         CallFailed when the plugin answers with an error of its own; another PluginError when there
-        is no answer. `timeout` counts from now; without it the contract's own applies.
+        is no answer. `timeout` counts from now; without it the contract's own applies. What the plugin
+        says of the call before its answer goes to `on_event`, in its order and as it came. A task that is
+        cancelled in here with a text tells that to the plugin as the reason.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -138,10 +151,12 @@ class Plugin:
             if self._per_call:
                 instance.stop()
             raise
+        if on_event is not None:
+            pending.listener = Listener(on_event)
         try:
             answer = await pending
-        except (asyncio.CancelledError, GeneratorExit):
-            pending.owner.withdraw(pending)  # it may have moved to another instance meanwhile
+        except (asyncio.CancelledError, GeneratorExit) as gone:
+            pending.owner.withdraw(pending, _reason(gone))  # it may have moved to another instance meanwhile
             raise
         if answer.error is not NOTHING:
             raise pending.owner.failure(pending, answer)
@@ -274,6 +289,7 @@ class Plugin:
                     "confined_by": list(instance.confined_by),
                     "in_flight": instance.in_flight,
                     "waiting": instance.waiting,
+                    "stopping": instance.stopping,
                     "dropped": instance.dropped,
                     "failures": instance.failures,
                 }
@@ -324,3 +340,8 @@ class Plugin:
         """It takes no more calls; the next one starts another."""
         if self._current is instance:
             self._current = None
+
+
+def _reason(gone: BaseException) -> str:
+    told = gone.args[0] if gone.args else None
+    return told if isinstance(told, str) and told else "cancelled"

@@ -26,6 +26,7 @@ from plughost.base.events import Event
 from plughost.base.events import Subscription as EventQueue
 from plughost.contracts.contract import PluginSpec
 from plughost.runtime.caller import Caller
+from plughost.runtime.listener import OnEvent
 from plughost.runtime.tap import Tap
 from plughost.wire.envelope import ABSENT
 
@@ -148,9 +149,10 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> Any:
         """The plugin's result. It raises what the asynchronous `call` raises."""
-        call = self.submit(method, params, timeout=timeout, context=context, type=type)
+        call = self.submit(method, params, timeout=timeout, context=context, type=type, on_event=on_event)
         return self._loop.wait(call)
 
     def submit(
@@ -161,9 +163,13 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> concurrent.futures.Future[Any]:
-        """A call that is not waited for: many may be under way without a thread each."""
-        call = self.asynchronous.call(method, params, timeout=timeout, context=context, type=type)
+        """A call that is not waited for: many may be under way without a thread each. `on_event` is called in
+        the host's own thread."""
+        call = self.asynchronous.call(
+            method, params, timeout=timeout, context=context, type=type, on_event=on_event
+        )
         return self._loop.submit(call)
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:

@@ -15,7 +15,7 @@ from plughost.packages import signature
 from plughost.packages.contents import Place
 from plughost.packages.examining import announced, fetched
 from plughost.packages.keys import public_of
-from plughost.packages.oci.content import EMPTY, MANIFEST, Descriptor, unwatched
+from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, unwatched
 from plughost.packages.oci.digests import describe
 from plughost.packages.release import ENVELOPE, NOTHING, Release, signature_document
 from plughost.packages.trust import Trust
@@ -41,7 +41,7 @@ async def sign(
     envelope = signature.sign(one.release, private, signed_at)
     target = into or place.beside
     if target is None:
-        await _push(place, describe(one.body, MANIFEST), envelope)
+        await attach(place.content, describe(one.body, MANIFEST), envelope)
     elif target == place.beside and one.verdict.posture == "altered":
         raise InvalidSpec(
             f"{target} is the signature of another package",
@@ -52,10 +52,11 @@ async def sign(
     return Signed(one.release, public_of(private).id, str(target) if target else None)
 
 
-async def _push(place: Place, subject: Descriptor, envelope: bytes) -> None:
-    for content, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
-        await place.content.push_blob(describe(content, media_type), content, unwatched)
-    await place.content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
+async def attach(content: Content, subject: Descriptor, envelope: bytes) -> None:
+    """Put a signature where those who look at its subject will find it."""
+    for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
+        await content.push_blob(describe(data, media_type), data, unwatched)
+    await content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -7,11 +7,12 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.packages.oci.faults import Faulty
 from tests.support import ROOT
 
 REGISTRY = ROOT / ".tools/usr/bin/docker-registry"
@@ -80,3 +81,11 @@ def _nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "no-docker"))
     for name in ("REGISTRY_AUTH_FILE", "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+async def faulty() -> AsyncIterator[Faulty]:
+    server = Faulty()
+    await server.start()
+    yield server
+    await server.stop()

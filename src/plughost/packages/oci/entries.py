@@ -75,10 +75,10 @@ def _without(entry: Descriptor, tag: str) -> Descriptor:
 
 
 def _is_about_another(entry: Descriptor, read: Read) -> bool:
+    if is_fallback(entry.annotations.get(TAG, "")):
+        return True
     manifest = _manifest(entry, read)
-    return is_fallback(entry.annotations.get(TAG, "")) or (
-        manifest is not None and manifest.subject is not None
-    )
+    return manifest is not None and manifest.subject is not None
 
 
 def _manifest(entry: Descriptor, read: Read) -> Manifest | None:

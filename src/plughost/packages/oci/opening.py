@@ -14,14 +14,21 @@ from plughost.packages.oci.reference import InRegistry, Reference, parse_referen
 
 
 @asynccontextmanager
-async def open_content(reference: str | Reference, *, plain_http: bool = False) -> AsyncIterator[Content]:
-    """What the reference names, for as long as the block; ask it for `reference.name`."""
+async def open_content(
+    reference: str | Reference, *, plain_http: bool = False, create: bool = False
+) -> AsyncIterator[Content]:
+    """What the reference names, for as long as the block; ask it for `reference.name`.
+
+    With `create` a layout that is not there yet becomes a folder with the first thing pushed to it.
+    """
     parsed = parse_reference(reference) if isinstance(reference, str) else reference
     if isinstance(parsed, InRegistry):
         from plughost.packages.oci.registry import open_registry
 
         async with open_registry(parsed, plain_http=plain_http) as registry:
             yield registry
+    elif create and not parsed.path.exists():
+        yield LayoutFolder(parsed.path)
     else:
         yield open_layout(parsed.path)
 

@@ -107,6 +107,8 @@ def _in_layout(text: str) -> InLayout:
 
 
 def _in_registry(text: str) -> InRegistry:
+    if text.startswith(("http://", "https://")):
+        raise _wrong(text, 0, "no https:// before it, and no http://: HOST/REPOSITORY:TAG")
     at = len(REGISTRY) if text.startswith(REGISTRY) else 0
     if "@" in text[at:].partition("/")[0]:
         raise InvalidSpec(

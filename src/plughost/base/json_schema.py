@@ -1,6 +1,6 @@
-"""config_schema: the JSON Schema that a plugin's manifest has for its configuration.
+"""JSON Schemas of plugins, for their configuration, input and output.
 
-The schema is the plugin's, so it is a stranger's program in a small language. References lead nowhere but
+A schema is the plugin's, so it is a stranger's program in a small language. References lead nowhere but
 into the schema itself and never in a circle, and all of them written out must stay small: otherwise a page of
 schema keeps a checker busy for years.
 """
@@ -18,32 +18,38 @@ _ELSEWHERE = ("$dynamicRef", "$recursiveRef")
 
 def wrong(schema: dict[str, Any]) -> str | None:
     """What is wrong with a schema; None when it can be used."""
-    import jsonschema_rs
-
     try:
-        _measure(schema, schema, {}, ())
-        _validator(schema)
-    except (ValueError, jsonschema_rs.ValidationError) as error:
+        Checker(schema)
+    except ValueError as error:
         return _line(error)
     return None
 
 
-def errors(schema: dict[str, Any], config: Any) -> list[str]:
-    """What of a configuration is not as the schema wants it."""
-    found = []
-    for error in _validator(schema).iter_errors(config):
-        place = ".".join(str(part) for part in error.instance_path)
-        found.append(f"{place}: {error.message}" if place else error.message)
-        if len(found) == MOST_ERRORS:
-            break
-    return found
+class Checker:
+    """A schema made ready for many values. ValueError when it cannot be used."""
 
+    def __init__(self, schema: Any) -> None:
+        import jsonschema_rs
 
-def _validator(schema: dict[str, Any]) -> Any:
-    import jsonschema_rs
+        _measure(schema, schema, {}, ())
+        patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
+        try:
+            self._validator = jsonschema_rs.validator_for(
+                schema, retriever=_retrieve_nothing, pattern_options=patterns
+            )
+        except jsonschema_rs.ValidationError as error:
+            raise ValueError(_line(error)) from error
+        self.fits = self._validator.is_valid
 
-    patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
-    return jsonschema_rs.validator_for(schema, retriever=_retrieve_nothing, pattern_options=patterns)
+    def problems(self, value: Any) -> list[str]:
+        """What of a value is not as the schema wants it."""
+        found = []
+        for error in self._validator.iter_errors(value):
+            place = ".".join(str(part) for part in error.instance_path)
+            found.append(f"{place}: {error.message}" if place else error.message)
+            if len(found) == MOST_ERRORS:
+                break
+        return found
 
 
 def _retrieve_nothing(uri: str) -> NoReturn:

@@ -82,7 +82,7 @@ def test_what_is_refused_says_why_and_what_to_do(run, trusted, folder):
     assert run("packages", "show", "acme/nothing")[0] == 3
 
 
-@pytest.mark.clause("VAI-82", "VAI-84")
+@pytest.mark.clause("VAI-84")
 def test_what_nobody_trusted_has_signed_is_kept_in_development_and_never_available(run, trusted, folder):
     (folder / "config/plughost/trust.toml").unlink()
     code, out, err = run("install", trusted["file"], "--development")

@@ -202,7 +202,7 @@ def test_what_is_no_key_is_told(text):
         keys.parse_public(text)
 
 
-@pytest.mark.clause("VAI-12", "VAI-84")
+@pytest.mark.clause("VAI-84")
 def test_a_trust_file(folder):
     _, public = little.key(folder)
     file = folder / "trust.toml"

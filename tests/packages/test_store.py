@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -119,6 +120,34 @@ async def _fails(number, signed, store, trust, monkeypatch):
         assert os.listdir(store.root / "staging") == os.listdir(store.root / "releases") == []
         assert store.installed() == []
     return bool(message)
+
+
+async def test_whoever_changes_the_store_has_it_alone(signed, store, trust, monkeypatch):
+    alone = {}
+
+    def watched(name, real):
+        def call(*args):
+            fd = os.open(store.root / "lock", os.O_RDWR)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                alone[name] = False
+            except BlockingIOError:
+                alone[name] = True
+            finally:
+                os.close(fd)
+            return real(*args)
+
+        return call
+
+    for name in ("_write_down", "_sweep_unnamed"):
+        monkeypatch.setattr(store, name, watched(name, getattr(store, name)))
+    monkeypatch.setattr(os, "rename", watched("rename", os.rename))
+    store.open()
+    entered = await install(little.place(signed), store, trust)
+    assert alone == {"_write_down": True, "_sweep_unnamed": True, "rename": True}
+    alone.clear()
+    store.remove(entered.installed)
+    assert alone == {"rename": True}
 
 
 async def test_a_live_installer_keeps_its_staging_and_a_dead_one_does_not(store):

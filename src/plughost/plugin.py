@@ -35,14 +35,11 @@ class Plugin:
     def __init__(
         self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding, confinement: Confinement
     ) -> None:
-        self.spec = spec
         self.name = spec.name
         self.contract = contract.name
         self._host = host
         self._contract = contract
-        self._binding = binding
-        self._methods = binding.methods
-        self._confine(confinement)
+        self._adopt(spec, binding, confinement)
         self._per_call = binding.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
@@ -76,6 +73,11 @@ class Plugin:
         return self._generation
 
     @property
+    def eager(self) -> bool:
+        """Whether it starts with its host, not with its first call."""
+        return self._binding.policy.eager
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
         """What it may, all in all."""
         return self._binding.capabilities
@@ -89,6 +91,11 @@ class Plugin:
     def confinement(self) -> Confinement:
         """What was decided for it, and what holds it to that."""
         return self._confinement
+
+    @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What the running process reported to hold it; nothing before it runs."""
+        return () if self._current is None else self._current.confined_by
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -184,8 +191,9 @@ class Plugin:
     async def reload(self) -> None:
         """Start a new generation, move calls over once it is ready, let the old one finish its own.
 
-        If the new one does not start, the old one stays and the failure is raised. A plugin that is
-        not running, or is quarantined, is only given a fresh start for its next call.
+        What its manifest says now counts, its command too where the manifest told it. If the new one cannot
+        be or does not start, all stays as it was and the failure is raised. A plugin that is not running, or
+        is quarantined, is only given a fresh start for its next call.
         """
         async with self._reloading:  # a second reload replaces what the first one made
             await self._reload()
@@ -193,7 +201,8 @@ class Plugin:
     async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        old = self._current
+        old, before = self._current, (self.spec, self._binding, self._confinement)
+        undo = self._host._keeper.undoing(self.name)
         await self._rebind()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
@@ -207,6 +216,9 @@ class Plugin:
             await new.settled()
         except BaseException:
             new.stop()
+            if old in self._instances:  # else there is nothing that could stay as it was
+                undo()
+                self._adopt(*before)
             raise
         meanwhile, self._current = self._current, new
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
@@ -214,13 +226,18 @@ class Plugin:
 
     async def _rebind(self) -> None:
         """What is on disk now counts: a new manifest comes with a new program."""
-        binding = self._contract.bind(self.spec)
-        check_runnable(self.spec, binding)
-        self._confine(await self._host._keeper.confine(self.spec, binding, self.sandbox))
+        spec, binding = self.spec, self._contract.bind(self.spec)
+        follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
+        if follows and binding.told_command is not None:
+            spec = msgspec.structs.replace(spec, command=binding.told_command)
+        check_runnable(spec, binding)
+        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding, self.sandbox))
+
+    def _adopt(self, spec: PluginSpec, binding: Binding, confinement: Confinement) -> None:
+        """What its next process is, and may."""
+        self.spec = spec
         self._binding = binding
         self._methods = binding.methods
-
-    def _confine(self, confinement: Confinement) -> None:
         self._confinement = confinement
         launch = confinement.launch
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it

@@ -127,11 +127,14 @@ class Plugin:
         """The plugin itself, for typed views: `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
         self.name = plugin.name
         self.contract = plugin.contract
-        self.spec = plugin.spec
         self._loop = loop
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
+
+    @property
+    def spec(self) -> PluginSpec:
+        return self.asynchronous.spec
 
     @property
     def state(self) -> str:
@@ -262,7 +265,10 @@ class Host:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
     def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+
+        What fails is not added, nor is an eager one that does not start.
+        """
         return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
 
     def remove(self, name: str) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 
-from plughost.sandbox.quarters import everybodys_base, settle, sweep
+from plughost.base.temporary import everybodys_folder
+from plughost.sandbox.quarters import settle, sweep
 from plughost.sandbox.removal import remove
 
 PREFIX = "plughost-scratch-"
@@ -29,7 +30,7 @@ class Scratch:
     def root(self) -> str:
         """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
         if self._lock < 0:
-            base = os.path.realpath(self._base or everybodys_base())
+            base = os.path.realpath(self._base or everybodys_folder())
             sweep(base, PREFIX)
             self._path, self._lock = settle(base, PREFIX)
         self._roots += 1

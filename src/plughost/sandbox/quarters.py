@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from plughost.base.errors import Unconfinable
+from plughost.base.temporary import everybodys_folder
 from plughost.sandbox.removal import remove
 from plughost.sandbox.users import User, Users
 
@@ -135,12 +136,7 @@ def default_base() -> str:
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
-    return everybodys_base()
-
-
-def everybodys_base() -> str:
-    """Not tempfile.gettempdir, which tries folders out with a file that a host killed then would leave."""
-    return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
+    return everybodys_folder()
 
 
 def sweep(base: str, prefix: str = PREFIX) -> None:

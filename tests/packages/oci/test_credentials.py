@@ -36,6 +36,9 @@ def test_the_environment_comes_first_and_whole(file):
     named = {"PLUGHOST_REGISTRY_USER": "ada", "PLUGHOST_REGISTRY_PASSWORD": "hunter2"}
     assert found("r.example", environ | named) == ("ada", "hunter2")
     assert found("r.example", environ) == ("file", "secret")
+    only = named | {"PLUGHOST_REGISTRY_HOST": "R.example:5000"}
+    assert found("r.example:5000", environ | only) == ("ada", "hunter2")
+    assert found("r.example", environ | only) == ("file", "secret")
     with pytest.raises(InvalidSpec, match="together or not at all"):
         found("r.example", environ | {"PLUGHOST_REGISTRY_USER": "ada"})
 

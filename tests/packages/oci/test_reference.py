@@ -29,6 +29,7 @@ GOOD = {
     "oci-layout:with space.vai.tar:1": InLayout(Path("with space.vai.tar"), "1"),
     f"oci-layout:folder@{DIGEST}": InLayout(Path("folder"), "", DIGEST),
     "oci-layout:a@b/c": InLayout(Path("a@b/c")),
+    "oci-layout:a@b:1": InLayout(Path("a@b"), "1"),
 }
 
 
@@ -63,6 +64,7 @@ BAD = {
     "oci-layout:": (12, "name the layout's folder"),
     "oci-layout::1": (12, "name the layout's folder"),
     "oci-layout:folder:": (19, "a tag has"),
+    "oci-layout:folder@sha256:12": (19, "a digest is"),
     "registry.example/" + "a" * 256: (18, "at most 255"),
 }
 

@@ -116,6 +116,7 @@ class KagedContract:
             capabilities=granted.capabilities,
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
             settings=Settings(told, held, _projects(options), config),
+            told_command=tuple(told.command),
             offers={
                 "tools": tuple(tool.name for tool in told.tools),
                 "hooks": tuple(told.hooks),

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -41,6 +42,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     exports: list[str] | None = None
     """Those that this process serves, and whose permissions it has; without it, all of the package."""
+    filesystem: Literal["none", "scratch", "assets_ro"] | None = None
+    """What is left of the permission that its manifest asks for; without it, all."""
+    scratch: str | None = None
+    """A folder for its invocations' own, made for it alone: it may write there."""
     hello_timeout: float = 15.0
     max_in_flight: int = 32
     """Requests at a time; further ones wait for their turn."""
@@ -85,6 +90,7 @@ class VaiContract:
         machine.refuse_foreign(told)
         served = _served(told, options, spec.name)
         _check_allowed(spec, served)
+        scratch = (options.scratch,) if options.scratch is not None else ()
         return Binding(
             _policy(served, options),
             {**from_host("PATH", "LANG"), **spec.env},
@@ -92,7 +98,8 @@ class VaiContract:
             settings=Settings(told, tuple(served)),
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced(sandbox_of(spec, self)),
-            own=Powers(read=_parts(folder, served)),
+            data=options.scratch,
+            own=Powers(read=_parts(folder, served, options), write=scratch),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:
@@ -140,12 +147,13 @@ def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
         )
 
 
-def _parts(folder: Path, served: Sequence[Export]) -> tuple[str, ...]:
+def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[str, ...]:
     """What it may read of its package; symlinks lead anywhere, so they are none of it."""
     names = sorted(name for name in os.listdir(folder) if not os.path.islink(folder / name))
     if len(names) > MOST_PARTS:
         raise InvalidSpec(f"a package with more than {MOST_PARTS} files at its root")
-    assets = any(export.permissions.filesystem == "assets_ro" for export in served)
+    asked = any(export.permissions.filesystem == "assets_ro" for export in served)
+    assets = asked and options.filesystem in (None, "assets_ro")
     return tuple(str(folder / name) for name in names if name != ASSETS or assets)
 
 

@@ -20,6 +20,8 @@ from plughost.base.errors import InvalidSpec
 MAX_FILE = 1 << 20
 HELPER_PATIENCE = 30.0
 USER, PASSWORD = "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"
+HOST = "PLUGHOST_REGISTRY_HOST"
+"""The only registry, `HOST[:PORT]`, that is told those two; without it, whichever is asked."""
 _HELPER = re.compile(r"[A-Za-z0-9._-]+")
 _PATHS = ("", "/", "/v1", "/v1/", "/v2", "/v2/")
 
@@ -71,10 +73,10 @@ class Helped(msgspec.Struct, frozen=True):
 def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | None:
     """For `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
     user, password = environ.get(USER), environ.get(PASSWORD)
-    if user is not None and password is not None:
-        return Credentials(user, password)
-    if user is not None or password is not None:
+    if (user is None) != (password is None):
         raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
+    if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
+        return Credentials(user, password)
     path = auth_file(environ)
     file = read_auth_file(path)
     helper = _of(file.credHelpers, registry)

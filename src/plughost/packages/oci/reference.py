@@ -134,15 +134,12 @@ def _in_registry(text: str) -> InRegistry:
 
 
 def _digest(text: str) -> tuple[str, str]:
-    rest, at, digest = text.rpartition("@")
-    if not at:
+    if text.startswith(LAYOUT) and "@sha256:" not in text:  # an @ of the path
         return text, ""
-    if not is_digest(digest):
-        where = len(rest) + 1
-        if text.startswith(LAYOUT) and "/" in digest:  # the @ is the path's
-            return text, ""
-        raise _wrong(text, where, "a digest is sha256: and 64 lower-case hexadecimal digits")
-    return rest, digest
+    rest, at, digest = text.rpartition("@")
+    if at and not is_digest(digest):
+        raise _wrong(text, len(rest) + 1, "a digest is sha256: and 64 lower-case hexadecimal digits")
+    return (rest, digest) if at else (text, "")
 
 
 def _authority(text: str, at: int, authority: str) -> tuple[str, int | None]:

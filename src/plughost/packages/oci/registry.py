@@ -77,16 +77,11 @@ class Registry:
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
         if not reference:
             raise NotFound(f"{self._reference} names no tag and no digest", hint=await self._tags_hint())
-        target = self._at(f"manifests/{reference}")
         try:
-            response, body = await self._session.ask(
-                "GET", target, {"Accept": f"{MANIFEST}, {INDEX}"}, limit=MAX_MANIFEST
-            )
+            return await self._manifest(reference)
         except NotFound as error:
-            if not is_digest(reference):
-                error.hint = await self._tags_hint()
+            error.hint = "" if is_digest(reference) else await self._tags_hint()
             raise
-        return _checked(response, body, reference, target), body
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
         await download(self._session, self._at(f"blobs/sha256:{hex_of(blob.digest)}"), blob, into, progress)
@@ -131,6 +126,12 @@ class Registry:
                 raise BadContent(f"{self._reference.registry} has sent no list of tags") from None
         return found[:MAX_TAGS]
 
+    async def _manifest(self, reference: str) -> tuple[Descriptor, bytes]:
+        target = self._at(f"manifests/{reference}")
+        accepted = {"Accept": f"{MANIFEST}, {INDEX}"}
+        response, body = await self._session.ask("GET", target, accepted, limit=MAX_MANIFEST)
+        return _checked(response, body, reference, target), body
+
     async def _tags_hint(self) -> str:
         try:
             tags = [tag for tag in await self.tags() if not is_fallback(tag)]
@@ -151,7 +152,7 @@ class Registry:
     async def _fallback(self, digest: str) -> list[Descriptor]:
         """By the tag that stands in for the referrers API."""
         try:
-            found, body = await self.manifest(fallback_tag(digest))
+            found, body = await self._manifest(fallback_tag(digest))
         except NotFound:
             return []
         return read_index(body).manifests if found.mediaType == INDEX else []
@@ -159,7 +160,7 @@ class Registry:
     async def _signature_tag(self, digest: str) -> list[Descriptor]:
         """By the tag that older signing tools use."""
         try:
-            found, body = await self.manifest(older_tag(digest))
+            found, body = await self._manifest(older_tag(digest))
         except NotFound:
             return []
         if found.mediaType == INDEX:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import confined, fan_out, idle, importing, invocations, keys, neighbour, sdk, storage
+from benchmarks.measures import (
+    confined,
+    fan_out,
+    idle,
+    importing,
+    invocations,
+    keys,
+    neighbour,
+    pull,
+    sdk,
+    storage,
+)
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -160,6 +171,13 @@ GOALS = (
     ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
+    Goal(
+        "pull, verify and unpack 200 MB / sha256sum and tar x",
+        "≤",
+        1.5,
+        "×",
+        lambda sheets: sheets[pull.NAME].ratio("time", pull.OURS, pull.BARE),
+    ),
     *(
         goal
         for program in confined.PROGRAMS

@@ -15,6 +15,7 @@ from benchmarks.measures import (
     keys,
     latency,
     neighbour,
+    pull,
     sdk,
     spawn,
     storage,
@@ -38,4 +39,5 @@ MEASURES: dict[str, Measure] = {
     "storage": storage.measure,
     "confined": confined.measure,
     "invocations": invocations.measure,
+    "pull": pull.measure,
 }

@@ -37,7 +37,7 @@ def read():
         length = int(line.partition(b":")[2])
 
 
-def event(id, **event):
+def say(id, **event):
     send(type="event", request_id=id, event=event)
 
 
@@ -53,19 +53,20 @@ def succeeded(**output):
 
 
 def handle(id, body, cancelled):
-    wanted = body.get("input") or body.get("event") or {}
+    event = body.get("event", {})
+    wanted = body.get("input") or event.get("summary") or event
     what = wanted.get("do", "echo")
     if what == "echo":
         respond(id, wanted.get("answer") or succeeded(body=body, told=told, env=dict(os.environ)))
     elif what == "say":
         for number in range(wanted["times"]):
-            event(id, type="progress", message=wanted.get("text", "x"), number=number)
+            say(id, type="progress", message=wanted.get("text", "x"), number=number)
         respond(id, succeeded())
     elif what == "late":
         respond(id, succeeded())
-        event(id, type="progress", message="too late")
-        event("req_99999", type="progress", message="of nobody")
-        event("somebody", type="progress", message="of nobody")
+        say(id, type="progress", message="too late")
+        say("req_99999", type="progress", message="of nobody")
+        say("somebody", type="progress", message="of nobody")
     elif what == "refuse":
         send(
             type="response",
@@ -74,7 +75,7 @@ def handle(id, body, cancelled):
             error={"code": "protocol.invalid_frame", "message": "missing body"},
         )
     elif what == "wait":
-        event(id, type="started")
+        say(id, type="started")
         cancelled.wait()
         if wanted.get("stops", True):
             respond(id, {"status": "cancelled"})

@@ -19,6 +19,8 @@ from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinne
 from plughost.packages.installing import install
 from plughost.packages.limits import Limits
 from plughost.packages.oci import blobfile, layout_tar, pouring
+from plughost.packages.oci.content import MANIFEST, unwatched
+from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.transfer import copy
 from plughost.packages.signature import FILE
@@ -192,6 +194,8 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     from plughost.packages.keys import read_private
 
     await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    for junk in (b"{}", b"junk"):  # others may add what they like
+        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     await copy("0.1.0", layout, twin, "0.1.0")
     entered = await install(Place(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
@@ -243,9 +247,6 @@ def _digest(data):
 
 
 async def _push(layout, body, text, archive):
-    from plughost.packages.oci.content import MANIFEST, unwatched
-    from plughost.packages.oci.digests import describe
-
     for blob in (text, archive):
         await layout.push_blob(describe(blob, "x"), blob, unwatched)
     await layout.push_manifest(body, MANIFEST, "0.1.0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,7 @@ from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.transfer import copy
 from plughost.packages.signature import FILE
+from plughost.packages.store import Store
 from tests.packages import little
 
 DEVELOPMENT = trusted.Trust(mode="development")
@@ -42,6 +44,21 @@ async def test_a_signed_package_is_installed_and_readable_for_everybody(signed, 
             assert stat.S_IMODE(os.stat(Path(below, name)).st_mode) == (0o555 if program else 0o444)
     assert (entered.installed.package / "bin/plugin").read_text() == "#!/bin/sh\ncat\n"
     assert os.listdir(store.root / "staging") == []
+
+
+async def test_whatever_the_umask_another_user_can_run_it(signed, trust, folder):
+    """As a root host's confined plugins do."""
+    folder.chmod(0o755)
+    before = os.umask(0o077)
+    try:
+        entered = await install(little.place(signed), Store(folder / "var/packages").open(), trust)
+    finally:
+        os.umask(before)
+    user = 65534 if os.geteuid() == 0 else None
+    ran = subprocess.run(
+        [entered.installed.package / "bin/plugin"], user=user, input=b"hi", capture_output=True
+    )
+    assert (ran.stdout, ran.returncode) == (b"hi", 0)
 
 
 @pytest.mark.clause("VAI-84")

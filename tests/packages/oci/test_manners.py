@@ -303,6 +303,19 @@ async def test_a_manifest_that_cannot_be_one_is_refused(faulty, play):
     assert len(faulty.seen) == 1
 
 
+async def test_an_endless_manifest_is_not_read_to_the_end(faulty):
+    async def endless(exchange):
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {MANIFEST}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        exchange.writer.write(head.encode())
+        while True:
+            exchange.writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+            await exchange.writer.drain()
+
+    faulty.on(TAGGED, endless)
+    with pytest.raises(BadContent, match="larger than 4194304 bytes"):
+        await get(faulty)
+
+
 async def test_endless_headers_are_not_read_to_the_end(faulty):
     faulty.on(TAGGED, document(BODY, MANIFEST, f"X: {'x' * 1_000_000}"))
     with pytest.raises(TransferFailed):

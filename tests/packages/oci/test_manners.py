@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from plughost.base.errors import InvalidSpec
 from plughost.guard.addresses import parse_url
 from plughost.packages.oci.content import INDEX, MANIFEST, unwatched
 from plughost.packages.oci.digests import describe
@@ -103,6 +104,19 @@ async def test_a_token_is_fetched_used_and_fetched_again_when_it_has_expired(fau
     assert told == [None, "Bearer first", "Bearer first", "Bearer second", "Bearer second"]
     assert [exchange.headers.get("authorization") for exchange in elsewhere.seen] == [BASIC, BASIC]
     assert elsewhere.seen[0].path == "/token?a=b&service=reg&scope=repository%3Aacme%2Fdevkit%3Apull"
+
+
+async def test_no_log_tells_who_we_are(faulty, elsewhere, caplog):
+    caplog.set_level("DEBUG")
+    elsewhere.on("GET /token", document({"token": "sesame"}))
+    faulty.on(TAGGED, wants(f'Bearer realm="http://{elsewhere.address}/token"'), fine, wants("Basic"), fine)
+    async with faulty.open(environ=WHO) as registry:
+        await registry.manifest("1.0")
+        await registry.manifest("1.0")
+    assert faulty.seen[-1].headers["authorization"] == BASIC
+    assert caplog.text
+    for secret in ("hunter2", "sesame", BASIC.removeprefix("Basic ")):
+        assert secret not in caplog.text
 
 
 async def test_a_token_is_not_used_when_its_time_is_over(faulty, elsewhere):
@@ -301,6 +315,16 @@ async def test_a_manifest_that_cannot_be_one_is_refused(faulty, play):
     with pytest.raises(BadContent):
         await get(faulty)
     assert len(faulty.seen) == 1
+
+
+@pytest.mark.parametrize("name", ["../../other/manifests/1.0", "1.0?x=y", "a b", "sha256:12", "x" * 129])
+async def test_what_is_no_tag_is_not_asked_for(faulty, name):
+    async with faulty.open() as registry:
+        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+            await registry.manifest(name)
+        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+            await registry.push_manifest(BODY, MANIFEST, name)
+    assert faulty.seen == []
 
 
 async def test_an_endless_manifest_is_not_read_to_the_end(faulty):

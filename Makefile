@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := .setup-stamp
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
+NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
@@ -43,7 +44,7 @@ bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into doc
 	-@$(MAKE) --no-print-directory --keep-going $(PEERS) # who cannot be installed is left out
 	$(BIN)/python -m benchmarks.side_by_side $(if $(QUICK),--quick)
 
-setup: $(STAMP) $(COMPILED) $(REGISTRY)
+setup: $(STAMP) $(COMPILED) $(NOTES_TS)/bin/main.js $(REGISTRY)
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -77,6 +78,12 @@ plugins/%/bin/echo: plugins/%/echo.rs plugins/json_text.rs
 	@mkdir -p $(@D)
 	@if command -v rustc >/dev/null; then rustc --edition 2021 -O -o $@ $<; else echo "skipped $@: no Rust"; fi
 
+# Also what checks its types; bun comes along, so that tests run the source under it, too.
+$(NOTES_TS)/bin/main.js: $(wildcard $(NOTES_TS)/src/*.ts) $(NOTES_TS)/tsconfig.json $(NOTES_TS)/package-lock.json
+	@if ! command -v npm >/dev/null; then echo "skipped $@: no Node with npm"; \
+	elif ! $(MAKE) -s $(NOTES_TS)/node_modules/.package-lock.json; then echo "skipped $@: npm ci failed"; \
+	else cd $(NOTES_TS) && node_modules/.bin/tsc && touch bin/main.js; fi
+
 # Debian's package, unpacked beside us: installed, it would start a server of its own.
 $(REGISTRY):
 	@mkdir -p .tools
@@ -95,8 +102,8 @@ benchmarks/bin/echo: benchmarks/plugins/echo.c
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-$(NODE_PEER)/node_modules/.package-lock.json: $(NODE_PEER)/package-lock.json
-	cd $(NODE_PEER) && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
+%/node_modules/.package-lock.json: %/package-lock.json
+	cd $* && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error
 	@touch $@
 
 $(GO_PEER)/bin/host: $(wildcard $(GO_PEER)/go.* $(GO_PEER)/*/*.go)
@@ -108,9 +115,9 @@ lock: ## resolve the dependencies anew
 	for set in runtime dev peers fastmcp pygls pylsp plot; do .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate requirements/$$set.in -o requirements/$$set.txt; done
 	rm -rf .venv-lock
-	cd $(NODE_PEER) && npm update --package-lock-only --no-audit --no-fund
+	for folder in $(NODE_PEER) $(NOTES_TS); do (cd $$folder && npm update --package-lock-only --no-audit --no-fund); done
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin .tools src/*.egg-info \
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin .tools src/*.egg-info \
 	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

@@ -7,6 +7,7 @@ async with plughost.Host() as host:
 
 from plughost.base.errors import (
     CallFailed,
+    Collateral,
     Crashed,
     Denied,
     HandshakeFailed,
@@ -26,6 +27,7 @@ from plughost.host import Host, Plugin
 
 __all__ = [
     "CallFailed",
+    "Collateral",
     "Crashed",
     "Denied",
     "HandshakeFailed",

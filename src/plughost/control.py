@@ -10,7 +10,6 @@ import os
 import socket
 import stat
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ import msgspec
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Logged
 from plughost.base.events import Subscription as EventQueue
+from plughost.base.temporary import everybodys_folder
 from plughost.host import Host
 
 LONGEST = 1 << 16
@@ -44,8 +44,12 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
 
 def default_folder() -> Path:
     """Where the sockets of this user's hosts are."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(base) / "plughost" if base else Path(tempfile.gettempdir()) / f"plughost-{os.getuid()}"
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    return (
+        Path(base, "plughost")
+        if os.path.isabs(base)
+        else Path(everybodys_folder(), f"plughost-{os.getuid()}")
+    )
 
 
 def hosts(folder: Path) -> list[Path]:

@@ -59,6 +59,7 @@ class Host:
         self._plugins: dict[str, Plugin] = {}
         self._adding: set[str] = set()
         self._services: dict[str, Service] = {}
+        self._replaced: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
         self._keeper = Keeper(
             self._clock, cgroup or os.environ.get("PLUGHOST_CGROUP"), weakly(self._saw_connection)
@@ -79,7 +80,11 @@ class Host:
         return dict(self._plugins)
 
     async def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+
+        What fails is not added, nor is an eager one that does not start. To keep such a one here, and reload
+        it when it is mended, add it with `start=False` and start it then.
+        """
         if self._closed:
             raise Stopped("this host is closed")
         spec = target if isinstance(target, PluginSpec) else _spec_of(target)
@@ -100,8 +105,14 @@ class Host:
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
-        if start and plugin._binding.policy.eager:
-            await plugin.start()
+        if start and plugin.eager:
+            try:
+                await plugin.start()
+            except BaseException:
+                plugin.kill()
+                if self._plugins.get(spec.name) is plugin:
+                    await self.remove(spec.name)
+                raise
         return plugin
 
     async def remove(self, name: str) -> None:
@@ -120,11 +131,13 @@ class Host:
             connected(plugin, connection)
 
     async def _close_services(self) -> None:
-        """Each of them, whatever becomes of the others."""
-        for name, service in self._services.items():
+        """Each of them once, whatever becomes of the others; what replaced another before that other."""
+        closed: list[Service] = []
+        for name, service in [*self._services.items(), *reversed(self._replaced)]:
             close = getattr(service, "close", None)
-            if close is None:
+            if close is None or any(service is each for each in closed):
                 continue
+            closed.append(service)
             try:
                 closing = close()
                 if inspect.isawaitable(closing):
@@ -134,7 +147,13 @@ class Host:
                 asyncio.get_running_loop().call_exception_handler(told)
 
     def provide(self, name: str, service: Service) -> None:
-        """Offer plugins a service; it replaces the one of that name."""
+        """Offer plugins a service; it replaces the one of that name.
+
+        The host closes it at its own end, and what it has replaced, too: until then requests that are under
+        way there go on, and the new one may be built upon it.
+        """
+        if self._services.get(name) is not None:
+            self._replaced.append((name, self._services[name]))
         self._services[name] = service
 
     def service(self, name: str) -> Service:

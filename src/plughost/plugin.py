@@ -11,10 +11,12 @@ import msgspec
 from plughost.base.capability import Capability
 from plughost.base.clock import Clock
 from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
+from plughost.runtime.listener import Listener, OnEvent
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
 from plughost.runtime.tap import Origin, Tap, Tapping
@@ -33,19 +35,18 @@ class Plugin:
     def __init__(
         self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding, confinement: Confinement
     ) -> None:
-        self.spec = spec
         self.name = spec.name
         self.contract = contract.name
         self._host = host
         self._contract = contract
-        self._binding = binding
-        self._methods = binding.methods
-        self._confine(confinement)
+        self._adopt(spec, binding, confinement)
         self._per_call = binding.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
+        self.hidden = Hidden()
+        """What was given to it and must not be shown, whatever it says."""
         self._stopped = False
         self._pins: set[object] = set()
         self._reloading = asyncio.Lock()
@@ -61,9 +62,20 @@ class Plugin:
         return self._current.state.value if self._current is not None else State.IDLE.value
 
     @property
+    def draining(self) -> bool:
+        """Whether it still owes the answer to a call that was cancelled: what is called meanwhile waits until
+        it has answered, or for its successor if it does not."""
+        return self._current is not None and self._current.stopping > 0
+
+    @property
     def generation(self) -> int:
         """Rises by one with every reload."""
         return self._generation
+
+    @property
+    def eager(self) -> bool:
+        """Whether it starts with its host, not with its first call."""
+        return self._binding.policy.eager
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -79,6 +91,11 @@ class Plugin:
     def confinement(self) -> Confinement:
         """What was decided for it, and what holds it to that."""
         return self._confinement
+
+    @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What the running process reported to hold it; nothing before it runs."""
+        return () if self._current is None else self._current.confined_by
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -120,11 +137,14 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> Any:
         """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
         CallFailed when the plugin answers with an error of its own; another PluginError when there
-        is no answer. `timeout` counts from now; without it the contract's own applies.
+        is no answer. `timeout` counts from now; without it the contract's own applies. What the plugin
+        says of the call before its answer goes to `on_event`, in its order and as it came. A task that is
+        cancelled in here with a text tells that to the plugin as the reason.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -138,10 +158,12 @@ class Plugin:
             if self._per_call:
                 instance.stop()
             raise
+        if on_event is not None:
+            pending.listener = Listener(on_event)
         try:
             answer = await pending
-        except (asyncio.CancelledError, GeneratorExit):
-            pending.owner.withdraw(pending)  # it may have moved to another instance meanwhile
+        except (asyncio.CancelledError, GeneratorExit) as gone:
+            pending.owner.withdraw(pending, _reason(gone))  # it may have moved to another instance meanwhile
             raise
         if answer.error is not NOTHING:
             raise pending.owner.failure(pending, answer)
@@ -169,8 +191,9 @@ class Plugin:
     async def reload(self) -> None:
         """Start a new generation, move calls over once it is ready, let the old one finish its own.
 
-        If the new one does not start, the old one stays and the failure is raised. A plugin that is
-        not running, or is quarantined, is only given a fresh start for its next call.
+        What its manifest says now counts, its command too where the manifest told it. If the new one cannot
+        be or does not start, all stays as it was and the failure is raised. A plugin that is not running, or
+        is quarantined, is only given a fresh start for its next call.
         """
         async with self._reloading:  # a second reload replaces what the first one made
             await self._reload()
@@ -178,7 +201,8 @@ class Plugin:
     async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        old = self._current
+        old, before = self._current, (self.spec, self._binding, self._confinement)
+        undo = self._host._keeper.undoing(self.name)
         await self._rebind()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
@@ -192,6 +216,9 @@ class Plugin:
             await new.settled()
         except BaseException:
             new.stop()
+            if old in self._instances:  # else there is nothing that could stay as it was
+                undo()
+                self._adopt(*before)
             raise
         meanwhile, self._current = self._current, new
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
@@ -199,13 +226,18 @@ class Plugin:
 
     async def _rebind(self) -> None:
         """What is on disk now counts: a new manifest comes with a new program."""
-        binding = self._contract.bind(self.spec)
-        check_runnable(self.spec, binding)
-        self._confine(await self._host._keeper.confine(self.spec, binding, self.sandbox))
+        spec, binding = self.spec, self._contract.bind(self.spec)
+        follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
+        if follows and binding.told_command is not None:
+            spec = msgspec.structs.replace(spec, command=binding.told_command)
+        check_runnable(spec, binding)
+        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding, self.sandbox))
+
+    def _adopt(self, spec: PluginSpec, binding: Binding, confinement: Confinement) -> None:
+        """What its next process is, and may."""
+        self.spec = spec
         self._binding = binding
         self._methods = binding.methods
-
-    def _confine(self, confinement: Confinement) -> None:
         self._confinement = confinement
         launch = confinement.launch
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
@@ -274,6 +306,7 @@ class Plugin:
                     "confined_by": list(instance.confined_by),
                     "in_flight": instance.in_flight,
                     "waiting": instance.waiting,
+                    "stopping": instance.stopping,
                     "dropped": instance.dropped,
                     "failures": instance.failures,
                 }
@@ -324,3 +357,8 @@ class Plugin:
         """It takes no more calls; the next one starts another."""
         if self._current is instance:
             self._current = None
+
+
+def _reason(gone: BaseException) -> str:
+    told = gone.args[0] if gone.args else None
+    return told if isinstance(told, str) and told else "cancelled"

@@ -26,6 +26,7 @@ class Reception:
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = weakref.ref(plugin)
         self._instances = plugin._instances
+        self.hidden = plugin.hidden
 
     def retired(self, instance: Instance) -> None:
         if (plugin := self._plugin()) is not None:
@@ -95,7 +96,7 @@ class Reception:
         if overheard is None:
             return  # a log of the embedding program's own, without stderr
         try:
-            overheard(caller, lines)
+            overheard(caller, [self.hidden.text(line) for line in lines])
         except Exception as error:
             caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
 

@@ -26,6 +26,7 @@ from plughost.base.events import Event
 from plughost.base.events import Subscription as EventQueue
 from plughost.contracts.contract import PluginSpec
 from plughost.runtime.caller import Caller
+from plughost.runtime.listener import OnEvent
 from plughost.runtime.tap import Tap
 from plughost.wire.envelope import ABSENT
 
@@ -126,11 +127,14 @@ class Plugin:
         """The plugin itself, for typed views: `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
         self.name = plugin.name
         self.contract = plugin.contract
-        self.spec = plugin.spec
         self._loop = loop
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
+
+    @property
+    def spec(self) -> PluginSpec:
+        return self.asynchronous.spec
 
     @property
     def state(self) -> str:
@@ -148,9 +152,10 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> Any:
         """The plugin's result. It raises what the asynchronous `call` raises."""
-        call = self.submit(method, params, timeout=timeout, context=context, type=type)
+        call = self.submit(method, params, timeout=timeout, context=context, type=type, on_event=on_event)
         return self._loop.wait(call)
 
     def submit(
@@ -161,9 +166,13 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        on_event: OnEvent | None = None,
     ) -> concurrent.futures.Future[Any]:
-        """A call that is not waited for: many may be under way without a thread each."""
-        call = self.asynchronous.call(method, params, timeout=timeout, context=context, type=type)
+        """A call that is not waited for: many may be under way without a thread each. `on_event` is called in
+        the host's own thread."""
+        call = self.asynchronous.call(
+            method, params, timeout=timeout, context=context, type=type, on_event=on_event
+        )
         return self._loop.submit(call)
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
@@ -256,7 +265,10 @@ class Host:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
     def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all."""
+        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+
+        What fails is not added, nor is an eager one that does not start.
+        """
         return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
 
     def remove(self, name: str) -> None:

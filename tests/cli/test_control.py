@@ -16,6 +16,7 @@ import pytest
 
 from plughost import control
 from plughost.host import Host
+from tests.contracts import kaged_support
 from tests.contracts.ainb_support import folder
 from tests.support import ROOT, all_gone, processes, until
 
@@ -43,9 +44,10 @@ def root(tmp_path, mark):
 
 @asynccontextmanager
 async def running(root, sockets, *more):
-    """A host that runs the plugins of a root."""
+    """A host that runs the plugins of a root, or what `more` names."""
+    which = () if root is None else ("--root", root)
     process = subprocess.Popen(
-        [*PLUGHOST, "run", "--root", str(root), "--socket-dir", str(sockets), *more],
+        [*PLUGHOST, "run", *map(str, (*which, "--socket-dir", sockets, *more))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -250,6 +252,38 @@ async def test_another_user_is_not_answered(tmp_path):
         finally:
             process.kill()
             process.communicate()
+
+
+def test_sockets_are_this_users_alone_and_finding_their_folder_makes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for runtime, expected in ((tmp_path / "run", tmp_path / "run/plughost"), ("", None), ("relative", None)):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        assert control.default_folder() == (expected or tmp_path / f"plughost-{os.getuid()}")
+    made = "import sys, plughost.control as c, tempfile; c.default_folder(); sys.exit(tempfile.tempdir is not None)"
+    assert subprocess.run([sys.executable, "-c", made], timeout=20).returncode == 0
+
+
+@pytest.mark.clause("KAGED-32")
+async def test_an_eager_plugin_that_does_not_start_stays_in_a_running_host_until_it_is_mended(tmp_path, mark):
+    place = kaged_support.folder(tmp_path / mark)
+    program = place / "main.py"
+    good = program.read_text()
+    program.write_text("raise SystemExit(3)\n")
+    command = json.dumps(kaged_support.spec(place).command)
+    (tmp_path / "plughost.toml").write_text(
+        f'[plugins.puppet]\ncontract = "kaged"\ncwd = "{place}"\ncommand = {command}\n'
+        f'sandbox = "none"\neager = true\nfailure_limit = 1\n'
+    )
+    sockets = ("--socket-dir", tmp_path / "sockets")
+    async with running(None, sockets[1], "-c", tmp_path / "plughost.toml") as (_, said):
+        assert any("exited with code 3" in line for line in said)
+        (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
+        assert [(each["name"], each["state"]) for each in host["plugins"]] == [("puppet", "Quarantined")]
+        program.write_text(good)
+        assert plughost("reload", "puppet", *sockets).returncode == 0
+        (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
+        assert [each["state"] for each in host["plugins"]] == ["Idle"]
+    await all_gone(mark)
 
 
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path):

@@ -16,6 +16,7 @@ import pytest
 
 import plughost
 import plughost.sync
+from plughost import control
 from plughost.base.events import Dropped
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
@@ -468,8 +469,6 @@ async def test_what_a_plugin_says_cannot_play_tricks_on_a_terminal_or_forge_a_li
 
 
 async def test_those_who_follow_and_leave_cost_nothing(tmp_path, mark):
-    from plughost import control
-
     async with plughost.Host() as host, control.Control(host, tmp_path / "s", lambda: None) as socket_:
         await host.add(puppet(mark))
         before = len(os.listdir("/proc/self/fd"))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.confinable import PATH
-from tests.notes.support import PYTHON, copied
+from tests.notes.support import PYTHON, compiled, copied
 from tests.support import ROOT
 
 
@@ -25,12 +24,12 @@ def examples(name):
     ("name", "program", "found"),
     [
         ("notes", PYTHON, '"content": "Tea is at five on the terrace"'),
-        ("notes-node", "", '"content":"Tea is at five"'),
+        ("notes-ts", "", '"content":"Tea is at five"'),
     ],
 )
 def test_the_examples_run_one_after_another(ground, name, program, found):
-    if name == "notes-node" and shutil.which("node") is None and not os.environ.get("CI"):
-        pytest.skip("there is no node")
+    if name == "notes-ts":
+        compiled()
     copied(name, ground / "plugins", program)
     env = {
         **os.environ,

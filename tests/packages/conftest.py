@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +14,10 @@ from tests.packages import little
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """In memory where there is such a folder: these tests write thousands of small files."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    made = tempfile.mkdtemp(prefix="plughost-tests-", dir="/dev/shm")
-    yield Path(made)
-    shutil.rmtree(made)
+def folder() -> Iterator[Path]:
+    """In memory, where there is such a place."""
+    with tempfile.TemporaryDirectory(prefix="plughost-tests-", dir=little.MEMORY) as made:
+        yield Path(made)
 
 
 @pytest.fixture

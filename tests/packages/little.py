@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from plughost.packages import keys, signature, trust
@@ -12,6 +13,9 @@ from plughost.packages.release import Release, parts
 from plughost.packages.signature import FILE as SIGNATURE
 from plughost.packages.store import Store
 from plughost.packages.trust import Trust
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""For the thousands of small files that these tests write."""
 
 MANIFEST = """\
 api_version = "vai.plugin.v1"

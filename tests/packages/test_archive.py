@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from plughost.packages.archive import END, Member
 from plughost.packages.errors import Unacceptable
 from plughost.packages.layer import Layer
 from plughost.packages.unpacking import unpack
+from tests.packages.little import MEMORY
 
 LONG = "a" * 60 + "/" + "b" * 60
 CASES = {
@@ -183,10 +186,7 @@ header_edits = st.lists(st.tuples(st.integers(0, 511), st.integers(0, 255)), max
 
 @given(st.lists(st.tuples(hostile_names, st.binary(max_size=600), header_edits), min_size=1, max_size=3))
 @settings(deadline=None, max_examples=150)
-def test_hostile_headers_never_write_outside(tmp_path_factory, entries):
-    folder = tmp_path_factory.getbasetemp() / "hostile"
-    inside = folder / "staging" / "inside"
-    (folder / "staging").mkdir(parents=True, exist_ok=True)
+def test_hostile_headers_never_write_outside(entries):
     data = b""
     for name, content, edits in entries:
         block = bytearray(archive.header(Member(name.encode(errors="replace").decode(), False, len(content))))
@@ -195,23 +195,23 @@ def test_hostile_headers_never_write_outside(tmp_path_factory, entries):
         if edits and len(block) == 512:  # a header whose sum is right, so that only its meaning is wrong
             block[148:156] = b"%06o\0 " % (sum(block) - sum(block[148:156]) + 256)
         data += bytes(block) + content + archive.padding(len(content))
-    (folder / "layer").write_bytes(data + END)
-    try:
-        with Layer(folder / "layer") as layer:
-            listed = dict(layer.members)
-            unpack(layer, inside)
-        assert {str(p.relative_to(inside)) for p in inside.rglob("*") if p.is_file()} == listed.keys()
-        assert not any(names.wrong(name) for name in listed)
-        assert not any(p.is_symlink() for p in inside.rglob("*"))
-    except Unacceptable:
-        assert not inside.exists()
-    finally:
+    with tempfile.TemporaryDirectory(prefix="plughost-tests-", dir=MEMORY) as made:
+        folder = Path(made)
+        inside = folder / "staging/inside"
+        inside.parent.mkdir()
+        (folder / "layer").write_bytes(data + END)
+        try:
+            with Layer(folder / "layer") as layer:
+                listed = dict(layer.members)
+                unpack(layer, inside)
+        except Unacceptable:
+            assert not inside.exists()
+        else:
+            assert {str(p.relative_to(inside)) for p in inside.rglob("*") if p.is_file()} == listed.keys()
+            assert not any(names.wrong(name) for name in listed)
+            assert not any(p.is_symlink() for p in inside.rglob("*"))
         assert sorted(os.listdir(folder)) == ["layer", "staging"]
         assert os.listdir(folder / "staging") in ([], ["inside"])
-        if inside.exists():
-            import shutil
-
-            shutil.rmtree(inside)
 
 
 @given(

@@ -142,6 +142,16 @@ def test_a_link_inside_is_the_file_and_one_that_leads_out_is_refused(folder):
     }
 
 
+def test_a_name_that_is_no_text_is_told_in_letters(folder):
+    source = little.write(folder / "source")
+    (source / os.fsdecode(b"caf\xe9\x1b")).write_text("x")
+    with pytest.raises(InvalidConfig) as caught:
+        pack(source, folder)
+    (problem,) = caught.value.problems
+    assert (problem.message, problem.file.isprintable()) == ("it is not UTF-8", True)
+    json.dumps(problem.file).encode()
+
+
 @pytest.mark.clause("VAI-23", "VAI-26", "VAI-28")
 def test_a_broken_manifest_names_the_file_and_the_field(folder):
     source = little.write(folder / "source", manifest=little.MANIFEST.replace('"tool"', '"widget"'))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from plughost.base.errors import InvalidSpec, PluginError
 from plughost.packages.errors import NotInstalled
 from plughost.packages.installing import install
 from plughost.packages.store import Store, usual_root
+from plughost.packages.trust import Trust
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
 from tests.support import ROOT
@@ -121,6 +123,34 @@ async def _fails(number, signed, store, trust, monkeypatch):
     return bool(message)
 
 
+async def test_whoever_changes_the_store_has_it_alone(signed, store, trust, monkeypatch):
+    alone = {}
+
+    def watched(name, real):
+        def call(*args):
+            fd = os.open(store.root / "lock", os.O_RDWR)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                alone[name] = False
+            except BlockingIOError:
+                alone[name] = True
+            finally:
+                os.close(fd)
+            return real(*args)
+
+        return call
+
+    for name in ("_write_down", "_sweep_unnamed"):
+        monkeypatch.setattr(store, name, watched(name, getattr(store, name)))
+    monkeypatch.setattr(os, "rename", watched("rename", os.rename))
+    store.open()
+    entered = await install(little.place(signed), store, trust)
+    assert alone == {"_write_down": True, "_sweep_unnamed": True, "rename": True}
+    alone.clear()
+    store.remove(entered.installed)
+    assert alone == {"rename": True}
+
+
 async def test_a_live_installer_keeps_its_staging_and_a_dead_one_does_not(store):
     with store.staging() as mine:
         (mine / "half").write_text("x")
@@ -160,13 +190,19 @@ async def test_a_damaged_package_is_seen_and_installing_it_again_mends_it(how, s
     assert os.listdir(store.root / "staging") == []
 
 
-async def test_a_new_signature_for_the_same_bytes_takes_the_place_of_the_old(signed, store, trust, folder):
+async def test_a_new_trusted_signature_for_the_same_bytes_takes_the_place_of_the_old(
+    signed, store, trust, folder
+):
     await install(little.place(signed), store, trust)
     path, public = little.key(folder, "newer")
     little.sign(signed, path)
     entered = await install(little.place(signed), store, little.trusting(public))
     assert public.id.encode() in entered.installed.envelope
     assert entered.installed.damage() is None
+    nobody = Trust(mode="development")
+    little.sign(signed, little.key(folder, "stranger")[0])
+    entered = await install(little.place(signed), store, nobody)
+    assert public.id.encode() in entered.installed.envelope  # a stranger's does not
 
 
 async def test_packages_are_found_by_name_and_version(signer, store, trust, folder):

@@ -75,6 +75,11 @@ class Server:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
+    async def start_at(self, path: str) -> Server:
+        """The same at a socket file."""
+        self._server = await asyncio.start_unix_server(self._serve, path)
+        return self
+
     async def stop(self) -> None:
         self._server.close()
         for task in self._live:
@@ -106,8 +111,11 @@ class Outside:
         self._ways: list[WayOut] = []
         self._servers: list[Server] = []
 
-    async def server(self, handler: Handler = echo, tls: ssl.SSLContext | None = None) -> Server:
-        server = await Server(handler).start(tls)
+    async def server(
+        self, handler: Handler = echo, tls: ssl.SSLContext | None = None, path: str | None = None
+    ) -> Server:
+        server = Server(handler)
+        await (server.start(tls) if path is None else server.start_at(path))
         self._servers.append(server)
         return server
 

@@ -519,3 +519,28 @@ def test_the_same_on_uvloop(tmp_path, tls_files):
         await outside.record(2)
 
     uvloop.run(scenario())
+
+
+# A name that the host itself answers to
+
+
+async def test_a_name_of_the_hosts_own_leads_to_its_socket_and_to_no_address(outside, tmp_path):
+    server = await outside.server(web, path=(path := str(tmp_path / "gateway.sock")))
+    with Guest(outside.way(Endpoint("*", 0), Endpoint("gateway.internal", 80, socket=path))) as guest:
+        await guest.connect("gateway.internal:80")
+        await guest.send(b"GET /v1 HTTP/1.1\r\n\r\n")
+        assert b"GET /v1" in await guest.rest()
+    assert server.guests == 1
+    record = await outside.record()
+    assert (record.host, record.address, record.verdict) == (
+        "gateway.internal",
+        "the host's own socket",
+        "made",
+    )
+
+
+async def test_a_socket_that_nobody_listens_at_is_told_as_a_failure(outside, tmp_path):
+    with Guest(outside.way(Endpoint("gateway.internal", 80, socket=str(tmp_path / "gone.sock")))) as guest:
+        await guest.send(b"CONNECT gateway.internal:80 HTTP/1.1\r\n\r\n")
+        assert (await guest.rest()).startswith(b"HTTP/1.1 502 ")
+    assert (await outside.record()).verdict == "failed"

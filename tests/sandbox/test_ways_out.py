@@ -160,3 +160,16 @@ async def test_a_reload_with_other_endpoints_leaves_the_old_generation_its_own(h
 def _ways(host: plughost.Host) -> set[str]:
     ground = host._keeper._ground
     return {str(path) for path in Path(ground.quarters.path).glob("*/*/proxy")}
+
+
+async def test_a_name_of_the_hosts_own_is_reached_by_any_client_and_is_all_there_is(
+    host, outside, spec, tmp_path
+):
+    """As a plugin that may use the gateway's API reaches it, without any network."""
+    path = str(tmp_path / "gateway.sock")
+    other = await outside.server(web)
+    gateway = await outside.server(web, path=path)
+    plugin = await host.add(spec(Endpoint("gateway.internal", 80, socket=path)))
+    assert await plugin.call("get", ["http://gateway.internal/v1"]) == "GET /v1 HTTP/1.1"
+    assert (await plugin.call("get", [f"http://localhost:{other.port}/"])).startswith("failed: ")
+    assert (gateway.guests, other.guests) == (1, 0)

@@ -129,12 +129,16 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
 @packages.command()
 @store_option
 @click.option("--forget", is_flag=True, help="Also that the version is taken: it may then get other bytes.")
+@as_json_option
 @click.argument("names", nargs=-1, required=True, metavar="PACKAGE[@VERSION]...")
-def rm(names: tuple[str, ...], root: Path | None, forget: bool) -> None:
+def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -> None:
     """Remove installed packages. Their versions stay taken by the bytes that they were."""
     store = _store(root)
-    for one in [_find(store, name) for name in names]:
+    found = [_find(store, name) for name in names]
+    for one in found:
         store.remove(one, forget=forget)
+    if as_json:
+        output.answer({"removed": [one.release for one in found]})
 
 
 @packages.command()
@@ -186,4 +190,6 @@ def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
 
 
 def _spelled(value: Any) -> str:
-    return visible(" ".join(value) if isinstance(value, list) else "none" if value is None else str(value))
+    if isinstance(value, list):
+        value = " ".join(value)
+    return visible(str(value)) if value not in (None, "") else "none"

@@ -89,16 +89,16 @@ async def _run(
 
 
 async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
-    """One that does not start is told and does not keep the others from running. Of a root, only the eager
-    ones start; a plugin that was named is meant to run."""
+    """One that does not start is told and does not keep the others from running; it stays, to be reloaded.
+    Of a root, only the eager ones start; a plugin that was named is meant to run."""
     try:
-        plugin = await host.add(spec)
+        plugin = await host.add(spec, start=False)
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
             if (may := _grants(plugin)) is not None:
                 output.say(f"{plugin.name} may: {may}")
-        if start:
+        if start or plugin.eager:
             await plugin.start()
     except PluginError as error:
         output.failure(error, as_json=as_json)

@@ -85,6 +85,8 @@ class Binding(msgspec.Struct, frozen=True):
     """What may be called; None when the contract leaves that to the plugin."""
     settings: Any = None
     """The contract's own, for its session."""
+    told_command: tuple[str, ...] | None = None
+    """The command that its manifest tells; whoever runs it runs another when a reload finds one there."""
     topics: tuple[str, ...] = ()
     """What it is subscribed to whenever it runs."""
     offers: Mapping[str, tuple[str, ...]] = {}

@@ -27,6 +27,8 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     """0 is every port."""
     private: bool = False
     """It may have an address that is not public: of this machine, or of a network of one's own."""
+    socket: str = ""
+    """A socket file of the host's that answers under this name; then no address is looked up."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

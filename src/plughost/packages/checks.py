@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import InvalidConfig
+from plughost.base.json_schema import wrong
 from plughost.base.located import Problem
 from plughost.base.text import visible
-from plughost.contracts.kaged import schema
 from plughost.contracts.vai import manifest
 from plughost.packages import secrets
 from plughost.packages.errors import HoldsSecret
@@ -75,7 +75,7 @@ def _wrong_schema(text: bytes) -> str | None:
     if document.get("$schema", DIALECT) != DIALECT:
         return f"$schema: expected {DIALECT}, or none"
     try:
-        return schema.wrong(document)
+        return wrong(document)
     except RecursionError:
         return "too many levels deep"
 

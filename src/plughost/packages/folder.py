@@ -13,6 +13,7 @@ import msgspec
 
 from plughost.base.errors import InvalidConfig
 from plughost.base.located import Problem, read_text
+from plughost.base.text import visible
 from plughost.guard.beneath import Escapes, open_beneath
 from plughost.packages.archive import Member
 from plughost.packages.ignored import FILE, Ignored
@@ -55,7 +56,7 @@ def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -
                 if isinstance(found, Member):
                     members.append(found)
                 else:
-                    problems.append(Problem(str(path / name), 0, "", found))
+                    problems.append(_problem(path, name, found))
         finally:
             os.close(root)
     except OSError as error:
@@ -80,7 +81,7 @@ def _names(
         if not is_folder:
             yield name
         elif depth <= 1:
-            problems.append(Problem(str(path / name), 0, "", "too many folders deep"))
+            problems.append(_problem(path, name, "too many folders deep"))
         else:
             yield from _names(path, f"{name}/", ignored, problems, depth - 1)
 
@@ -105,6 +106,10 @@ def _looked_at(root: int, name: str) -> Member | str:
     return Member(name, bool(info.st_mode & stat.S_IXUSR), info.st_size)
 
 
+def _problem(path: Path, name: str, why: str) -> Problem:
+    return Problem(visible(str(path / name)), 0, "", why)
+
+
 def _few(problems: list[Problem]) -> list[Problem]:
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
@@ -118,6 +123,6 @@ def _unlistable(path: Path, members: list[Member], limits: Limits) -> Iterator[P
         try:
             listing.add(member.name)
         except ValueError as error:
-            yield Problem(str(path / member.name), 0, "", str(error))
+            yield _problem(path, member.name, str(error))
         if member.size > limits.file_bytes:
-            yield Problem(str(path / member.name), 0, "", f"larger than {limits.file_bytes} bytes")
+            yield _problem(path, member.name, f"larger than {limits.file_bytes} bytes")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from plughost.base.text import visible
 from plughost.packages import trust as trusted
 from plughost.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.packages.keys import PublicKey, exact_base64, public_of, require
@@ -125,9 +126,9 @@ def verify(envelope: bytes | None, release: Release, trust: Trust, now: datetime
     if (signed_at := statement.predicate.signed_at).tzinfo is None or signed_at > now + _SKEW:
         return Verdict("invalid", publisher, why="its signature says to be made in the future, or nowhere")
     if statement != Statement.of(release, signed_at):
-        said = f"{statement.predicate.package_id}@{statement.predicate.version}"
+        said = visible(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
         why = f"it is not what was signed: the signature is for other bytes of {said}"
-        return Verdict("altered", publisher, read.signatures[0].keyid, why)
+        return Verdict("altered", publisher, visible(read.signatures[0].keyid[:64]), why)
     return _judged(read, signed_at, publisher, trust)
 
 
@@ -135,11 +136,11 @@ def _judged(read: _Envelope, signed_at: datetime, publisher: str, trust: Trust) 
     keys = trust.keys_of(publisher)
     verdicts: list[Verdict] = []
     for signature in read.signatures:
-        key_id = signature.keyid
-        if (key := keys.get(key_id)) is None:
+        key_id = visible(signature.keyid[:64])
+        if (key := keys.get(signature.keyid)) is None:
             owner = trust.owner_of(key_id)
             whose = f"is a key of {owner}" if owner else "is not known"
-            why = f"its signer {key_id[:16]!s} {whose}, and not trusted for {publisher}"
+            why = f"its signer {key_id[:16]} {whose}, and not trusted for {publisher}"
             verdicts.append(Verdict("unknown_key", publisher, key_id, why))
         elif not _holds(read, signature, key.public):
             why = f"the signature by {key_id[:16]} is not one of that key"

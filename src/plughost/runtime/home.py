@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from plughost.base.hiding import Hidden
 from plughost.runtime.caller import Caller
 from plughost.wire.envelope import Notification
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 
 class Home(Protocol):
+    hidden: Hidden
+    """What must not be shown of what its processes say."""
+
     def retired(self, instance: Instance) -> None:
         """It takes no more calls."""
 

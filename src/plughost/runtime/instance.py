@@ -9,9 +9,11 @@ from typing import Any
 
 from plughost.base.clock import Clock
 from plughost.base.errors import (
+    Collateral,
     Crashed,
     LaunchFailed,
     Malformed,
+    Overloaded,
     PluginError,
     Quarantined,
     Stopped,
@@ -79,7 +81,7 @@ class Instance:
         self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
-        self._witness = Witness(name, generation, session, events, clock)
+        self._witness = Witness(name, generation, session, events, clock, home.hidden)
         self._peer = Peer(session, policy, self, clock, self._loop, home.serve)
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
@@ -128,6 +130,11 @@ class Instance:
         return self._peer.waiting
 
     @property
+    def stopping(self) -> int:
+        """How many cancelled calls it still owes an answer to. Meanwhile it takes no further one."""
+        return self._peer.stopping
+
+    @property
     def dropped(self) -> int:
         """How many things the plugin sent that were not used."""
         return self._peer.dropped
@@ -148,9 +155,9 @@ class Instance:
         """A result that was JSON, but is no value."""
         return self._witness.error(error)
 
-    def withdraw(self, pending: Pending) -> None:
+    def withdraw(self, pending: Pending, reason: str) -> None:
         """The caller has gone. With one process per call, so has the reason for the process."""
-        self._peer.withdraw(pending)
+        self._peer.withdraw(pending, reason)
         if self._policy.one_shot:
             self._held = None
             self._doom(Stopped("its caller has gone"))
@@ -333,6 +340,7 @@ class Instance:
         if self._farewell is not None and not self._farewell.cancelled():
             self._farewell.exception()  # an error reply is a reply
         self._peer.hold()
+        self._peer.part()
         if self._channel is not None:
             self._channel.close_write()
 
@@ -493,6 +501,28 @@ class Instance:
             return
         self._held = (pending, Answer(pending.number))
         self._doom(error)
+
+    def on_excess(self, pending: Pending, why: str) -> None:
+        pending.fail(self._witness.error(Overloaded(f"{why} before its answer to {pending.method!r}")))
+        self._peer.withdraw(pending, "budget_exceeded")
+
+    def on_stopping(self, until: float | None) -> None:
+        if self.state is not State.RUNNING or self._leaving or self._cause is not None:
+            return  # it is about to end anyway
+        if until is None:
+            self._rest()
+        else:
+            self._end_checkup()
+            self._due.at(until, self._end_unstoppable)
+
+    def _end_unstoppable(self) -> None:
+        grace = self._policy.cancel_grace
+        self._doom(
+            Collateral(
+                f"it was ended with all its calls: one had not stopped {grace:g} s after it was told to",
+                hint="let it answer a cancelled call at once, or call it with fewer at a time",
+            )
+        )
 
     def on_settled(self) -> None:
         if self.state is State.DRAINING and not self._peer.busy:

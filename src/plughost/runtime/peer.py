@@ -18,18 +18,21 @@ from plughost.runtime.bucket import Bucket
 from plughost.runtime.caller import Caller, Publication
 from plughost.runtime.channel import CHUNK, Channel
 from plughost.runtime.line import Held, Line
+from plughost.runtime.listener import Listener
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
 from plughost.runtime.serving import Serve, Serving
 from plughost.runtime.session import Incoming, Session
 from plughost.runtime.sweeper import Sweeper
-from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request, encode
+from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Progress, Request, encode
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
 
 MANY = 16
 SMALL_BITE = 512
 """A plugin that sends many unasked messages at once is read in small bites: its neighbours wait less."""
+DEADLINE_EXCEEDED = "deadline_exceeded"
+_NONE: dict[int, float] = {}
 HIGH_WATER = 256 * 1024
 """With so many bytes unread by the plugin, further calls wait their turn."""
 
@@ -48,6 +51,13 @@ class Owner(Protocol):
 
     def on_timeout(self, pending: Pending) -> None:
         """A call's time is over."""
+
+    def on_excess(self, pending: Pending, why: str) -> None:
+        """A call has said more than it may before its answer."""
+
+    def on_stopping(self, until: float | None) -> None:
+        """By then it must have answered the first of the calls that it was told to stop; None when it has
+        answered all of them."""
 
     def on_settled(self) -> None:
         """A call has left the ledger while nothing else waits."""
@@ -69,9 +79,9 @@ class Peer:
 
     __slots__ = (
         "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
-        "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_serve",
-        "_serving", "_session", "_small_bites", "_sweeper", "_time", "_timeout_from_write", "_waiting",
-        "_warn", "_watches_idleness", "dropped", "last_frame",
+        "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_said",
+        "_serve", "_serving", "_session", "_small_bites", "_stopping", "_sweeper", "_time",
+        "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -102,6 +112,10 @@ class Peer:
         self._ledger: Ledger[Pending] = Ledger(session.first_id)
         self._waiting: Line | None = None  # made at need
         self._held: Held | None = None  # while it is being started
+        self._said: list[tuple[Pending, msgspec.Raw]] | None = None
+        """What open calls have said in this read; None when nothing."""
+        self._stopping: dict[int, float] = _NONE
+        """Calls that nobody waits for and that it was told to stop: until when it must answer them."""
         self._caller: Caller | None = None
         self._channel: Channel | None = None
         self._open = False
@@ -122,6 +136,11 @@ class Peer:
     @property
     def waiting(self) -> int:
         return len(self._waiting or ())
+
+    @property
+    def stopping(self) -> int:
+        """How many calls it was told to stop and has not answered. Meanwhile no further one is written."""
+        return len(self._stopping)
 
     def taken(self) -> list[Pending]:
         """The calls that were written and wait for their answers."""
@@ -271,13 +290,41 @@ class Peer:
         """Its answer is here, but its time still runs."""
         self._ledger[pending.number] = pending
 
-    def withdraw(self, pending: Pending) -> None:
-        """The caller no longer wants the answer; if one comes, it is dropped as late."""
-        places: tuple[dict[int, Pending] | None, ...] = (self._ledger, self._waiting)
-        for place in places:
-            if place and place.get(pending.number) is pending:
-                del place[pending.number]
+    def withdraw(self, pending: Pending, reason: str | None = None) -> None:
+        """The caller no longer wants the answer; if one comes, it is dropped as late. With a `reason` the
+        plugin is told to stop, where its contract has a word for that."""
+        number = pending.number
+        if self._ledger.get(number) is pending:
+            del self._ledger[number]
+            if reason is not None:
+                self._tell_to_stop(number, reason)
+        elif self._waiting and self._waiting.get(number) is pending:
+            del self._waiting[number]
         self._after_settling()
+
+    def _tell_to_stop(self, number: int, reason: str) -> None:
+        message = self._session.cancel(number, reason)
+        if message is None or self._channel is None:
+            return
+        self._channel.write(self._framing.encode(message))
+        self._stopping = {**self._stopping, number: self._time() + self._policy.cancel_grace}
+        self._max_in_flight = 0  # what else is called waits, until it is known whether the process lives on
+        self._owner.on_stopping(min(self._stopping.values()))
+
+    def _has_stopped(self, number: int) -> None:
+        del self._stopping[number]
+        if self._stopping:
+            self._owner.on_stopping(min(self._stopping.values()))
+        else:
+            self._stopping = _NONE
+            self._max_in_flight = self._policy.max_in_flight
+            self._owner.on_stopping(None)
+
+    def part(self) -> None:
+        """The last words to it, before its stdin closes."""
+        if self._session.ready and self._channel is not None:
+            for message in self._session.parting():
+                self._channel.write(self._framing.encode(message))
 
     # Attaching and detaching
 
@@ -320,6 +367,8 @@ class Peer:
         """The process is gone: the calls it took along."""
         self._open = False
         self._channel = self._held = None
+        self._stopping = _NONE
+        self._max_in_flight = self._policy.max_in_flight
         if self._serving is not None:
             self._serving.close()
             self._serving = None
@@ -363,6 +412,8 @@ class Peer:
             self._bite(small=True)
         if self._waiting or not self._open:
             self._after_settling()
+        if self._said is not None:
+            self._pass_on(self._said)
         if self._ending:
             _tell(answered)
         elif len(answered) == 1:
@@ -383,7 +434,10 @@ class Peer:
                 self._cut_off(frame.head)
             else:
                 frames.append(frame)
-        _tell(self._handle(frames, last=True))
+        answered = self._handle(frames, last=True)
+        if self._said is not None:
+            self._pass_on(self._said)
+        _tell(answered)
 
     def _wake(self, answered: list[Pending]) -> None:
         """Let the callers run, now that nothing is in between; what they send leaves in one write."""
@@ -439,7 +493,9 @@ class Peer:
 
     def _take(self, incoming: Incoming) -> None:
         """Everything that is not an answer to an open call."""
-        if isinstance(incoming, Request):
+        if isinstance(incoming, Progress):
+            self._hear_out(incoming)
+        elif isinstance(incoming, Request):
             self._serve_request(incoming)
         elif isinstance(incoming, Notification):
             self._hear(incoming)
@@ -449,6 +505,41 @@ class Peer:
             self._drop(incoming.reason, incoming.head)
         elif not self._open and self._session.ready:
             self._owner.on_ready()
+
+    def _hear_out(self, progress: Progress) -> None:
+        """What an open call says is kept until the end of the read; what another says is no use."""
+        pending = self._ledger.get(progress.id)
+        if pending is None:
+            if progress.id not in self._stopping:  # those may not know yet that nobody listens
+                settled = self._ledger.was_minted(progress.id)
+                what = "an event after the end of" if settled else "an event of an unknown"
+                self._drop(f"{what} call {progress.id}", bytes(progress.payload)[:HEAD])
+            return
+        listener = getattr(pending, "listener", None)
+        if listener is None:
+            listener = pending.listener = Listener()
+        policy = self._policy
+        excess = listener.excess(progress.payload, policy.max_events, policy.max_event_bytes)
+        if excess is not None:
+            self._owner.on_excess(pending, excess)
+        elif listener.on_event is not None:
+            if self._said is None:
+                self._said = []
+            self._said.append((pending, progress.payload))
+
+    def _pass_on(self, said: list[tuple[Pending, msgspec.Raw]]) -> None:
+        """Let callers hear what their calls say, now that nothing is in between."""
+        self._said = None
+        for pending, payload in said:
+            if pending.done():
+                continue
+            try:
+                assert pending.listener.on_event is not None
+                pending.listener.on_event(payload)
+            except Exception as error:  # the caller's own fault, so the caller is told
+                if not pending.done():
+                    pending.set_exception(error)
+                self.withdraw(pending, "caller_failed")
 
     def _hear(self, notification: Notification) -> None:
         if self._bucket is None or self._bucket.take():
@@ -469,7 +560,9 @@ class Peer:
         self._serving.take(request)
 
     def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
-        if self._ledger.was_minted(answer.id):
+        if answer.id in self._stopping:
+            self._has_stopped(answer.id)
+        elif self._ledger.was_minted(answer.id):
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
             self._take(self._session.unasked(answer, _head(frame)))
@@ -507,10 +600,13 @@ class Peer:
         """End what is late; the next deadline."""
         now = self._time()
         waiting: dict[int, Pending] = self._waiting or {}
-        late = expire(self._ledger, now) + expire(waiting, now)
+        taken = expire(self._ledger, now)
+        late = taken + expire(waiting, now)
         for pending in late:
             if not pending.done():
                 self._owner.on_timeout(pending)
+        for pending in taken:
+            self._tell_to_stop(pending.number, DEADLINE_EXCEEDED)
         if late:
             self._after_settling()
         return min(next_deadline(self._ledger), next_deadline(self._waiting or {}))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plughost.base.errors import PluginError
+from plughost.runtime.listener import Listener
 from plughost.wire.envelope import Answer
 
 Waiter = Callable[[Any], object]
@@ -27,8 +28,8 @@ class Pending(asyncio.Future[Answer]):
     """Made by `file`: a constructor in Python would be felt in every call."""
 
     __slots__ = (
-        "_context", "_waiter", "answer", "context", "deadline", "frame", "method", "number", "owner",
-        "params", "timeout",
+        "_context", "_waiter", "answer", "context", "deadline", "frame", "listener", "method", "number",
+        "owner", "params", "timeout",
     )  # fmt: skip
 
     number: int
@@ -42,6 +43,8 @@ class Pending(asyncio.Future[Answer]):
     context: Mapping[str, str] | None
     answer: Answer
     """Set before `settle`."""
+    listener: Listener
+    """Set only when somebody listens to it, or when it says something before its answer."""
     owner: Any
     """Whose it is now: a call that waits may move to another instance."""
 

@@ -38,6 +38,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     max_told: int | None = None
     """Notifications of the plugin per second, and as many at once; further ones are dropped."""
 
+    max_events: int = 10_000
+    """What a call may say before its answer, in all; a call that says more fails."""
+    max_event_bytes: int = 16 << 20
+
+    cancel_grace: float = 5.0
+    """From the request to stop a call until the process that has not answered it is ended by force."""
     grace: float = 5.0
     """From the request to end until it is ended by force."""
     term_grace: float = 0.0

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from plughost.base.errors import CallFailed, InvalidSpec, Malformed, PluginError
-from plughost.wire.envelope import Answer, Noise, Notification, Request
+from plughost.wire.envelope import Answer, Noise, Notification, Progress, Request
 from plughost.wire.framing import Frame, FrameError, Framing
 
-Incoming = Answer | Request | Notification | Noise | Malformed | None
+Incoming = Answer | Progress | Request | Notification | Noise | Malformed | None
 """What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""
 
 
@@ -46,6 +46,10 @@ class Session(Protocol):
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         """A call as a message."""
 
+    def cancel(self, number: int, reason: str) -> bytes | None:
+        """Ask the plugin to stop working on a call that nobody waits for any more; it owes an answer all the
+        same. None when the contract has no word for that."""
+
     def notify(self, method: str, params: Any) -> bytes:
         """A notification as a message."""
 
@@ -66,6 +70,9 @@ class Session(Protocol):
 
     def farewell(self) -> tuple[str, Any] | None:
         """The call that asks the plugin to end before its stdin closes, if the contract has one."""
+
+    def parting(self) -> Sequence[bytes]:
+        """What it is told, without an answer, just before its stdin closes."""
 
     def probe(self) -> tuple[str, Any] | None:
         """The call that asks the plugin whether it is well; None when to run is to be well."""
@@ -94,6 +101,9 @@ class Conversation:
     def unasked(self, answer: Answer, head: bytes) -> Incoming:
         return Noise(f"an answer to {answer.id}, which was never asked", head)
 
+    def cancel(self, number: int, reason: str) -> bytes | None:
+        return None
+
     def notify(self, method: str, params: Any) -> bytes:
         raise InvalidSpec("plugins of this contract are sent no notifications")
 
@@ -108,6 +118,9 @@ class Conversation:
 
     def farewell(self) -> tuple[str, Any] | None:
         return None
+
+    def parting(self) -> Sequence[bytes]:
+        return ()
 
     def probe(self) -> tuple[str, Any] | None:
         return None

@@ -8,26 +8,31 @@ from typing import Any
 from plughost.base.clock import Clock
 from plughost.base.errors import PluginError
 from plughost.base.events import EventHub
+from plughost.base.hiding import Hidden
 from plughost.runtime.session import Session
 
 
 class Witness:
     """Knows the instance's name and its contract's words; the process tells its own last ones."""
 
-    __slots__ = ("_clock", "_events", "_generation", "_name", "_session", "last_words")
+    __slots__ = ("_clock", "_events", "_generation", "_hidden", "_name", "_session", "last_words")
 
-    def __init__(self, name: str, generation: int, session: Session, events: EventHub, clock: Clock) -> None:
+    def __init__(
+        self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, hidden: Hidden
+    ) -> None:
         self._name = name
         self._generation = generation
         self._session = session
         self._events = events
         self._clock = clock
+        self._hidden = hidden
         self.last_words: Any = None
         """The tail of the running process's stderr."""
 
     def tell(self, kind: type[Any], **fields: Any) -> None:
         """An event, if anybody listens."""
         if self._events:
+            fields = {name: self._hidden.value(value) for name, value in fields.items()}
             self._events.publish(
                 kind(plugin=self._name, generation=self._generation, at=self._clock.time(), **fields)
             )
@@ -40,6 +45,15 @@ class Witness:
         error.plugin = self._name
         if self.last_words is not None and not error.stderr_tail:
             error.stderr_tail = self.last_words.text()
+        return self._shown(error)
+
+    def _shown(self, error: PluginError) -> PluginError:
+        """Without what must not be shown."""
+        error.stderr_tail = self._hidden.text(error.stderr_tail)
+        message = self._hidden.text(error.message)
+        if message != error.message:
+            error.message, error.args = message, (message,)
+            error.__cause__ = None
         return error
 
 

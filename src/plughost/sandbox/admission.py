@@ -70,11 +70,12 @@ def asked(head: bytes) -> tuple[str, int]:
 
 
 def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
-    """The endpoint that allows a canonical host and port; of several, one that allows private addresses."""
+    """The endpoint that allows a canonical host and port; of several, one with a socket of the host's, or one
+    that allows private addresses."""
     named = literal(host) is None  # an address has no hosts below it
     allowing = [
         each
         for each in endpoints
         if each.port in (0, port) and covers(each.host, host) and (named or not each.host.startswith("*."))
     ]
-    return max(allowing, key=lambda endpoint: endpoint.private, default=None)
+    return max(allowing, key=lambda endpoint: (endpoint.socket, endpoint.private), default=None)

@@ -184,6 +184,8 @@ class Egress:
         failures = []
         try:
             async with asyncio.timeout(self._bounds.connect_seconds):
+                if endpoint.socket:
+                    return await self._connect_here(endpoint.socket, visit)
                 for address in await self._admissible(visit.host, endpoint):
                     visit.address = str(address)
                     try:
@@ -217,6 +219,20 @@ class Egress:
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(CONNECT_PATIENCE):
                 await self._loop.sock_connect(server, (str(address), port))
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    async def _connect_here(self, path: str, visit: _Visit) -> socket.socket:
+        server = socket.socket(socket.AF_UNIX)
+        visit.address = "the host's own socket"
+        try:
+            server.setblocking(False)
+            await self._loop.sock_connect(server, path)
+        except OSError as error:
+            server.close()
+            raise Refusal(502, f"{visit.host} does not answer: {error.strerror}") from error
         except BaseException:
             server.close()
             raise

@@ -138,6 +138,22 @@ class Keeper:
             owner=room.user,
         )
 
+    def undoing(self, plugin: str) -> Callable[[], None]:
+        """What takes the next `confine` back, as long as a process of before it is there."""
+        kept = self._plugins.get(plugin)
+        if kept is None:
+            return lambda: None
+        way_out, endpoints, footings, powers = kept.way_out, kept.endpoints, kept.footings, kept.powers
+
+        def undo() -> None:
+            if kept.way_out is not way_out:
+                ways = [*kept.stale, *([kept.way_out] if kept.way_out is not None else [])]
+                kept.stale = [way for way in ways if way is not way_out]
+            kept.way_out, kept.endpoints, kept.powers = way_out, endpoints, powers
+            kept.footings = [*(each for each in kept.footings if each not in footings), *footings]
+
+        return undo
+
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)

@@ -10,13 +10,14 @@ import os
 from collections.abc import Iterable
 
 from plughost.base.errors import Unconfinable
-from plughost.sandbox.quarters import PREFIX, everybodys_base
+from plughost.base.temporary import everybodys_folder
+from plughost.sandbox.quarters import PREFIX
 from plughost.sandbox.trust import is_beneath
 
 
 def bases(quarters: str) -> tuple[str, ...]:
     """The folders in which hosts of this user settle, as real paths; `quarters` is where this one has."""
-    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), everybodys_base())
+    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), everybodys_folder())
     return tuple(dict.fromkeys(os.path.realpath(path) for path in known if os.path.isabs(path)))
 
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from plughost.base.errors import Unconfinable
+from plughost.base.temporary import everybodys_folder
 from plughost.sandbox.removal import remove
 from plughost.sandbox.users import User, Users
 
@@ -32,7 +33,7 @@ class Quarters:
         self._rooms: dict[str, Room] = {}
         self._pid = os.getpid()
         sweep(self.base)
-        self.path, self._lock = _settle(self.base)
+        self.path, self._lock = settle(self.base)
 
     def __enter__(self) -> Self:
         return self
@@ -135,19 +136,14 @@ def default_base() -> str:
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
-    return everybodys_base()
+    return everybodys_folder()
 
 
-def everybodys_base() -> str:
-    """Not tempfile.gettempdir, which tries folders out with a file that a host killed then would leave."""
-    return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")
-
-
-def sweep(base: str) -> None:
+def sweep(base: str, prefix: str = PREFIX) -> None:
     """Remove what killed hosts of this user left."""
     swept = 0
     for entry in _entries(base):
-        if not entry.name.startswith(PREFIX) or swept == MOST_SWEPT:
+        if not entry.name.startswith(prefix) or swept == MOST_SWEPT:
             continue
         try:
             fd = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -172,11 +168,11 @@ def _entries(base: str) -> list[os.DirEntry[str]]:
         return []  # settling there will say what is wrong
 
 
-def _settle(base: str) -> tuple[str, int]:
+def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
     """A new folder, locked and still there: another host's sweep may come between making and locking."""
     for _ in range(100):
         try:
-            path = tempfile.mkdtemp(prefix=PREFIX, dir=base)
+            path = tempfile.mkdtemp(prefix=prefix, dir=base)
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except FileNotFoundError as error:
             if os.path.isdir(base):

@@ -16,6 +16,8 @@ from plughost.runtime.caller import Caller
 LEVELS = ("trace", "debug", "info", "warn", "error")
 KEPT = 1000
 """Lines of each plugin."""
+MOST = 1 << 20
+"""Bytes of them, about: a thousand long lines would be many megabytes."""
 LONGEST = 16 << 10
 """Characters of a message, and bytes of its fields; what is longer is cut, or left out."""
 
@@ -56,7 +58,7 @@ class Logs:
         self._events = events
         self._clock = clock
         self._thresholds = dict(thresholds or {})
-        self._kept: dict[str, deque[Logged]] = {}
+        self._kept: dict[str, _Lines] = {}
         self._denied: dict[str, dict[str, int]] = {}
         """By plugin: what it was refused, and in which generation that was last told."""
 
@@ -68,7 +70,7 @@ class Logs:
 
     def recent(self, plugin: str) -> list[Logged]:
         """What is kept of one plugin, oldest first."""
-        return list(self._kept.get(plugin, ()))
+        return list(self._kept[plugin].lines) if plugin in self._kept else []
 
     def log(self, caller: Caller, line: Line) -> None:
         """A plugin's own line."""
@@ -124,9 +126,27 @@ class Logs:
             fields=fields,
             source=source,
         )
-        self._kept.setdefault(caller.name, deque(maxlen=KEPT)).append(line)
+        self._kept.setdefault(caller.name, _Lines()).add(line)
         if self._events:
             self._events.publish(line)
+
+
+class _Lines:
+    """The last ones, as many and as much as is kept."""
+
+    def __init__(self) -> None:
+        self.lines: deque[Logged] = deque()
+        self._size = 0
+
+    def add(self, line: Logged) -> None:
+        self.lines.append(line)
+        self._size += _size(line)
+        while len(self.lines) > KEPT or self._size > MOST:
+            self._size -= _size(self.lines.popleft())
+
+
+def _size(line: Logged) -> int:
+    return len(line.message) + (len(msgspec.json.encode(line.fields)) if line.fields else 0)
 
 
 def _fields(raw: msgspec.Raw) -> Any:

@@ -25,7 +25,7 @@ from plughost.runtime.tap import Origin
 from plughost.testkit.clock import VirtualClock
 from plughost.testkit.duplex import Fault, MemoryPipe
 from plughost.testkit.traffic import Traffic
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Request, decode
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Progress, Request, decode
 from plughost.wire.framing import FrameError
 from plughost.wire.ledger import Ledger
 
@@ -70,6 +70,8 @@ class Driver:
         """What it has asked the host."""
         self.notifications: list[tuple[str, Any]] = []
         """What it has told the host."""
+        self.events: list[tuple[int, Any]] = []
+        """What it has said of calls before their answers, by their numbers."""
         self.dropped: list[Any] = []
         """What it sent that means nothing."""
         self.traffic = Traffic(origin)
@@ -125,6 +127,9 @@ class Driver:
                 self.call(*goodbye)
         except PluginError:
             pass  # an error reply is a reply, and the end is looked at below
+        if self._session.ready and not self._ended:
+            for message in self._session.parting():
+                self._send(message)
         self._out.close()
         self._thread.join(PATIENCE)
         if self._thread.is_alive():
@@ -179,6 +184,8 @@ class Driver:
     def _hear(self, incoming: Incoming) -> None:
         if isinstance(incoming, Answer):
             self._answers[incoming.id] = incoming
+        elif isinstance(incoming, Progress):
+            self.events.append((incoming.id, _value(incoming.payload)))
         elif isinstance(incoming, Request):
             self._serve(incoming)
         elif isinstance(incoming, Notification):

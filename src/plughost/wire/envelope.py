@@ -29,6 +29,13 @@ class Answer(msgspec.Struct, gc=False):
     error: msgspec.Raw = NOTHING
 
 
+class Progress(msgspec.Struct, frozen=True):
+    """What the plugin says of one of our requests before its answer."""
+
+    id: int
+    payload: msgspec.Raw
+
+
 class Request(msgspec.Struct, frozen=True):
     """The plugin asks the host. The id is echoed as it came."""
 

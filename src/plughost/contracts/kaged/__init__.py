@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from plughost.base import json_schema
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
-from plughost.contracts.kaged import capabilities, grants, manifest, messages, schema
+from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import Held
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
 from plughost.contracts.kaged.messages import Context
@@ -115,6 +116,7 @@ class KagedContract:
             capabilities=granted.capabilities,
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
             settings=Settings(told, held, _projects(options), config),
+            told_command=tuple(told.command),
             offers={
                 "tools": tuple(tool.name for tool in told.tools),
                 "hooks": tuple(told.hooks),
@@ -170,7 +172,9 @@ def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
         if len(sent) > LARGEST_CONFIG:
             raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
         config = msgspec.json.decode(sent)
-        problems = [] if told.config_schema is None else schema.errors(told.config_schema, config)
+        problems = (
+            [] if told.config_schema is None else json_schema.Checker(told.config_schema).problems(config)
+        )
     except (TypeError, ValueError, RecursionError) as error:
         problems = [str(error)]
     if problems:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import msgspec
 
+from plughost.base import json_schema
 from plughost.base.located import Document, Field, Problem
 from plughost.base.semver import is_semantic
-from plughost.contracts.kaged import capabilities, schema
+from plughost.contracts.kaged import capabilities
 from plughost.guard.addresses import parse_url
 
 FILES = ("manifest.yaml", "kaged-plugin.yaml")
@@ -116,7 +117,7 @@ def _check(document: Document, told: dict[str, Any]) -> None:
     command = told.get("command")
     if isinstance(command, list):
         need(("command",), bool(command and command[0]), "at least the program to run")
-    if isinstance(config := told.get("config_schema"), dict) and (fault := schema.wrong(config)):
+    if isinstance(config := told.get("config_schema"), dict) and (fault := json_schema.wrong(config)):
         document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
     _check_capabilities(document, told.get("capabilities"))
     for number, word in enumerate(_texts(told.get("notifications"))):

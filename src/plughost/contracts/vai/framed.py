@@ -1,0 +1,43 @@
+"""What both sides of vai.rpc.v1 have in common: how a frame is read, and when it is none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from plughost.contracts.vai.errors import InvalidFrame
+from plughost.contracts.vai.manifest import PROTOCOL
+from plughost.contracts.vai.messages import Envelope
+from plughost.wire.envelope import is_utf8
+from plughost.wire.framing import HEAD, ContentLength, Frame
+
+MAX_BODY = 16 << 20
+MAX_HEADER = 8 << 10
+
+_envelopes = msgspec.json.Decoder(Envelope)
+
+
+def framing() -> ContentLength:
+    return ContentLength(MAX_BODY, header_limit=MAX_HEADER)
+
+
+def read(frame: Frame) -> Envelope:
+    """A frame of the protocol, whatever its type; InvalidFrame when it is none."""
+    try:
+        envelope = _envelopes.decode(frame)
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"not a frame of {PROTOCOL}: {error}", frame) from error
+    if envelope.protocol != PROTOCOL:
+        raise invalid(f"its protocol is {envelope.protocol!r:.100}, expected {PROTOCOL!r}", frame)
+    if not envelope.type:
+        raise invalid("a frame without a type", frame)
+    if not is_utf8(frame):
+        raise invalid("a frame that is not UTF-8", frame)
+    return envelope
+
+
+def invalid(why: str, frame: Frame) -> InvalidFrame:
+    return InvalidFrame(why, head=bytes(frame[:HEAD]))
+
+
+def is_object(raw: msgspec.Raw) -> bool:
+    return memoryview(raw)[:1].tobytes() == b"{"

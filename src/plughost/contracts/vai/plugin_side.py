@@ -1,0 +1,90 @@
+"""The plugin's side of vai.rpc.v1, without any I/O: for fakes, and plugins played without a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from plughost.contracts.vai import framed
+from plughost.contracts.vai.errors import INVALID_FRAME
+from plughost.contracts.vai.messages import (
+    OPS,
+    Cancel,
+    ErrorObject,
+    Event,
+    Identity,
+    PluginHello,
+    Refusal,
+    Request,
+    Response,
+    Shutdown,
+)
+from plughost.wire.envelope import encode
+from plughost.wire.framing import ContentLength, Frame
+
+Told = Request | Cancel | Shutdown
+"""What a host tells a plugin once both have said hello."""
+
+
+class PluginSide:
+    def __init__(self, package_id: str, version: str) -> None:
+        self._identity = Identity(package_id, version)
+        self._open: set[str] = set()
+        self.ready = False
+        self.ended = False
+
+    def framing(self) -> ContentLength:
+        return framed.framing()
+
+    def receive(self, frame: Frame) -> tuple[Told | None, list[bytes]]:
+        """What a frame tells, if that is the plugin's business, and what to answer at once.
+
+        InvalidFrame for one that is none of the protocol.
+        """
+        envelope = framed.read(frame)
+        if not self.ready:
+            if envelope.type != "hello" or bytes(envelope.role) != b'"host"':
+                raise framed.invalid(
+                    f"it began with {envelope.type!r:.100}, expected the hello of a host", frame
+                )
+            self.ready = True
+            return None, [encode(PluginHello(plugin=self._identity))]
+        if envelope.type == "request":
+            if envelope.id is None:
+                raise framed.invalid("a request without an id", frame)
+            if envelope.op is None or envelope.op not in OPS.values():
+                return None, [self._refusal(envelope.id, "a request without a known op")]
+            if not framed.is_object(envelope.body):
+                return None, [self._refusal(envelope.id, "missing body")]
+            self._open.add(envelope.id)
+            return Request(id=envelope.id, op=envelope.op, body=envelope.body), []
+        if envelope.type == "cancel" and envelope.request_id in self._open:
+            reason = msgspec.json.decode(envelope.reason or b'""')
+            return Cancel(request_id=envelope.request_id, reason=str(reason)), []
+        if envelope.type == "shutdown":
+            self.ended = True
+            return Shutdown(), []
+        return None, []
+
+    def event(self, request_id: str, event: Any) -> bytes | None:
+        """An event of an open request; None when it is answered already."""
+        return encode(Event(request_id=request_id, event=event)) if request_id in self._open else None
+
+    def respond(self, request_id: str, body: Any) -> bytes | None:
+        """The one response to a request; None when there was one already."""
+        if request_id not in self._open:
+            return None
+        self._open.discard(request_id)
+        return encode(Response(id=request_id, body=body))
+
+    def refuse(self, request_id: str, code: str, message: str) -> bytes | None:
+        """The one response to a request that failed in the protocol itself."""
+        if request_id not in self._open:
+            return None
+        self._open.discard(request_id)
+        return encode(Refusal(id=request_id, error=ErrorObject(code, message)))
+
+    @staticmethod
+    def _refusal(request_id: str, why: str) -> bytes:
+        return encode(Refusal(id=request_id, error=ErrorObject(INVALID_FRAME, why)))

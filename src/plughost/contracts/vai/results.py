@@ -1,0 +1,122 @@
+"""What exports answer: a status, and with success the result of their kind. Another shape is Malformed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from plughost.base.errors import Malformed
+from plughost.wire.envelope import NOTHING
+from plughost.wire.framing import HEAD
+
+Status = Literal["succeeded", "failed", "cancelled", "retryable_failure"]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+T = TypeVar("T")
+
+
+Part = dict[str, Any]
+"""Something said, such as `{"type": "text", "text": …}`, with all its members: it may go into a chain."""
+
+
+def _check(parts: list[Part]) -> None:
+    for number, part in enumerate(parts):
+        if not isinstance(part.get("type"), str):
+            raise ValueError(f"Expected a `type` in content[{number}]")
+        if part["type"] == "text" and not isinstance(part.get("text"), str):
+            raise ValueError(f"Expected a `text` in content[{number}]")
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    content: list[Part]
+    structured_output: Any = None
+    is_error: bool = False
+    retryable: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self.content)
+
+
+class SeedBlock(msgspec.Struct, frozen=True):
+    kind: str
+    content: list[Part]
+
+    def __post_init__(self) -> None:
+        _check(self.content)
+
+
+class Summary(msgspec.Struct, frozen=True):
+    text: str
+
+
+class Diagnostics(msgspec.Struct, frozen=True, kw_only=True):
+    input_tokens_estimate: Count
+    output_tokens_estimate: Count
+
+
+class CompactorResult(msgspec.Struct, frozen=True, kw_only=True):
+    seed_blocks: list[SeedBlock]
+    summary: Summary
+    diagnostics: Diagnostics
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    kind: str
+    data: Any = None
+
+
+class HarnessResult(msgspec.Struct, frozen=True, kw_only=True):
+    checkpoint: Checkpoint | None = None
+    summary: Summary | None = None
+    artifacts: list[Any] = []
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why an export did not succeed, in its own words."""
+
+    code: str = ""
+    message: str = ""
+
+
+class Outcome(msgspec.Struct, Generic[T], frozen=True):
+    status: Status
+    result: T | None = None
+    """There whenever it succeeded; of a hook there is none."""
+    problem: Problem | None = None
+
+
+RESULTS: dict[str, Any] = {
+    "tool.invoke": ToolResult,
+    "compactor.compact": CompactorResult,
+    "harness.run": HarnessResult,
+    "hook.handle": None,
+}
+
+
+class _Body(msgspec.Struct):
+    status: Status
+    result: msgspec.Raw = NOTHING
+    error: Problem | None = None
+
+
+class _HookBody(msgspec.Struct):
+    status: Literal["ack"] | Status
+    error: Problem | None = None
+
+
+def outcome(op: str, body: msgspec.Raw) -> Outcome[Any]:
+    """The body of a response to `op`; Malformed says what was expected, and where."""
+    try:
+        kind = RESULTS[op]
+        if kind is None:
+            told = msgspec.json.decode(body, type=_HookBody)
+            return Outcome("succeeded" if told.status == "ack" else told.status, None, told.error)
+        answered = msgspec.json.decode(body, type=_Body)
+        result = None
+        if memoryview(answered.result)[:5].tobytes() not in (b"", b"null"):
+            result = msgspec.json.decode(answered.result, type=kind)
+        elif answered.status == "succeeded":
+            raise ValueError(f"`result` is missing; expected {', '.join(kind.__struct_fields__)}")
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"its result of {op} is wrong: {error}", head=bytes(body)[:HEAD]) from error
+    return Outcome(answered.status, result, answered.error)

@@ -1,0 +1,140 @@
+"""The host's side of vai.rpc.v1: hello, then requests with their events and responses, then shutdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import CallFailed, HandshakeFailed, Malformed, PluginError
+from plughost.contracts.vai import framed
+from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
+from plughost.contracts.vai.local import Local
+from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.messages import (
+    OPS,
+    About,
+    Cancel,
+    Envelope,
+    ErrorObject,
+    HostHello,
+    Identity,
+    Request,
+    Shutdown,
+)
+from plughost.runtime.session import Conversation, Incoming
+from plughost.wire.envelope import ABSENT, Answer, Noise, Progress, encode
+from plughost.wire.framing import HEAD, ContentLength, Frame, FrameError
+
+_PREFIX = "req_"
+LONGEST_REASON = 200
+_LONGEST_NUMBER = 18
+
+_errors = msgspec.json.Decoder(ErrorObject)
+_identities = msgspec.json.Decoder(Identity)
+
+
+class VaiSession(Conversation):
+    errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: InvalidFrame}
+
+    def __init__(self, manifest: Manifest, host: About) -> None:
+        self._identity = Identity(manifest.package_id, manifest.version)
+        self._host = host
+        self._local = Local(manifest)
+        self.ready = False
+
+    def framing(self) -> ContentLength:
+        return framed.framing()
+
+    def begin(self, first: str | None) -> Sequence[bytes]:
+        self.ready = False
+        return (encode(HostHello(host=self._host)),)
+
+    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+        """An op with its body; or the id of an export, which is tried by itself, without a gateway."""
+        op, body = method, {} if params is ABSENT else params
+        if method not in OPS.values():
+            op, body = self._local.request(method, params)
+        return encode(Request(id=f"{_PREFIX}{number}", op=op, body=body))
+
+    def cancel(self, number: int, reason: str) -> bytes | None:
+        return encode(Cancel(request_id=f"{_PREFIX}{number}", reason=reason[:LONGEST_REASON]))
+
+    def parting(self) -> Sequence[bytes]:
+        return (encode(Shutdown()),)
+
+    def broken(self, error: FrameError) -> Incoming:
+        raise InvalidFrame(error.message, head=error.head)
+
+    def receive(self, frame: Frame) -> Incoming:
+        envelope = framed.read(frame)
+        if not self.ready:
+            self._greeted(envelope)
+            self.ready = True
+            return None
+        if envelope.type == "response":
+            return self._response(envelope, frame)
+        if envelope.type == "event":
+            return self._event(envelope, frame)
+        return Noise(f"a frame of type {envelope.type!r:.100}, which a host is not sent", _head(frame))
+
+    def _greeted(self, envelope: Envelope) -> None:
+        if envelope.type == "response" and bytes(envelope.ok) == b"false":
+            error = _error(envelope)
+            raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
+        if envelope.type != "hello" or bytes(envelope.role) != b'"plugin"':
+            raise HandshakeFailed(f"it began with {envelope.type!r:.100}, expected the hello of a plugin")
+        try:
+            told = _identities.decode(envelope.plugin)
+        except (ValueError, RecursionError) as error:
+            raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
+        if told != self._identity:
+            raise IdentityMismatch(
+                f"it says that it is {str(told)!r:.200}, but what is installed is {str(self._identity)!r}",
+                hint="build it anew, or mend vai-plugin.toml",
+            )
+
+    def _response(self, envelope: Envelope, frame: Frame) -> Incoming:
+        number = _number(envelope.id)
+        if number is None:
+            return Noise("a response to a request that was never made", _head(frame))
+        ok = bytes(envelope.ok)
+        if ok == b"true" and framed.is_object(envelope.body):
+            return Answer(number, envelope.body)
+        if ok == b"false":
+            return Answer(number, error=msgspec.Raw(encode(_error(envelope))))
+        wrong = "without `ok`" if ok != b"true" else "that is ok, without a body"
+        return Answer(number, error=msgspec.Raw(encode(ErrorObject(INVALID_FRAME, f"a response {wrong}"))))
+
+    def _event(self, envelope: Envelope, frame: Frame) -> Incoming:
+        number = _number(envelope.request_id)
+        if number is None:
+            return Noise("an event of a request that was never made", _head(frame))
+        if not framed.is_object(envelope.event):
+            return Noise("an event that is no object", _head(frame))
+        return Progress(number, envelope.event)
+
+    def failure(self, method: str, answer: Answer) -> CallFailed:
+        error = _errors.decode(answer.error)
+        told = f"it answered {method!r} with {error.code}: {error.message}"
+        return CallFailed(told, error=msgspec.to_builtins(error))
+
+
+def _number(id: str | None) -> int | None:
+    """The number of a call in the id of its request."""
+    digits = id.removeprefix(_PREFIX) if id is not None and id.startswith(_PREFIX) else ""
+    if not digits.isdecimal() or not digits.isascii() or len(digits) > _LONGEST_NUMBER or digits[0] == "0":
+        return None
+    return int(digits)
+
+
+def _error(envelope: Envelope) -> ErrorObject:
+    try:
+        return _errors.decode(envelope.error)
+    except (ValueError, RecursionError):
+        return ErrorObject(INVALID_FRAME, "a response that is not ok, without an error of code and message")
+
+
+def _head(frame: Frame) -> bytes:
+    return bytes(frame[:HEAD])

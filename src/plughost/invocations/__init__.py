@@ -1,0 +1,1 @@
+"""vai's runtime: a bound export executed under a deadline and a budget, recorded, with one outcome."""

@@ -1,0 +1,148 @@
+"""Chains of blocks: what the host writes for tools and compactors, which never write themselves.
+
+A tool's result is in its chain once for each tool_execution_id, however often the call was tried. A
+compaction makes a chain of its own that names its source, and the source stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.invocations.database import Database
+
+FILE = "chains.db"
+VERSION = 1
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS chains (chain_id PRIMARY KEY, org_id NOT NULL, project_id, session_id,
+        source_chain_id, compaction_id UNIQUE) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS blocks (chain_id NOT NULL, number INTEGER NOT NULL, kind NOT NULL,
+        content NOT NULL, once UNIQUE, PRIMARY KEY (chain_id, number)) WITHOUT ROWID""",
+)
+
+
+class Block(msgspec.Struct, frozen=True):
+    kind: str
+    content: list[Any]
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    chain_id: str
+    org_id: str
+    project_id: str | None = None
+    session_id: str | None = None
+    source_chain_id: str | None = None
+    compaction_id: str | None = None
+
+
+class ChainSink(Protocol):
+    """The seam to whoever keeps chains."""
+
+    async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
+        """True when it is there now, False when it was before."""
+
+    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
+        """The chain that a compaction has made: the same one for the same compaction."""
+
+
+class Chains:
+    """All chains of one host, in one SQLite file. InvalidSpec for a chain that is not there."""
+
+    def __init__(self, folder: str) -> None:
+        self._database = Database(os.path.join(folder, FILE), VERSION, TABLES)
+
+    async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
+        await self._database.do(lambda connection: _create(connection, chain, blocks))
+
+    async def append(self, chain_id: str, blocks: Sequence[Block]) -> None:
+        await self._database.do(lambda connection: _append(connection, chain_id, blocks))
+
+    async def chain(self, chain_id: str) -> Chain:
+        return await self._database.do(lambda connection: _chain(connection, chain_id))
+
+    async def blocks(self, chain_id: str) -> list[Block]:
+        return await self._database.do(lambda connection: _blocks(connection, chain_id))
+
+    async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
+        block = Block("tool_result", [{"tool_execution_id": tool_execution_id, "result": result}])
+        return await self._database.do(
+            lambda connection: _once(connection, chain_id, tool_execution_id, block)
+        )
+
+    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
+        return await self._database.do(
+            lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
+        )
+
+    async def close(self) -> None:
+        self._database.close()
+
+
+def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:
+    try:
+        connection.execute("INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(chain))
+    except sqlite3.IntegrityError as error:
+        raise InvalidSpec(f"there is a chain {chain.chain_id} already") from error
+    _append(connection, chain.chain_id, blocks)
+
+
+def _append(connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block]) -> None:
+    _chain(connection, chain_id)
+    for block in blocks:
+        _insert(connection, chain_id, block, None)
+
+
+def _insert(connection: sqlite3.Connection, chain_id: str, block: Block, once: str | None) -> None:
+    connection.execute(
+        """INSERT INTO blocks
+            SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1""",
+        (chain_id, block.kind, msgspec.json.encode(block.content), once),
+    )
+
+
+def _chain(connection: sqlite3.Connection, chain_id: str) -> Chain:
+    row = connection.execute("SELECT * FROM chains WHERE chain_id = ?", (chain_id,)).fetchone()
+    if row is None:
+        raise InvalidSpec(f"there is no chain {chain_id}")
+    return Chain(**dict(row))
+
+
+def _blocks(connection: sqlite3.Connection, chain_id: str) -> list[Block]:
+    _chain(connection, chain_id)
+    rows = connection.execute(
+        "SELECT kind, content FROM blocks WHERE chain_id = ? ORDER BY number", (chain_id,)
+    )
+    return [Block(kind, msgspec.json.decode(content)) for kind, content in rows]
+
+
+def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block) -> bool:
+    _chain(connection, chain_id)
+    if connection.execute("SELECT 1 FROM blocks WHERE once = ?", (once,)).fetchone():
+        return False
+    _insert(connection, chain_id, block, once)
+    return True
+
+
+def _derive(connection: sqlite3.Connection, source: str, compaction_id: str, seeds: Sequence[Block]) -> str:
+    made = connection.execute(
+        "SELECT chain_id FROM chains WHERE compaction_id = ?", (compaction_id,)
+    ).fetchone()
+    if made is not None:
+        return str(made["chain_id"])
+    origin = _chain(connection, source)
+    derived = Chain(
+        chain_id=f"ch_{secrets.token_hex(8)}",
+        org_id=origin.org_id,
+        project_id=origin.project_id,
+        session_id=origin.session_id,
+        source_chain_id=source,
+        compaction_id=compaction_id,
+    )
+    _create(connection, derived, seeds)
+    return derived.chain_id

@@ -1,0 +1,45 @@
+"""What an invocation is told of itself, with the credentials that it was granted and no others."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.bodies import Context, Gateway
+from plughost.invocations.process_spec import GATEWAY_HOST
+from plughost.invocations.run import Run
+from plughost.invocations.tokens import Delegation, Issuer
+
+BASE_URL = f"http://{GATEWAY_HOST}"
+
+
+def context(run: Run, scratch: str | None, issuer: Issuer | None) -> Context:
+    """A token is minted only for an export with scopes."""
+    scope, related, scopes = run.prepared.binding.scope, run.wanted.related, run.prepared.granted.scopes
+    deadline = time.time() + run.left
+    token = None
+    if scopes:
+        if issuer is None:
+            raise InvalidSpec("this host has no gateway, so no scopes can be granted")
+        delegation = Delegation(
+            invocation_id=run.id,
+            org_id=scope.org_id,
+            project_id=scope.project_id,
+            scopes=scopes,
+            expires_at=deadline,
+        )
+        token = issuer.mint(delegation)
+        run.hidden.learn([token])
+    return Context(
+        invocation_id=run.id,
+        trace_id=run.trace_id,
+        org_id=scope.org_id,
+        project_id=scope.project_id,
+        session_id=related.session_id,
+        chain_id=related.chain_id,
+        run_id=related.run_id,
+        deadline_at=datetime.fromtimestamp(deadline, UTC).isoformat(timespec="milliseconds"),
+        scratch_dir=scratch,
+        gateway=Gateway(base_url=BASE_URL, delegation_token=token, scopes=list(scopes)),
+    )

@@ -1,0 +1,240 @@
+"""Events delivered to hooks: kept before anybody is told, tried until acknowledged or given up.
+
+A delivery's attempt is counted in the file before it is made, so a host that is killed in the middle of one
+makes the next with a higher number and the same delivery_id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from plughost.base.clock import Clock, Timer
+from plughost.base.errors import InvalidSpec
+from plughost.invocations.database import Database
+from plughost.invocations.retry import Backoff
+
+FILE = "deliveries.db"
+LOCK = "deliveries.lock"
+TAKE_OVER = 5.0
+"""Seconds between looks whether the host that delivers has ended."""
+VERSION = 1
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, event NOT NULL,
+        attempt INTEGER NOT NULL DEFAULT 0, due_at REAL, status NOT NULL DEFAULT 'pending', why,
+        UNIQUE (binding_id, event)) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS due ON deliveries (due_at) WHERE status = 'pending'",
+)
+KEEP = "INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)"
+DUE = """SELECT * FROM deliveries WHERE status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?"""
+BEGIN = "UPDATE deliveries SET attempt = attempt + 1, status = 'under way' WHERE delivery_id = ?"
+NEXT_DUE = "SELECT min(due_at) FROM deliveries WHERE status = 'pending'"
+SETTLE = "UPDATE deliveries SET status = ?, due_at = ?, why = ? WHERE delivery_id = ?"
+REPLAY = """UPDATE deliveries SET status = 'pending', attempt = 0, due_at = ?
+    WHERE delivery_id = ? AND status = 'dead'"""
+LEFT = "UPDATE deliveries SET status = 'pending' WHERE status = 'under way'"
+
+AT_ONCE = 16
+"""Deliveries under way at a time."""
+
+
+class Subject(msgspec.Struct, frozen=True):
+    kind: str
+    id: str
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that has happened: `run.completed`, `chain.compacted`."""
+
+    type: str
+    occurred_at: str
+    subject: Subject
+    summary: dict[str, Any] = {}
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    delivery_id: str
+    binding_id: str
+    event: Event
+    attempt: int
+    due_at: float | None
+    """Seconds since 1970; None when it is over."""
+    status: str
+    """pending, under way, acknowledged or dead."""
+    why: str | None = None
+    """What the last attempt came to."""
+
+
+Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
+"""Makes one attempt: the terminal status of its invocation, and why it is not `succeeded`."""
+
+
+class Deliveries:
+    """`now` is the time of day. Nothing is delivered before `start`."""
+
+    def __init__(
+        self,
+        folder: str,
+        deliver: Deliver,
+        clock: Clock,
+        *,
+        backoff: Backoff | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._folder = folder
+        self._lock = -1
+        self._database = Database(os.path.join(folder, FILE), VERSION, TABLES)
+        self._deliver = deliver
+        self._clock = clock
+        self._backoff = backoff or Backoff()
+        self._now = now
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
+        self._look_again = False
+        self._timer: Timer | None = None
+        self._started = False
+
+    async def publish(self, event: Event, binding_ids: Iterable[str]) -> list[str]:
+        """Kept for each binding when this returns; the same event twice is delivered once."""
+        told = msgspec.json.encode(event)
+        rows = [(f"del_{secrets.token_hex(12)}", binding_id, told, self._now()) for binding_id in binding_ids]
+
+        def keep(connection: sqlite3.Connection) -> list[str]:
+            return [row[0] for row in rows if connection.execute(KEEP, row).rowcount]
+
+        kept = await self._database.do(keep)
+        self._look()
+        return kept
+
+    def start(self) -> None:
+        """From now on, what is due is delivered; what an earlier host left, too."""
+        self._started = True
+        self._look()
+
+    async def all(self, status: str | None = None) -> list[Delivery]:
+        """The dead letters with `dead`."""
+        where = "" if status is None else "WHERE status = ?"
+        values = () if status is None else (status,)
+        return await self._database.do(
+            lambda connection: [
+                _delivery(row)
+                for row in connection.execute(
+                    f"SELECT * FROM deliveries {where} ORDER BY delivery_id", values
+                )
+            ]
+        )
+
+    async def replay(self, delivery_id: str) -> None:
+        """Try a dead one again, from its first attempt on."""
+        values = (self._now(), delivery_id)
+        if not await self._database.do(lambda connection: connection.execute(REPLAY, values).rowcount):
+            raise InvalidSpec(f"there is no dead letter {delivery_id}")
+        self._look()
+
+    async def close(self) -> None:
+        """Attempts under way are cut short, and made again by the next host."""
+        self._started = False
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._under_way, *([self._looking] if self._looking else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._database.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _look(self) -> None:
+        if not self._started:
+            return
+        if self._looking is not None:
+            self._look_again = True
+            return
+        self._looking = asyncio.get_running_loop().create_task(self._begin_due())
+        self._looking.add_done_callback(self._looked)
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            told = {"message": "deliveries cannot be read", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+        elif self._look_again:
+            self._look_again = False
+            self._look()
+
+    async def _begin_due(self) -> None:
+        if not await self._is_ours():
+            self._look_at(self._now() + TAKE_OVER)
+            return
+        now, room = self._now(), AT_ONCE - len(self._under_way)
+        due, following = await self._database.do(lambda connection: _begin(connection, now, room))
+        for delivery in due:
+            task = asyncio.get_running_loop().create_task(self._attempt(delivery))
+            self._under_way.add(task)
+            task.add_done_callback(self._over)
+        if following is not None and len(self._under_way) < AT_ONCE:
+            self._look_at(following)
+
+    async def _is_ours(self) -> bool:
+        """Of several hosts that share the file one delivers, until it ends."""
+        if self._lock < 0:
+            os.makedirs(self._folder, 0o700, exist_ok=True)
+            lock = os.open(os.path.join(self._folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                return False
+            self._lock = lock
+            await self._database.do(lambda connection: connection.execute(LEFT))
+        return True
+
+    def _look_at(self, time_of_day: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        when = self._clock.time() + max(time_of_day - self._now(), 0.0)
+        self._timer = self._clock.call_at(when, self._look)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._look()
+
+    async def _attempt(self, delivery: Delivery) -> None:
+        try:
+            status, why = await self._deliver(delivery)
+        except Exception as error:  # of ours: it says nothing of the event
+            status, why = "retryable_failure", f"{type(error).__name__}: {error}"
+        after, due_at = _verdict(status, self._backoff.after(delivery.attempt), self._now())
+        values = (after, due_at, why, delivery.delivery_id)
+        await self._database.do(lambda connection: connection.execute(SETTLE, values))
+
+
+def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
+    """What becomes of a delivery after an attempt: `failed` is given up at once, others are tried again."""
+    if status == "succeeded":
+        return "acknowledged", None
+    if status == "failed" or delay is None:
+        return "dead", None
+    return "pending", now + delay
+
+
+def _begin(connection: sqlite3.Connection, now: float, room: int) -> tuple[list[Delivery], float | None]:
+    """What is due now, each with one attempt more, before anybody makes it; and when the next one is."""
+    rows = connection.execute(DUE, (now, max(room, 0))).fetchall()
+    for row in rows:
+        connection.execute(BEGIN, (row["delivery_id"],))
+    due = [msgspec.structs.replace(_delivery(row), attempt=row["attempt"] + 1) for row in rows]
+    return due, connection.execute(NEXT_DUE).fetchone()[0]
+
+
+def _delivery(row: sqlite3.Row) -> Delivery:
+    return Delivery(**{**dict(row), "event": msgspec.json.decode(row["event"], type=Event)})

@@ -1,0 +1,45 @@
+"""How many invocations of one binding run at a time; the others wait for their turn, first come first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Gate:
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def enter_now(self) -> bool:
+        """Whether there is room, which is taken then."""
+        if self._free <= 0 or self._waiting:
+            return False
+        self._free -= 1
+        return True
+
+    async def enter(self) -> None:
+        if self.enter_now():
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._waiting.remove(turn)
+            else:
+                self.leave()  # it was our turn just then: the next one has it
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1

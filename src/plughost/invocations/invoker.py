@@ -1,0 +1,293 @@
+"""One invocation from its request to its record: schema, turn, process, context, outcome.
+
+Whatever happens on the way, it is recorded once as begun and once as ended, and nothing that was made for it
+outlives it: no scratch folder, no token, no place at the gate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from plughost.base.clock import Clock
+from plughost.base.errors import Crashed, HandshakeFailed, InvalidSpec, LaunchFailed, PluginError, Stopped
+from plughost.contracts.contract import PluginSpec
+from plughost.contracts.vai.messages import OPS
+from plughost.guard.powers import Limits
+from plughost.host import Host
+from plughost.invocations.binding import Binding, Policy
+from plughost.invocations.chains import ChainSink
+from plughost.invocations.context import context
+from plughost.invocations.invocation import Invocation, OnEvent
+from plughost.invocations.outcome import DEADLINE, Exceeded, Outcome, verdict
+from plughost.invocations.package import PackageSource
+from plughost.invocations.pool import Pool, Process
+from plughost.invocations.prepared import Prepared, Preparer
+from plughost.invocations.process_spec import process_spec
+from plughost.invocations.record import RecordSink, Said
+from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
+from plughost.invocations.run import Run
+from plughost.invocations.schemas import Schemas
+from plughost.invocations.scratch import Scratch, used
+from plughost.invocations.secret_source import SecretSource, reveal_all
+from plughost.invocations.settlement import Settlement
+from plughost.invocations.tokens import Issuer
+from plughost.invocations.work import Compaction, Tool
+from plughost.wire.envelope import decode
+
+SCRATCH_LOOKS = 0.5
+"""Seconds between two looks at how full a scratch folder is."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host runs invocations."""
+
+    policy: Policy = Policy()
+    """What it allows at most."""
+    limits: Limits = Limits()
+    sandbox: str = "strict"
+    reuse: str = "binding"
+    """Whether an isolated process serves its `binding`, or one `invocation` only."""
+    most_processes: int = 64
+    idle: float = 300.0
+    """Seconds until a process that nobody uses is ended."""
+    tries: Backoff = TOOL_TRIES
+    scratch_base: str | None = None
+    gateway_socket: str | None = None
+    """Where the gateway's API answers, for exports with scopes."""
+
+
+class LocalInvoker:
+    """Runs invocations in processes of this machine."""
+
+    def __init__(
+        self,
+        host: Host,
+        packages: PackageSource,
+        records: RecordSink,
+        clock: Clock,
+        *,
+        secret_source: SecretSource | None = None,
+        chains: ChainSink | None = None,
+        issuer: Issuer | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self._options = options or Options()
+        self._records = records
+        self._clock = clock
+        self._secrets = secret_source
+        self._issuer = issuer
+        self.pool = Pool(host, clock, most=self._options.most_processes, idle=self._options.idle)
+        self._scratch = Scratch(self._options.scratch_base)
+        self._schemas = Schemas()
+        self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
+        self._settlement = Settlement(self._schemas, chains)
+        self._prefix = secrets.token_hex(5)
+        self._numbers = itertools.count(1)
+        self._running: dict[str, asyncio.Task[Any]] = {}
+        self._cancelled: dict[str, str] = {}
+        self._closed = False
+
+    @property
+    def running(self) -> list[str]:
+        """The invocations under way."""
+        return list(self._running)
+
+    def prepare(self, binding: Binding) -> Prepared:
+        """What a binding gives its invocations; InvalidSpec when it cannot be used."""
+        return self._preparer.prepare(binding)
+
+    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        if self._closed:
+            raise Stopped("this host is closed")
+        prepared = self.prepare(wanted.binding)
+        run = Run(f"inv_{self._prefix}{next(self._numbers):x}", wanted, prepared, self._clock)
+        self._records.tell(run.began())
+        task = asyncio.current_task()
+        assert task is not None
+        self._running[run.id] = task
+        outcome = run.ended_as("failed", "host_failure")
+        try:
+            outcome = await self._outcome(run, on_event)
+        except asyncio.CancelledError as gone:
+            asked = self._cancelled.get(run.id)
+            outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
+            if asked is None:
+                raise
+            task.uncancel()
+        finally:
+            self._cancelled.pop(run.id, None)
+            del self._running[run.id]
+            self._records.tell(run.ended(outcome))
+        return outcome
+
+    def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        task = self._running.get(invocation_id)
+        if task is None or invocation_id in self._cancelled:
+            return False
+        self._cancelled[invocation_id] = reason
+        task.cancel(reason)
+        return True
+
+    async def close(self) -> None:
+        """Cancel what runs, and end every process."""
+        self._closed = True
+        for invocation_id in [*self._running]:
+            self.cancel(invocation_id, "host_closed")
+        while self._running:
+            await asyncio.wait([*self._running.values()])
+        await self.pool.close()
+        await self._scratch.close()
+
+    # The way of one invocation
+
+    async def _outcome(self, run: Run, on_event: OnEvent | None) -> Outcome:
+        if refusal := self._refusal(run):
+            return refusal
+        gate = run.prepared.gate
+        if not gate.enter_now():
+            try:
+                async with asyncio.timeout(run.left):
+                    await gate.enter()
+            except TimeoutError:
+                most = run.prepared.granted.max_concurrency
+                why = f"{most} invocations of its binding ran all the time"
+                return run.ended_as("retryable_failure", "no_room", why)
+        try:
+            return await self._tried(run, on_event)
+        finally:
+            gate.leave()
+
+    def _refusal(self, run: Run) -> Outcome | None:
+        """What is wrong with a request before any process sees it."""
+        work, export = run.wanted.work, run.prepared.export
+        if work.kind != export.kind:
+            return run.ended_as(
+                "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
+            )
+        if isinstance(work, Tool) and export.tool is not None:
+            folder, schema = run.prepared.package.folder, export.tool.input_schema
+            if problems := self._schemas.problems(folder, schema, work.input):
+                return run.ended_as("failed", "invalid_input", "; ".join(problems))
+        if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
+            why = "a large projection travels as a file, and the export has no scratch folder"
+            return run.ended_as("failed", "invalid_request", why)
+        return None
+
+    async def _tried(self, run: Run, on_event: OnEvent | None) -> Outcome:
+        """As often as its effects and its time allow."""
+        tool = run.prepared.export.tool
+        retryable = tool is not None and may_retry(tool.effect_class)
+        while True:
+            try:
+                outcome = await self._once(run, on_event)
+                again = retryable and outcome.status == "retryable_failure"
+            except PluginError as error:
+                judged = verdict(error, retryable=retryable)
+                outcome, again = run.ended_as(judged.status, judged.reason, error.message), judged.again
+            delay = self._options.tries.after(run.retries + 1) if again else None
+            if delay is None or delay >= run.left:
+                return outcome
+            run.retries += 1
+            await asyncio.sleep(delay)
+
+    async def _once(self, run: Run, on_event: OnEvent | None) -> Outcome:
+        prepared = run.prepared
+        process = None if prepared.alone else self.pool.warm(prepared.key)
+        if process is None:
+            try:
+                async with asyncio.timeout(run.left):
+                    spec = partial(self._spec, prepared)
+                    process = await self.pool.take(prepared.key, spec, alone=prepared.alone)
+            except TimeoutError:
+                return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
+        run.hidden = process.plugin.hidden
+        scratch = None
+        try:
+            if prepared.granted.filesystem == "scratch":
+                root = str(process.plugin.spec.options["scratch"])
+                scratch = self._scratch.make(root, f"{run.id}.{run.retries}")
+            return await self._called(run, process, scratch, on_event)
+        except (Crashed, LaunchFailed, HandshakeFailed):
+            self.pool.retire(process)  # another try gets another one, and waits for no supervisor
+            raise
+        finally:
+            run.confined_by = process.plugin.confined_by
+            if self._issuer is not None and prepared.granted.scopes:
+                self._issuer.revoke(run.id)
+            if scratch is not None:
+                await asyncio.shield(self._scratch.remove(scratch))
+            self.pool.give_back(process)
+
+    async def _called(
+        self, run: Run, process: Process, scratch: str | None, on_event: OnEvent | None
+    ) -> Outcome:
+        binding, export = run.prepared.binding, run.prepared.export
+        values: dict[str, str] = {}
+        if slots := export.permissions.secret_slots:
+            if self._secrets is None:
+                raise InvalidSpec("this host keeps no secrets")
+            values = await reveal_all(self._secrets, binding.secrets, slots)
+            run.hidden.learn(values.values())
+        about = context(run, scratch, self._issuer)
+        work = run.wanted.work
+        if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
+            work = work.without_pins()
+        body = work.body(export.id, about, binding.config, values)
+        op = OPS[export.kind]
+        call = process.plugin.call(
+            op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
+        )
+        answer = await (call if scratch is None else self._within(scratch, run, call))
+        return await self._settlement.settle(run, op, answer)
+
+    async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
+        """The answer of a call that may fill its scratch folder up to its limit, and not further."""
+        task = asyncio.ensure_future(call)
+        limit = self._options.limits.scratch
+        try:
+            while True:
+                done, _ = await asyncio.wait([task], timeout=SCRATCH_LOOKS)
+                if limit is not None and await asyncio.to_thread(used, scratch) > limit:
+                    raise Exceeded(f"its scratch folder holds more than {limit} bytes")
+                if done:
+                    return task.result()
+        except BaseException as gone:
+            reason = "budget_exceeded" if isinstance(gone, Exceeded) else self._cancelled.get(run.id)
+            task.cancel(reason or "cancelled")
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+            raise
+
+    def _hear(self, run: Run, on_event: OnEvent | None) -> Callable[[msgspec.Raw], None]:
+        tool = run.prepared.export.tool
+        to_caller = on_event if tool is None or tool.streaming else None
+
+        def hear(said: msgspec.Raw) -> None:
+            event = run.hidden.value(decode(said))
+            self._records.tell(Said(invocation_id=run.id, number=run.events, at=time.time(), event=event))
+            run.events += 1
+            if to_caller is not None:
+                to_caller(event)
+
+        return hear
+
+    def _spec(self, prepared: Prepared) -> PluginSpec:
+        return process_spec(
+            prepared.package,
+            prepared.export,
+            prepared.granted,
+            name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{next(self._numbers)}",
+            scratch=self._scratch.root() if prepared.granted.filesystem == "scratch" else None,
+            gateway_socket=self._options.gateway_socket,
+            limits=self._options.limits,
+            sandbox=self._options.sandbox,
+        )

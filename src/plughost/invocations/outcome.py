@@ -1,0 +1,65 @@
+"""How an invocation ended: exactly one status, and why it is not the one that was wished for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import (
+    CallFailed,
+    Collateral,
+    Crashed,
+    InvalidSpec,
+    Overloaded,
+    PluginError,
+    Timeout,
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    invocation_id: str
+    status: str
+    """succeeded | failed | cancelled | retryable_failure"""
+    result: Any = None
+    """What its kind of export returns; None unless it succeeded."""
+    reason: str | None = None
+    """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs."""
+    message: str | None = None
+    """The same for people."""
+    retries: int = 0
+
+    @property
+    def ok(self) -> bool:
+        return self.status == "succeeded"
+
+
+DEADLINE = "deadline_exceeded"
+
+
+class Exceeded(PluginError):
+    """More of its budget was used than there is."""
+
+    code = "budget_exceeded"
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    status: str
+    reason: str
+    again: bool
+    """Whether another try could end otherwise."""
+
+
+def verdict(error: PluginError, *, retryable: bool) -> Verdict:
+    """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
+    if isinstance(error, Timeout):
+        return Verdict("cancelled", DEADLINE, again=False)
+    if isinstance(error, Collateral | Crashed):
+        return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
+    if isinstance(error, Overloaded | Exceeded):
+        return Verdict("failed", "budget_exceeded", again=False)
+    if isinstance(error, CallFailed):
+        return Verdict("failed", "protocol_failure", again=False)
+    if isinstance(error, InvalidSpec):
+        return Verdict("failed", "invalid_request", again=False)
+    return Verdict("failed", error.code, again=False)

@@ -1,0 +1,24 @@
+"""A package as invocations know it: installed, verified, and where its files are."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from plughost.contracts.vai.manifest import Manifest
+
+
+class Package(msgspec.Struct, frozen=True, kw_only=True):
+    folder: str
+    digest: str
+    manifest: Manifest
+    trusted_inline: bool = False
+    """Whether its publisher is trusted with the calls of all tenants in one process."""
+
+
+class PackageSource(Protocol):
+    """The seam to whoever keeps packages."""
+
+    def find(self, package_id: str, version: str) -> Package:
+        """InvalidSpec when it is not installed."""

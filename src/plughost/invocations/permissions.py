@@ -1,0 +1,118 @@
+"""What an export may: asked by its manifest ∩ allowed by its binding ∩ allowed by the host."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard.overlap import covers
+from plughost.invocations.binding import Policy
+
+CLASSES = ("isolated", "worker", "inline")
+"""From the narrowest to the widest."""
+
+ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a manifest asks for one export."""
+
+    network: str = "none"
+    filesystem: str = "none"
+    scopes: frozenset[str] = frozenset()
+    execution_class: str
+    timeout_ms: int
+    max_concurrency: int
+
+
+class Granted(msgspec.Struct, frozen=True, kw_only=True):
+    """What it gets. Stored with every invocation."""
+
+    network: str
+    egress_domains: tuple[str, ...] | None
+    """None is any public host, where the network is `egress`."""
+    filesystem: str
+    scopes: tuple[str, ...]
+    execution_class: str
+    timeout_ms: int
+    max_concurrency: int
+    narrowed: tuple[str, ...] = ()
+    """What is less than the manifest asks, and who said so."""
+
+    @property
+    def digest(self) -> str:
+        """Of what is fixed when a process starts: two that differ in it never share one."""
+        fixed = (self.network, self.egress_domains, self.filesystem, bool(self.scopes), self.execution_class)
+        return hashlib.sha256(ENCODER.encode(fixed)).hexdigest()[:16]
+
+
+def grant(asked: Asked, policies: Sequence[tuple[str, Policy]], *, trusted_inline: bool) -> Granted:
+    """Each policy, named for its owner, narrows; none widens. InvalidSpec for inline without that trust."""
+    left = {name: getattr(asked, name) for name in NARROWING}
+    domains: tuple[str, ...] | None = None
+    narrowed: list[str] = []
+    for owner, policy in policies:
+        for name, both in NARROWING.items():
+            wanted, before = getattr(policy, name), left[name]
+            if wanted is not None and (now := both(before, wanted)) != before:
+                left[name] = now
+                narrowed.append(f"{owner}: {name} {_told(now)} of {_told(before)}")
+        if policy.egress_domains is not None:
+            domains = _hosts_of_both(domains, policy.egress_domains)
+    if left["execution_class"] == "inline" and not trusted_inline:
+        raise InvalidSpec(
+            "execution class inline is for publishers that are trusted for it",
+            hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
+        )
+    return Granted(
+        network=left["network"],
+        egress_domains=domains if left["network"] == "egress" else None,
+        filesystem=left["filesystem"],
+        scopes=tuple(sorted(left["scopes"])),
+        execution_class=left["execution_class"],
+        timeout_ms=left["timeout_ms"],
+        max_concurrency=left["max_concurrency"],
+        narrowed=tuple(narrowed),
+    )
+
+
+def _or_none(one: str, other: str) -> str:
+    """Of two that do not contain each other nothing is left."""
+    return one if one == other else "none"
+
+
+def _narrower_class(one: str, other: str) -> str:
+    return min(one, other, key=CLASSES.index)
+
+
+NARROWING: dict[str, Callable[[Any, Any], Any]] = {
+    "network": _or_none,
+    "filesystem": _or_none,
+    "execution_class": _narrower_class,
+    "scopes": operator.and_,
+    "timeout_ms": min,
+    "max_concurrency": min,
+}
+"""What two sides agree on, by the name of what they speak of."""
+
+
+def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts that both lists name; where one has a pattern, the narrower of the two."""
+    if one is None:
+        return tuple(sorted(set(other)))
+    pairs = [(mine, theirs) for mine in one for theirs in other]
+    common = {
+        mine if covers(theirs, mine) else theirs
+        for mine, theirs in pairs
+        if covers(theirs, mine) or covers(mine, theirs)
+    }
+    return tuple(sorted(common))
+
+
+def _told(value: Any) -> str:
+    return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset) else str(value)

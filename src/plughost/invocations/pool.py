@@ -1,0 +1,188 @@
+"""Warm processes for invocations, kept apart by what they must not share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from plughost.base.clock import Clock, Timer
+from plughost.base.errors import PluginError, Stopped
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+from plughost.invocations.binding import Scope
+from plughost.plugin import Plugin
+
+UNUSABLE = ("Quarantined", "Stopped")
+
+
+class Key(NamedTuple):
+    """Two invocations whose keys differ never meet in one process."""
+
+    package_digest: str
+    export_id: str
+    tenant: Scope | None
+    """None for inline, whose publisher is trusted with all tenants' calls."""
+    policy_digest: str
+
+
+class Process:
+    """One process of the pool, and how many invocations are in it."""
+
+    def __init__(self, plugin: Plugin, key: Key, *, alone: bool) -> None:
+        self.plugin = plugin
+        self.key = key
+        self.alone = alone
+        """For one invocation only."""
+        self.users = 0
+        self.idle_since = 0.0
+        self.ending = False
+
+
+class Pool:
+    """At most `most` processes; one that nobody used for `idle` seconds is ended."""
+
+    def __init__(self, host: Host, clock: Clock, *, most: int = 64, idle: float = 300.0) -> None:
+        self._host = host
+        self._clock = clock
+        self._most = most
+        self._idle = idle
+        self._warm: dict[Key, Process] = {}
+        self._making: dict[Key, asyncio.Future[Process]] = {}
+        self._count = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._reaper: Timer | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def warm(self, key: Key) -> Process | None:
+        """The process that is there for `key`, taken; None when one must be made."""
+        process = self._warm.get(key)
+        if process is None:
+            return None
+        if process.plugin.draining or process.plugin.state in UNUSABLE:
+            self.retire(process)
+            return None
+        process.users += 1
+        return process
+
+    async def take(self, key: Key, spec: Callable[[], PluginSpec], *, alone: bool) -> Process:
+        """A process for one invocation: to be given back."""
+        while not alone:
+            if (process := self.warm(key)) is not None:
+                return process
+            if (making := self._making.get(key)) is None:
+                break
+            await asyncio.wait([making])  # whoever makes it may fail or give up: then it is our turn
+        if self._closed:
+            raise Stopped("the pool is closed")
+        making = asyncio.get_running_loop().create_future()
+        if not alone:
+            self._making[key] = making
+        try:
+            process = await self._make(key, spec, alone=alone)
+        finally:
+            if not alone:
+                del self._making[key]
+            making.cancel()
+        process.users += 1
+        if not alone:
+            self._warm[key] = process
+        return process
+
+    async def _make(self, key: Key, spec: Callable[[], PluginSpec], *, alone: bool) -> Process:
+        await self._room()
+        self._count += 1
+        try:
+            plugin = await self._host.add(spec())
+        except BaseException:
+            self._one_less()
+            raise
+        return Process(plugin, key, alone=alone)
+
+    async def _room(self) -> None:
+        """Until there may be one more: the one that was idle longest makes way."""
+        while self._count >= self._most:
+            idle = [process for process in self._warm.values() if not process.users]
+            if idle:
+                self.retire(min(idle, key=lambda process: process.idle_since))
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            finally:
+                if turn.cancelled() and turn in self._waiting:
+                    self._waiting.remove(turn)
+            if self._closed:
+                raise Stopped("the pool is closed")
+
+    def give_back(self, process: Process) -> None:
+        process.users -= 1
+        if process.users:
+            return
+        process.idle_since = self._clock.time()
+        if process.alone or self._warm.get(process.key) is not process:
+            self._end(process)
+        elif self._waiting:
+            self.retire(process)
+        elif self._reaper is None:
+            self._reaper = self._clock.call_at(process.idle_since + self._idle, self._reap)
+
+    def retire(self, process: Process) -> None:
+        """It takes no more invocations, and ends when those in it have."""
+        if self._warm.get(process.key) is process:
+            del self._warm[process.key]
+            if not process.users:
+                self._end(process)
+
+    def _reap(self) -> None:
+        self._reaper = None
+        now = self._clock.time()
+        for process in [*self._warm.values()]:
+            if not process.users and process.idle_since + self._idle <= now:
+                self.retire(process)
+        if self._warm:
+            oldest = min(process.idle_since if not process.users else now for process in self._warm.values())
+            self._reaper = self._clock.call_at(oldest + self._idle, self._reap)
+
+    def _end(self, process: Process) -> None:
+        if process.ending:
+            return
+        process.ending = True
+        task = asyncio.get_running_loop().create_task(self._remove(process))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _remove(self, process: Process) -> None:
+        try:
+            await self._host.remove(process.plugin.name)
+        except PluginError:
+            pass  # somebody else has removed it
+        finally:
+            self._one_less()
+
+    def _one_less(self) -> None:
+        self._count -= 1
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def close(self) -> None:
+        """End every process; invocations in them fail."""
+        self._closed = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+        for turn in self._waiting:
+            if not turn.done():
+                turn.set_result(None)
+        for process in [*self._warm.values()]:
+            del self._warm[process.key]
+            self._end(process)
+        while self._ending:
+            await asyncio.gather(*self._ending, return_exceptions=True)

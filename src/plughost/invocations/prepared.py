@@ -1,0 +1,91 @@
+"""A binding made ready: everything about it that can be wrong before it is used, looked at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.manifest import Export
+from plughost.invocations.binding import Binding, Policy
+from plughost.invocations.gate import Gate
+from plughost.invocations.package import Package, PackageSource
+from plughost.invocations.permissions import Asked, Granted, grant
+from plughost.invocations.pool import Key
+from plughost.invocations.schemas import Schemas
+
+USUAL_CONCURRENCY = 16
+"""Of an export whose manifest names none."""
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A binding with all that its invocations have in common."""
+
+    binding: Binding
+    package: Package
+    export: Export
+    granted: Granted
+    key: Key
+    gate: Gate
+    alone: bool
+    """A process for each invocation."""
+
+
+class Preparer:
+    """Prepares each binding once, and again when it has changed."""
+
+    def __init__(self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str) -> None:
+        self._packages = packages
+        self._schemas = schemas
+        self._policy = policy
+        self._reuse = reuse
+        self._known: dict[str, Prepared] = {}
+
+    def prepare(self, binding: Binding) -> Prepared:
+        """InvalidSpec says all that is wrong with it."""
+        known = self._known.get(binding.binding_id)
+        if known is not None and known.binding is binding:
+            return known
+        package = self._packages.find(binding.package_id, binding.package_version)
+        export = package.manifest.export(binding.export_id)
+        if export is None:
+            has = ", ".join(each.id for each in package.manifest.exports)
+            raise InvalidSpec(f"{binding.package_id} has no export {binding.export_id!r}; it has: {has}")
+        granted = grant(
+            _asked(export),
+            [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)],
+            trusted_inline=package.trusted_inline,
+        )
+        self._check(binding, package, export)
+        tenant = None if granted.execution_class == "inline" else binding.scope
+        same = known is not None and known.granted.max_concurrency == granted.max_concurrency
+        prepared = Prepared(
+            binding,
+            package,
+            export,
+            granted,
+            Key(package.digest, export.id, tenant, granted.digest),
+            known.gate if known is not None and same else Gate(granted.max_concurrency),
+            granted.execution_class == "isolated" and self._reuse == "invocation",
+        )
+        self._known[binding.binding_id] = prepared
+        return prepared
+
+    def _check(self, binding: Binding, package: Package, export: Export) -> None:
+        wrong = self._schemas.problems(package.folder, export.config_schema, dict(binding.config))
+        problems = [f"config: {problem}" for problem in wrong]
+        slots = export.permissions.secret_slots
+        problems += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
+        if problems:
+            raise InvalidSpec("; ".join(problems), plugin=binding.package_id)
+
+
+def _asked(export: Export) -> Asked:
+    permissions = export.permissions
+    return Asked(
+        network=permissions.network,
+        filesystem=permissions.filesystem,
+        scopes=frozenset(permissions.gateway_api_scopes),
+        execution_class=export.execution_class,
+        timeout_ms=export.default_timeout_ms,
+        max_concurrency=export.max_concurrency or USUAL_CONCURRENCY,
+    )

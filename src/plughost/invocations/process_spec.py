@@ -1,0 +1,51 @@
+"""What an export was granted, as the spec of a process: the kernel holds it to that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from plughost.contracts.contract import PluginSpec
+from plughost.contracts.vai import spec_of
+from plughost.contracts.vai.manifest import Export
+from plughost.guard.powers import Endpoint, Limits, Powers
+from plughost.invocations.package import Package
+from plughost.invocations.permissions import Granted
+
+GATEWAY_HOST = "gateway.vai.internal"
+"""Reserved: inside a sandbox it is the gateway's own socket."""
+WEB_PORTS = (80, 443)
+SHARED = 1024
+"""Requests in a process that serves every tenant, each of them within its own binding's limit."""
+
+
+def process_spec(
+    package: Package,
+    export: Export,
+    granted: Granted,
+    *,
+    name: str,
+    scratch: str | None,
+    gateway_socket: str | None,
+    limits: Limits,
+    sandbox: str,
+) -> PluginSpec:
+    endpoints: list[Endpoint] = []
+    if granted.network == "egress":
+        for host in ("*",) if granted.egress_domains is None else granted.egress_domains:
+            endpoints += [Endpoint(host, 0)] if host == "*" else [Endpoint(host, port) for port in WEB_PORTS]
+    if granted.scopes and gateway_socket is not None:
+        endpoints.append(Endpoint(GATEWAY_HOST, 80, socket=gateway_socket))
+    return msgspec.structs.replace(
+        spec_of(Path(package.folder), name=name),
+        sandbox=sandbox,
+        allow=Powers(connect=tuple(endpoints)),
+        limits=limits,
+        options={
+            "exports": [export.id],
+            "max_in_flight": SHARED if granted.execution_class == "inline" else granted.max_concurrency,
+            "filesystem": granted.filesystem,
+            **({} if scratch is None else {"scratch": scratch}),
+        },
+    )

@@ -1,0 +1,62 @@
+"""What is kept of every invocation: who, what, for whom, how it was held, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from plughost.invocations.permissions import Granted
+
+STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
+
+
+class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
+    invocation_id: str
+    export_kind: str
+    export_id: str
+    binding_id: str
+    package_id: str
+    package_version: str
+    package_digest: str
+    started_at: float
+    """Seconds since 1970."""
+    org_id: str
+    project_id: str | None = None
+    session_id: str | None = None
+    chain_id: str | None = None
+    run_id: str | None = None
+    trace_id: str | None = None
+    execution_id: str | None = None
+    granted: Granted
+    """Its execution class, too."""
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
+    """An event of a running invocation, secrets hidden."""
+
+    invocation_id: str
+    number: int
+    at: float
+    event: Mapping[str, Any]
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_defaults=True):
+    invocation_id: str
+    ended_at: float
+    status: str
+    reason: str | None = None
+    """Why it ended otherwise than it wanted to: deadline_exceeded, collateral, crashed …"""
+    message: str | None = None
+    retries: int = 0
+    confined_by: tuple[str, ...] = ()
+
+
+Entry = Began | Said | Ended
+
+
+class RecordSink(Protocol):
+    """The seam to whoever keeps records. What it was told survives the end of this process."""
+
+    def tell(self, entry: Entry) -> None: ...

@@ -1,0 +1,81 @@
+"""One invocation under way: its time, what it must not show, and how it is told to the records."""
+
+from __future__ import annotations
+
+import time
+
+from plughost.base.clock import Clock
+from plughost.base.hiding import Hidden
+from plughost.invocations.invocation import Invocation
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.prepared import Prepared
+from plughost.invocations.record import Began, Ended
+from plughost.invocations.work import execution_id
+
+
+class Run:
+    __slots__ = (
+        "_clock", "confined_by", "deadline", "events", "hidden", "id", "prepared", "retries", "trace_id",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, id: str, wanted: Invocation, prepared: Prepared, clock: Clock) -> None:
+        self.id = id
+        self.wanted = wanted
+        self.prepared = prepared
+        self.trace_id = wanted.related.trace_id or f"tr_{id}"
+        allowed = prepared.granted.timeout_ms
+        self._clock = clock
+        self.deadline = clock.time() + min(wanted.timeout_ms or allowed, allowed) / 1000
+        self.hidden = Hidden()
+        """That of its process, once it has one."""
+        self.retries = 0
+        self.events = 0
+        self.confined_by: tuple[str, ...] = ()
+
+    @property
+    def left(self) -> float:
+        """Seconds until its deadline."""
+        return max(self.deadline - self._clock.time(), 0.001)
+
+    def ended_as(self, status: str, reason: str | None, message: str | None = None) -> Outcome:
+        return Outcome(
+            invocation_id=self.id,
+            status=status,
+            reason=reason,
+            message=None if message is None else self.hidden.text(message),
+            retries=self.retries,
+        )
+
+    def began(self) -> Began:
+        binding, export = self.prepared.binding, self.prepared.export
+        related = self.wanted.related
+        return Began(
+            invocation_id=self.id,
+            export_kind=export.kind,
+            export_id=export.id,
+            binding_id=binding.binding_id,
+            package_id=binding.package_id,
+            package_version=binding.package_version,
+            package_digest=self.prepared.package.digest,
+            started_at=time.time(),
+            org_id=binding.scope.org_id,
+            project_id=binding.scope.project_id,
+            session_id=related.session_id,
+            chain_id=related.chain_id,
+            run_id=related.run_id,
+            trace_id=self.trace_id,
+            execution_id=execution_id(self.wanted.work),
+            granted=self.prepared.granted,
+        )
+
+    def ended(self, outcome: Outcome) -> Ended:
+        return Ended(
+            invocation_id=self.id,
+            ended_at=time.time(),
+            status=outcome.status,
+            reason=outcome.reason,
+            message=outcome.message,
+            retries=self.retries,
+            confined_by=self.confined_by,
+        )

@@ -1,0 +1,80 @@
+"""Private folders for invocations: writable, bounded, and gone when their invocation is.
+
+Each process has a root that its sandbox may write, and each invocation a folder of its own in it. All of them
+are below one folder that is locked while its host lives; what a killed host leaves the next one removes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from plughost.base.temporary import everybodys_folder
+from plughost.sandbox.quarters import settle, sweep
+from plughost.sandbox.removal import remove
+
+PREFIX = "plughost-scratch-"
+MOST_COUNTED = 100_000
+"""Files and folders of one invocation; more count as over any limit."""
+
+
+class Scratch:
+    """`base` is where hosts have their folders; nothing is made before the first is asked for."""
+
+    def __init__(self, base: str | None = None) -> None:
+        self._base = base
+        self._path = ""
+        self._lock = -1
+        self._roots = 0
+
+    def root(self) -> str:
+        """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
+        if self._lock < 0:
+            base = os.path.realpath(self._base or everybodys_folder())
+            sweep(base, PREFIX)
+            self._path, self._lock = settle(base, PREFIX)
+        self._roots += 1
+        return os.path.join(self._path, str(self._roots))
+
+    def make(self, root: str, invocation_id: str) -> str:
+        """A folder for one invocation, of the user whose the root is."""
+        path = os.path.join(root, invocation_id)
+        os.mkdir(path, 0o700)
+        owner = os.stat(root)
+        if owner.st_uid != os.geteuid():
+            os.chown(path, owner.st_uid, owner.st_gid)
+        return path
+
+    async def remove(self, path: str) -> None:
+        """With all that is in it."""
+        try:
+            os.rmdir(path)
+        except OSError:
+            await asyncio.to_thread(remove, path)
+
+    async def close(self) -> None:
+        """When no process is left that could write."""
+        if self._lock >= 0:
+            await asyncio.to_thread(remove, self._path)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def used(path: str) -> int:
+    """Bytes on the disk of all that is in a folder, counted without following a link. Blocking."""
+    total = count = 0
+    waiting = [path]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    about = entry.stat(follow_symlinks=False)
+                    total += max(about.st_blocks * 512, 512)
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    if count > MOST_COUNTED:
+                        return 1 << 62
+        except OSError:
+            continue  # gone meanwhile, or not ours to look into: what is in there was counted as a folder
+    return total

@@ -1,0 +1,64 @@
+"""Where secrets come from: a binding names their places, an invocation is given their values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Protocol
+
+from plughost.base.errors import InvalidSpec
+
+_PLACE = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
+LARGEST = 64 << 10
+
+
+class SecretSource(Protocol):
+    """The seam to whoever keeps secrets."""
+
+    async def reveal(self, place: str) -> str:
+        """The value at `secret://owner/name`, as it is now; InvalidSpec when there is none."""
+
+
+class SecretFolder:
+    """Secrets in files that only their owner may read: `FOLDER/owner/name`, as secret managers mount them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        return f"SecretFolder({self._folder!r})"
+
+    async def reveal(self, place: str) -> str:
+        named = _PLACE.fullmatch(place)
+        if named is None or named[1] in (".", "..") or named[2] in (".", ".."):
+            raise InvalidSpec(f"{place!r} names no secret; write secret://owner/name")
+        return _read(os.path.join(self._folder, named[1], named[2]), place)
+
+
+async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: list[str]) -> dict[str, str]:
+    """The values of an export's own slots; InvalidSpec for one that its binding does not fill."""
+    missing = [slot for slot in slots if slot not in places]
+    if missing:
+        raise InvalidSpec(f"the binding fills no secret slot {', '.join(missing)}")
+    return {slot: await source.reveal(places[slot]) for slot in slots}
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _read(path: str, place: str) -> str:
+    try:
+        with open(path, "rb", opener=_no_link) as file:
+            if os.fstat(file.fileno()).st_mode & 0o077:
+                raise InvalidSpec(f"{path} may be read by others", hint=f"chmod 600 {path}")
+            value = file.read(LARGEST + 1)
+        if len(value) > LARGEST:
+            raise InvalidSpec(f"{path} is larger than {LARGEST} bytes")
+        return value.decode().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InvalidSpec(
+            f"the secret {place} cannot be read: {why}", hint=f"put its value into {path}, mode 600"
+        ) from None

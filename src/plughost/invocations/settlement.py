@@ -1,0 +1,60 @@
+"""What an export answered: checked against its manifest, and written where the host writes for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from plughost.contracts.vai.results import outcome as read_outcome
+from plughost.invocations.chains import Block, ChainSink
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.run import Run
+from plughost.invocations.schemas import Schemas
+from plughost.invocations.work import Compaction, Tool
+
+
+class Settlement:
+    def __init__(self, schemas: Schemas, chains: ChainSink | None) -> None:
+        self._schemas = schemas
+        self._chains = chains
+
+    async def settle(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
+        """Malformed when it is not what its kind of export answers."""
+        told = read_outcome(op, answer)
+        result = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
+        if told.status != "succeeded":
+            problem = told.problem
+            reason = problem.code if problem is not None and problem.code else "plugin_said_so"
+            message = None if problem is None else problem.message
+            outcome = run.ended_as(told.status, run.hidden.text(reason), message)
+            return msgspec.structs.replace(outcome, result=result)
+        if problems := self._wrong_output(run, result):
+            return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        result = await self._written(run, result)
+        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
+
+    def _wrong_output(self, run: Run, result: Any) -> list[str]:
+        tool = run.prepared.export.tool
+        if tool is None or result["is_error"]:
+            return []
+        output, schema = result["structured_output"], tool.output_schema
+        if output is None:
+            return []
+        return self._schemas.problems(run.prepared.package.folder, schema, output)
+
+    async def _written(self, run: Run, result: Any) -> Any:
+        """A tool's result into its chain, a compaction into one of its own."""
+        work, chain_id = run.wanted.work, run.wanted.related.chain_id
+        if self._chains is None:
+            return result
+        if isinstance(work, Tool) and chain_id is not None:
+            await self._chains.insert_tool_result(chain_id, work.tool_execution_id, result)
+        elif isinstance(work, Compaction):
+            seeds = [Block(seed["kind"], seed["content"]) for seed in result["seed_blocks"]]
+            compactor = run.prepared.export.compactor
+            if compactor is not None and not compactor.supports_pinned_items:
+                seeds = [*(Block("pinned", [item]) for item in work.pinned_items), *seeds]
+            derived = await self._chains.derive(work.chain_id, work.compaction_id, seeds)
+            result = {**result, "derived_chain_id": derived}
+        return result

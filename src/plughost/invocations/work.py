@@ -1,0 +1,155 @@
+"""What is asked of an export, by its kind: everything of a request but whose it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from plughost.contracts.vai.bodies import (
+    Artifact,
+    Body,
+    CompactionPolicy,
+    CompactionTarget,
+    CompactorBody,
+    Context,
+    HarnessBody,
+    HarnessPolicy,
+    HarnessTarget,
+    HookBody,
+    HookEvent,
+    Inline,
+    Source,
+    ToolBody,
+    Trigger,
+)
+
+INLINE = 256 << 10
+"""Bytes of a projection; a larger one travels as a file."""
+PROJECTION = "projection.json"
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "tool"
+    tool_execution_id: str
+    input: Any
+
+    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+        return ToolBody(
+            export_id=export_id,
+            context=context,
+            config=config,
+            secrets=dict(secrets),
+            tool_execution_id=self.tool_execution_id,
+            input=self.input,
+        )
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "hook"
+    delivery_id: str
+    attempt: int
+    event: HookEvent
+
+    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+        return HookBody(
+            export_id=export_id,
+            context=context,
+            config=config,
+            secrets=dict(secrets),
+            delivery_id=self.delivery_id,
+            attempt=self.attempt,
+            event=self.event,
+        )
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "compactor"
+    compaction_id: str
+    chain_id: str
+    blocks: list[Any]
+    pinned_items: list[Any] = []
+    token_estimate: int
+    target: CompactionTarget
+    policy: CompactionPolicy = CompactionPolicy()
+
+    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+        return CompactorBody(
+            export_id=export_id,
+            context=context,
+            config=config,
+            secrets=dict(secrets),
+            compaction_id=self.compaction_id,
+            source=Source(self.chain_id, self._projection(context.scratch_dir)),
+            target=self.target,
+            policy=self.policy,
+        )
+
+    def without_pins(self) -> Compaction:
+        """For an export that cannot keep them: the host does."""
+        return msgspec.structs.replace(self, pinned_items=[])
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its projection travels as a file in a scratch folder."""
+        return len(self._written()) > INLINE
+
+    def _written(self) -> bytes:
+        return msgspec.json.encode({"blocks": self.blocks, "pinned_items": self.pinned_items})
+
+    def _projection(self, scratch: str | None) -> Inline | Artifact:
+        written = self._written()
+        if len(written) <= INLINE or scratch is None:
+            return Inline(
+                blocks=self.blocks, pinned_items=self.pinned_items, token_estimate=self.token_estimate
+            )
+        path = os.path.join(scratch, PROJECTION)
+        owner = os.stat(scratch)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(written)
+            if owner.st_uid != os.geteuid():
+                os.fchown(fd, owner.st_uid, owner.st_gid)
+        return Artifact(
+            path=path,
+            sha256=hashlib.sha256(written).hexdigest(),
+            bytes=len(written),
+            token_estimate=self.token_estimate,
+        )
+
+
+class Harness(msgspec.Struct, frozen=True, kw_only=True):
+    kind: ClassVar[str] = "harness"
+    target: HarnessTarget
+    trigger: Trigger
+    policy: HarnessPolicy
+    checkpoint: Any = msgspec.UNSET
+    """What an earlier run left; with it the harness resumes."""
+
+    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+        return HarnessBody(
+            export_id=export_id,
+            context=context,
+            config=config,
+            secrets=dict(secrets),
+            mode="start" if self.checkpoint is msgspec.UNSET else "resume",
+            target=self.target,
+            trigger=self.trigger,
+            policy=self.policy,
+            checkpoint=self.checkpoint,
+        )
+
+
+Work = Tool | Hook | Compaction | Harness
+
+
+def execution_id(work: Work) -> str:
+    """What the caller knows this piece of work by."""
+    match work:
+        case Tool(tool_execution_id=known) | Hook(delivery_id=known) | Compaction(compaction_id=known):
+            return known
+        case Harness(target=target):
+            return target.execution_id

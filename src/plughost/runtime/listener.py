@@ -1,0 +1,29 @@
+"""What a call says before its answer: handed on in its order, and bounded in all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+OnEvent = Callable[[msgspec.Raw], object]
+
+
+class Listener:
+    __slots__ = ("_bytes", "_count", "on_event")
+
+    def __init__(self, on_event: OnEvent | None = None) -> None:
+        self.on_event = on_event
+        """Called at the end of a read, when its caller's code may do anything to the plugin."""
+        self._count = 0
+        self._bytes = 0
+
+    def excess(self, payload: msgspec.Raw, most: int, most_bytes: int) -> str | None:
+        """Count one more event; why that is too much, or None."""
+        self._count += 1
+        self._bytes += len(memoryview(payload))
+        if self._count > most:
+            return f"it sent more than {most} events"
+        if self._bytes > most_bytes:
+            return f"it sent events of more than {most_bytes} bytes"
+        return None

@@ -1,0 +1,142 @@
+"""An invoker with everything around it, and a package that does what it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import plughost
+from plughost.contracts.vai import manifest
+from plughost.invocations.binding import Binding, Policy, Scope
+from plughost.invocations.chains import Chains
+from plughost.invocations.invocation import Invocation, Related
+from plughost.invocations.invoker import LocalInvoker, Options
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.package import Package
+from plughost.invocations.record import Entry
+from plughost.invocations.secret_source import SecretFolder
+from plughost.invocations.tokens import Issuer
+from plughost.invocations.work import Tool
+
+LAB = Path(__file__).parent / "lab"
+SECRET = "s3cr3t-of-the-lab-4711"
+
+
+class Shelf:
+    """The lab, as if it were installed."""
+
+    def __init__(self, folder: Path, *, trusted_inline: bool = True) -> None:
+        self.package = Package(
+            folder=str(folder),
+            digest="sha256:lab",
+            manifest=manifest.read(folder),
+            trusted_inline=trusted_inline,
+        )
+
+    def find(self, package_id: str, version: str) -> Package:
+        if (package_id, version) != ("acme/lab", "1.0.0"):
+            raise plughost.InvalidSpec(f"{package_id} {version} is not installed")
+        return self.package
+
+
+class Kept:
+    """A sink that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    def tell(self, entry: Entry) -> None:
+        self.entries.append(entry)
+
+    def of(self, kind: type) -> list[Any]:
+        return [entry for entry in self.entries if isinstance(entry, kind)]
+
+
+class Bench:
+    """An invoker and what it writes to."""
+
+    def __init__(self, folder: Path, host: plughost.Host, **options: Any) -> None:
+        self.folder = folder
+        self.host = host
+        self.kept = Kept()
+        self.issuer = Issuer()
+        self.chains = Chains(str(folder / "state"))
+        self.shelf = Shelf(folder / "lab", trusted_inline=options.pop("trusted_inline", True))
+        self.invoker = LocalInvoker(
+            host,
+            self.shelf,
+            self.kept,
+            host._clock,
+            secret_source=SecretFolder(str(folder / "secrets")),
+            chains=self.chains,
+            issuer=self.issuer,
+            options=Options(**{"scratch_base": str(folder), **options}),
+        )
+
+    def binding(self, export: str, org: str = "org_1", **other: Any) -> Binding:
+        return Binding(
+            binding_id=other.pop("binding_id", f"bind_{export}_{org}"),
+            package_id="acme/lab",
+            package_version="1.0.0",
+            export_id=export,
+            scope=Scope(org, "proj_1"),
+            secrets={"key": "secret://org_1/key"},
+            policy=Policy(**other),
+        )
+
+    async def tool(
+        self,
+        export: str = "reads",
+        *,
+        binding: Binding | None = None,
+        on_event: Callable[[dict[str, Any]], object] | None = None,
+        timeout_ms: int | None = None,
+        chain_id: str | None = None,
+        tool_execution_id: str = "toolx_1",
+        **asked: Any,
+    ) -> Outcome:
+        wanted = Invocation(
+            binding=binding or self.binding(export),
+            work=Tool(tool_execution_id=tool_execution_id, input=asked),
+            related=Related(chain_id=chain_id),
+            timeout_ms=timeout_ms,
+        )
+        return await self.invoker.invoke(wanted, on_event)
+
+    async def close(self) -> None:
+        await self.invoker.close()
+        await self.chains.close()
+
+
+@pytest.fixture
+async def bench():
+    """Makes benches; root's plugins are other users, so their folder is where all may go."""
+    made: list[tuple[Bench, plughost.Host]] = []
+    folder = Path(tempfile.mkdtemp(prefix="plughost-test-"))
+    folder.chmod(0o755)
+    shutil.copytree(LAB, folder / "lab")
+    secret = folder / "secrets" / "org_1" / "key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET + "\n")
+    secret.chmod(0o600)
+
+    def make(**options: Any) -> Bench:
+        host = plughost.Host()
+        made.append((Bench(folder, host, **{"sandbox": "none", **options}), host))
+        return made[-1][0]
+
+    yield make
+    for each, host in made:
+        await each.close()
+        await host.close()
+    for each, _ in made:
+        assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
+        assert not each.issuer.running, "no token is left"
+        assert not len(each.invoker.pool), "no process is left"
+    await asyncio.to_thread(shutil.rmtree, folder)

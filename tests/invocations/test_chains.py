@@ -1,0 +1,67 @@
+"""Chains: what the host writes for tools and compactors."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from plughost.base.errors import InvalidSpec
+from plughost.invocations.chains import Block, Chain, Chains
+
+SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
+SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
+
+
+@pytest.fixture
+async def chains(tmp_path: Path):
+    chains = Chains(str(tmp_path))
+    await chains.create(SOURCE, [SYSTEM])
+    yield chains
+    await chains.close()
+
+
+@pytest.mark.clause("VAI-51")
+async def test_a_tools_result_is_in_its_chain_once(chains: Chains) -> None:
+    results = [chains.insert_tool_result("ch_1", "toolx_1", {"content": [{"n": n}]}) for n in range(8)]
+    assert sorted(await asyncio.gather(*results)) == [False] * 7 + [True]
+    assert await chains.insert_tool_result("ch_1", "toolx_2", {"content": []})
+    kinds = [block.kind for block in await chains.blocks("ch_1")]
+    assert kinds == ["system", "tool_result", "tool_result"]
+
+
+@pytest.mark.clause("VAI-56", "VAI-05")
+async def test_a_compaction_makes_a_chain_that_names_its_source_and_changes_nothing_else(
+    chains: Chains,
+) -> None:
+    seeds = [SYSTEM, Block("input", [{"type": "text", "text": "Summary of prior work."}])]
+    before = await chains.blocks("ch_1")
+    derived = await chains.derive("ch_1", "cmp_1", seeds)
+    assert await chains.derive("ch_1", "cmp_1", seeds) == derived
+    told = await chains.chain(derived)
+    assert (told.source_chain_id, told.compaction_id, told.org_id, told.session_id) == (
+        "ch_1", "cmp_1", "org_1", "sess_1",
+    )  # fmt: skip
+    assert await chains.blocks(derived) == seeds
+    assert await chains.blocks("ch_1") == before
+    assert await chains.derive("ch_1", "cmp_2", seeds) != derived
+
+
+async def test_a_chain_that_is_not_there(chains: Chains) -> None:
+    for use in (
+        chains.chain("ch_9"),
+        chains.blocks("ch_9"),
+        chains.append("ch_9", [SYSTEM]),
+        chains.derive("ch_9", "cmp_9", []),
+        chains.insert_tool_result("ch_9", "toolx_9", {}),
+    ):
+        with pytest.raises(InvalidSpec, match="ch_9"):
+            await use
+    with pytest.raises(InvalidSpec, match="already"):
+        await chains.create(SOURCE)
+
+
+async def test_what_was_written_is_there_for_the_next_host(chains: Chains, tmp_path: Path) -> None:
+    await chains.append("ch_1", [Block("output", [{"type": "text", "text": "done"}])])
+    again = Chains(str(tmp_path))
+    assert [block.kind for block in await again.blocks("ch_1")] == ["system", "output"]
+    await again.close()

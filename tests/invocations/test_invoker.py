@@ -1,0 +1,367 @@
+"""Invocations through a real process: each ends once, is recorded, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+import plughost
+from plughost.contracts.vai.bodies import CompactionTarget, HookEvent, Subject
+from plughost.invocations.chains import Block, Chain
+from plughost.invocations.invocation import Invocation
+from plughost.invocations.record import Began, Ended, Said
+from plughost.invocations.work import INLINE, Compaction, Hook
+from tests.invocations.conftest import SECRET, Bench
+from tests.support import until
+
+
+def status(bench: Bench) -> list[tuple[str, str | None]]:
+    return [(each.status, each.reason) for each in bench.kept.of(Ended)]
+
+
+@pytest.mark.clause("VAI-40", "VAI-50", "VAI-94", "VAI-10")
+async def test_a_tool_is_given_its_context_and_its_result_is_recorded_before_it_is_told(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="echo")
+    assert (outcome.status, outcome.reason) == ("succeeded", None)
+    told = outcome.result["structured_output"]
+    context = told["context"]
+    assert context["invocation_id"] == outcome.invocation_id
+    assert context["org_id"] == "org_1"
+    assert context["project_id"] == "proj_1"
+    assert context["scratch_dir"] is None, "it asked for none"
+    assert context["gateway"]["delegation_token"] is None, "it has no scopes"
+    assert context["deadline_at"].startswith("20")
+    assert told["secrets"] == {}
+    (began,), (ended,) = lab.kept.of(Began), lab.kept.of(Ended)
+    assert (began.export_kind, began.export_id, began.execution_id) == ("tool", "reads", "toolx_1")
+    assert (ended.invocation_id, ended.status) == (outcome.invocation_id, "succeeded")
+    assert not lab.issuer.running
+
+
+@pytest.mark.clause("VAI-50")
+async def test_wrong_input_never_reaches_the_plugin(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(other=1)
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_input")
+    assert "do" in outcome.message
+    assert not len(lab.invoker.pool)
+    assert status(lab) == [("failed", "invalid_input")]
+
+
+@pytest.mark.clause("VAI-50", "VAI-39", "VAI-35")
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [
+        ("wrong output", "invalid_output"),
+        ("no result", "malformed"),
+        ("protocol", "protocol_failure"),
+        ("fail", "no"),
+    ],
+)
+async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
+    lab = bench()
+    outcome = await lab.tool(do=do)
+    assert (outcome.status, outcome.result) == ("failed", None)
+    assert reason in outcome.reason
+    assert (await lab.tool(do="echo")).ok, "the process goes on"
+
+
+@pytest.mark.clause("VAI-34", "VAI-29")
+async def test_events_go_to_the_caller_of_a_streaming_tool_and_to_the_records_in_any_case(bench) -> None:
+    lab = bench()
+    heard: list[int] = []
+    await lab.tool(do="events", count=5, on_event=lambda event: heard.append(event["number"]))
+    assert heard == [0, 1, 2, 3, 4]
+    assert [each.event["number"] for each in lab.kept.of(Said)] == heard
+    await lab.tool("writes", do="events", count=2, on_event=lambda event: heard.append(event))
+    assert len(heard) == 5, "it does not stream"
+    assert len(lab.kept.of(Said)) == 7
+
+
+@pytest.mark.clause("VAI-34")
+async def test_what_is_said_for_another_request_is_nobodys_result(bench) -> None:
+    lab = bench()
+    with lab.host.events() as events:
+        outcome = await lab.tool(do="other request")
+        assert outcome.result["structured_output"]["did"] == "other request"
+        dropped = []
+        while (event := events.take()) is not None:
+            dropped += [event.what] if type(event).__name__ == "Dropped" else []
+    assert len(dropped) == 2
+
+
+# Time
+
+
+@pytest.mark.clause("VAI-46", "VAI-39", "VAI-36")
+async def test_past_its_deadline_it_is_cancelled_and_the_caller_knows_at_once(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="wait", timeout_ms=60)
+    assert (outcome.status, outcome.reason) == ("cancelled", "deadline_exceeded")
+    assert (await lab.tool(do="echo")).ok
+
+
+@pytest.mark.clause("VAI-46")
+async def test_the_shortest_of_three_deadlines_counts(bench) -> None:
+    lab = bench()
+    short = lab.binding("reads", timeout_ms=60)
+    assert (await lab.tool(binding=short, do="wait", timeout_ms=10_000)).reason == "deadline_exceeded"
+
+
+@pytest.mark.clause("VAI-46")
+async def test_past_its_concurrency_a_call_waits_and_then_may_be_tried_again(bench) -> None:
+    lab = bench()
+    binding = lab.binding("reads", max_concurrency=1)
+    first = asyncio.create_task(lab.tool(binding=binding, do="wait"))
+    await until(lambda: lab.host.plugins and lab.invoker.running)
+    late = await lab.tool(binding=binding, do="echo", timeout_ms=50)
+    assert (late.status, late.reason) == ("retryable_failure", "no_room")
+    second = asyncio.create_task(lab.tool(binding=binding, do="echo"))
+    await until(lambda: len(lab.invoker.running) == 2)
+    lab.invoker.cancel(lab.invoker.running[0], "enough")
+    assert (await first).reason == "enough"
+    assert (await second).ok
+
+
+@pytest.mark.clause("VAI-36", "VAI-39")
+async def test_a_caller_that_cancels_leaves_one_terminal_status(bench) -> None:
+    lab = bench()
+    task = asyncio.create_task(lab.tool(do="wait"))
+    await until(lambda: lab.invoker.running)
+    task.cancel("user left")
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert status(lab) == [("cancelled", "user left")]
+    task = asyncio.create_task(lab.tool(do="wait"))
+    await until(lambda: lab.invoker.running)
+    assert lab.invoker.cancel(lab.invoker.running[0], "operator")
+    assert (await task).reason == "operator"
+    assert not lab.invoker.cancel("inv_unknown")
+
+
+# Retries
+
+
+@pytest.mark.clause("VAI-52")
+async def test_a_crash_is_tried_again_only_where_effects_are_not_doubled(bench, tmp_path: Path) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="crash once", mark=str(tmp_path / "mark"))
+    assert (outcome.status, outcome.retries) == ("succeeded", 1)
+    outcome = await lab.tool("writes", do="crash once", mark=str(tmp_path / "other"))
+    assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "crashed", 0)
+    outcome = await lab.tool(do="crash")
+    assert (outcome.status, outcome.reason, outcome.retries) == ("retryable_failure", "crashed", 2)
+
+
+@pytest.mark.clause("VAI-51", "VAI-52")
+async def test_a_retried_call_keeps_its_id_and_its_result_is_in_the_chain_once(bench) -> None:
+    lab = bench()
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1"))
+    outcome = await lab.tool(do="retry", times=3, chain_id="ch_1", tool_execution_id="toolx_7")
+    assert outcome.result["structured_output"]["seen"] == ["toolx_7"] * 3
+    again = await lab.tool(do="echo", chain_id="ch_1", tool_execution_id="toolx_7")
+    assert again.ok
+    (block,) = await lab.chains.blocks("ch_1")
+    assert block.kind == "tool_result"
+    assert block.content[0]["result"]["structured_output"]["did"] == "retry"
+
+
+# Classes and tenants
+
+
+@pytest.mark.clause("VAI-11", "VAI-12", "VAI-14")
+async def test_no_process_serves_two_tenants_unless_inline(bench) -> None:
+    lab = bench()
+    for export, shared in (("reads", True), ("writes", False)):
+        seen = []
+        for org in ("org_1", "org_2"):
+            outcome = await lab.tool(binding=lab.binding(export, org), do="remember", what=org)
+            seen = outcome.result["structured_output"]["seen"]
+        assert seen == (["org_1", "org_2"] if shared else ["org_2"])
+    assert len(lab.invoker.pool) == 3
+    classes = {each.export_id: each.granted.execution_class for each in lab.kept.of(Began)}
+    assert classes == {"reads": "inline", "writes": "isolated"}
+
+
+@pytest.mark.clause("VAI-12")
+async def test_inline_of_a_stranger_is_refused_before_anything_runs(bench) -> None:
+    lab = bench(trusted_inline=False)
+    with pytest.raises(plughost.InvalidSpec, match="inline"):
+        await lab.tool(do="echo")
+    assert lab.kept.entries == []
+    assert (await lab.tool(binding=lab.binding("reads", execution_class="worker"), do="echo")).ok
+
+
+async def test_a_process_for_each_invocation(bench) -> None:
+    lab = bench(reuse="invocation")
+    seen = [
+        (await lab.tool("writes", do="remember", what=n)).result["structured_output"]["seen"] for n in (1, 2)
+    ]
+    assert seen == [[1], [2]]
+    await until(lambda: not len(lab.invoker.pool))
+
+
+async def test_a_process_that_nobody_uses_is_ended_and_a_full_pool_makes_room(bench) -> None:
+    lab = bench(idle=0.05)
+    assert (await lab.tool(do="echo")).ok
+    await until(lambda: not len(lab.invoker.pool))
+    lab = bench(most_processes=1)
+    for org in ("org_1", "org_2", "org_1"):
+        assert (await lab.tool(binding=lab.binding("writes", org), do="echo")).ok
+        assert len(lab.invoker.pool) == 1
+
+
+@pytest.mark.clause("VAI-36")
+async def test_who_does_not_stop_is_left_behind_and_the_next_call_does_not_wait_for_it(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="ignore cancel", timeout_ms=80)
+    assert outcome.reason == "deadline_exceeded"
+    assert (await lab.tool(do="echo", timeout_ms=4000)).ok, "the grace of the other is five seconds"
+
+
+# Scratch, secrets, environment
+
+
+@pytest.mark.clause("VAI-43", "VAI-93")
+async def test_scratch_is_private_and_gone_afterwards(bench) -> None:
+    lab = bench()
+    seen = [(await lab.tool("writes", do="leave")).result["structured_output"]["found"] for _ in range(2)]
+    assert all(len(found) == 1 for found in seen), "what the first left, the second does not see"
+    (base,) = lab.folder.glob("plughost-scratch-*")
+    assert [path for path in base.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.clause("VAI-43", "VAI-03")
+async def test_scratch_past_its_limit_ends_the_invocation(bench) -> None:
+    lab = bench(limits=plughost.guard.powers.Limits(scratch=2 << 20))
+    outcome = await lab.tool("writes", do="fill", mib=8)
+    assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
+    assert "scratch" in outcome.message
+
+
+@pytest.mark.clause("VAI-44", "VAI-90")
+async def test_a_secret_reaches_the_plugin_and_nobody_else(bench) -> None:
+    lab = bench()
+    seen: list[object] = []
+    with lab.host.events() as events:
+        outcome = await lab.tool("writes", do="say", text="the key is KEY", on_event=seen.append)
+        failed = await lab.tool("writes", do="fail")
+        await until(lambda: lab.host.service("logs").recent(next(iter(lab.host.plugins))))
+        while (event := events.take()) is not None:
+            seen.append(event)
+    assert outcome.result["structured_output"]["text"] == "the key is ***", "it had it"
+    (plugin,) = lab.host.plugins.values()
+    pid = plugin.inspect()["instances"][0]["pid"]
+    places = [
+        repr(outcome), repr(failed), repr(lab.kept.entries), repr(seen), repr(plugin.spec), repr(plugin.inspect()),
+        repr(lab.host.service("logs").recent(plugin.name)),
+        *(Path(f"/proc/{each}/cmdline").read_text() for each in _family(pid)),
+        *(Path(f"/proc/{each}/environ").read_text() for each in _family(pid)),
+    ]  # fmt: skip
+    assert not [place for place in places if SECRET in place]
+    assert any("the key is ***" in place for place in places)
+
+
+def _family(pid: int) -> list[int]:
+    found = [pid]
+    for each in found:
+        for task in os.listdir(f"/proc/{each}/task"):
+            found += map(int, Path(f"/proc/{each}/task/{task}/children").read_text().split())
+    return found
+
+
+@pytest.mark.clause("VAI-04")
+async def test_the_environment_is_scrubbed(bench, monkeypatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "broad")
+    lab = bench()
+    told = (await lab.tool(do="environment")).result["structured_output"]["environment"]
+    assert "AWS_SECRET_ACCESS_KEY" not in told
+    assert {*told} <= {"PATH", "LANG", "LC_CTYPE", "PWD", "SHLVL", "_"}
+
+
+async def test_a_secret_that_is_not_there_fails_the_invocation_and_says_which(bench) -> None:
+    lab = bench()
+    (lab.folder / "secrets/org_1/key").unlink()
+    outcome = await lab.tool("writes", do="echo")
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
+    assert "secret://org_1/key" in outcome.message
+
+
+# The other kinds
+
+
+@pytest.mark.clause("VAI-53", "VAI-38")
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [("ack", "succeeded"), ("failed", "failed"), ("retryable_failure", "retryable_failure")],
+)
+async def test_a_hook_acknowledges_or_not(bench, answer: str, status: str) -> None:
+    lab = bench()
+    event = HookEvent(
+        type="run.completed",
+        occurred_at="2026-03-12T19:00:00Z",
+        subject=Subject("run", "run_1"),
+        summary={"answer": answer},
+    )
+    work = Hook(delivery_id="del_1", attempt=2, event=event)
+    assert (await lab.invoker.invoke(Invocation(binding=lab.binding("reacts"), work=work))).status == status
+
+
+def compaction(blocks: int, **other: object) -> Compaction:
+    return Compaction(
+        compaction_id="cmp_1",
+        chain_id="ch_1",
+        blocks=[{"kind": "input", "content": [{"type": "text", "text": "x" * 1000}]}] * blocks,
+        pinned_items=[{"type": "text", "text": "keep me"}],
+        token_estimate=blocks * 250,
+        target=CompactionTarget(32000, "gpt-5.4"),
+        **other,
+    )
+
+
+@pytest.mark.clause("VAI-55", "VAI-56", "VAI-57", "VAI-29")
+@pytest.mark.parametrize(("blocks", "how"), [(3, "inline"), (INLINE // 1000 + 10, "artifact")])
+async def test_a_compaction_makes_a_derived_chain(bench, blocks: int, how: str) -> None:
+    lab = bench()
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1"), [Block("input", [])])
+    outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(blocks)))
+    assert outcome.ok, outcome
+    chain = await lab.chains.chain(outcome.result["derived_chain_id"])
+    assert (chain.source_chain_id, chain.compaction_id) == ("ch_1", "cmp_1")
+    seeds = await lab.chains.blocks(chain.chain_id)
+    assert [seed.kind for seed in seeds] == ["pinned", "input"], (
+        "it cannot keep pinned items, so the host does"
+    )
+    assert seeds[1].content[0]["text"] == f"{how}: {blocks} blocks"
+    assert await lab.chains.blocks("ch_1") == [Block("input", [])]
+
+
+@pytest.mark.clause("VAI-57", "VAI-40")
+async def test_a_large_projection_needs_a_scratch_folder_before_anything_is_launched(bench) -> None:
+    lab = bench()
+    binding = lab.binding("shortens_inline")
+    outcome = await lab.invoker.invoke(Invocation(binding=binding, work=compaction(INLINE // 1000 + 10)))
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
+    assert not len(lab.invoker.pool)
+
+
+async def test_work_of_another_kind_is_refused(bench) -> None:
+    lab = bench()
+    outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("reads"), work=compaction(1)))
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
+    with pytest.raises(plughost.InvalidSpec, match="no export 'other'"):
+        await lab.tool("other", do="echo")
+
+
+async def test_a_closed_invoker_takes_nothing_and_cancels_what_runs(bench) -> None:
+    lab = bench()
+    task = asyncio.create_task(lab.tool(do="wait"))
+    await until(lambda: lab.invoker.running)
+    await lab.invoker.close()
+    assert (await task).reason == "host_closed"
+    with pytest.raises(plughost.PluginError, match="closed"):
+        await lab.tool(do="echo")

@@ -1,0 +1,177 @@
+"""Records outlive the host that wrote them, and every invocation ends in them once."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from plughost.base.clock import best_clock
+from plughost.invocations.binding import Policy
+from plughost.invocations.journal import SUFFIX, Journal, settle
+from plughost.invocations.permissions import Asked, grant
+from plughost.invocations.record import Began, Ended, Said
+from plughost.invocations.record_book import RecordBook
+
+GRANTED = grant(
+    Asked(execution_class="isolated", timeout_ms=1000, max_concurrency=1),
+    [("host", Policy())],
+    trusted_inline=False,
+)
+
+
+def began(number: int, **other: object) -> Began:
+    return Began(
+        invocation_id=f"inv_{number}",
+        export_kind="tool",
+        export_id="jira_search",
+        binding_id="bind_1",
+        package_id="acme/devkit",
+        package_version="0.1.0",
+        package_digest="sha256:00",
+        started_at=1000.0 + number,
+        org_id="org_1",
+        granted=GRANTED,
+        **other,  # type: ignore[arg-type]
+    )
+
+
+def ended(number: int, status: str = "succeeded", **other: object) -> Ended:
+    return Ended(invocation_id=f"inv_{number}", ended_at=2000.0, status=status, **other)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def journal(tmp_path: Path):
+    clock = best_clock(asyncio.get_running_loop())
+    journal = Journal(str(tmp_path), clock)
+    yield journal
+    await journal.close()
+    clock.close()
+
+
+@pytest.mark.clause("VAI-94", "VAI-91")
+async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> None:
+    journal.tell(
+        began(
+            1, project_id="proj_1", session_id="s", chain_id="c", run_id="r", trace_id="t", execution_id="x"
+        )
+    )
+    journal.tell(
+        Said(invocation_id="inv_1", number=0, at=1001.5, event={"type": "progress", "message": "working"})
+    )
+    journal.tell(ended(1, "retryable_failure", reason="crashed", retries=2, confined_by=("seccomp",)))
+    await journal.caught_up()
+    with RecordBook(str(tmp_path)) as book:
+        told = book.one("inv_1")
+        assert told is not None
+        expected = {
+            "invocation_id": "inv_1", "export_kind": "tool", "export_id": "jira_search", "binding_id": "bind_1",
+            "package_id": "acme/devkit", "package_version": "0.1.0", "execution_class": "isolated",
+            "started_at": 1001.0, "ended_at": 2000.0, "status": "retryable_failure", "retries": 2,
+            "org_id": "org_1", "project_id": "proj_1", "session_id": "s", "chain_id": "c", "run_id": "r",
+            "trace_id": "t", "execution_id": "x", "reason": "crashed", "confined_by": ["seccomp"],
+        }  # fmt: skip
+        assert expected.items() <= told.items()
+        assert told["granted"]["scopes"] == []
+        assert told["events"] == [{"at": 1001.5, "event": {"type": "progress", "message": "working"}}]
+        assert book.one("inv_2") is None
+
+
+async def test_the_first_end_counts_and_lines_taken_twice_change_nothing(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.tell(began(1))
+    journal.tell(ended(1, "cancelled", reason="deadline_exceeded"))
+    journal.tell(ended(1, "succeeded"))
+    settle(str(tmp_path))
+    settle(str(tmp_path))
+    await journal.caught_up()
+    with RecordBook(str(tmp_path)) as book:
+        assert [(row["status"], row["reason"]) for row in book.latest(10)] == [
+            ("cancelled", "deadline_exceeded")
+        ]
+
+
+async def test_the_newest_come_first_and_can_be_chosen(journal: Journal, tmp_path: Path) -> None:
+    for number in range(5):
+        journal.tell(began(number))
+        journal.tell(ended(number, "failed" if number % 2 else "succeeded"))
+    await journal.caught_up()
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["invocation_id"] for row in book.latest(2)] == ["inv_4", "inv_3"]
+        assert [row["invocation_id"] for row in book.latest(9, status="failed")] == ["inv_3", "inv_1"]
+        assert book.latest(9, export="other") == []
+
+
+async def test_a_journal_that_ends_well_leaves_only_the_book(tmp_path: Path) -> None:
+    clock = best_clock(asyncio.get_running_loop())
+    journal = Journal(str(tmp_path), clock)
+    journal.tell(began(1))
+    journal.tell(ended(1))
+    await journal.close()
+    clock.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+
+
+WRITER = textwrap.dedent(
+    """
+    import asyncio, sys
+    from plughost.base.clock import best_clock
+    from plughost.invocations.journal import Journal
+    from tests.invocations.test_journal import began, ended
+    async def main():
+        journal = Journal(sys.argv[1], best_clock(asyncio.get_running_loop()))
+        number = 0
+        while True:
+            journal.tell(began(number))
+            if number % 3:
+                journal.tell(ended(number))
+                print(number, flush=True)  # the answer is released
+            number += 1
+            await asyncio.sleep(0)
+    asyncio.run(main())
+    """
+)
+
+
+@pytest.mark.clause("VAI-39")
+@pytest.mark.parametrize("answers", [1, 40, 4000])
+def test_after_kill_9_every_released_answer_is_recorded_and_the_rest_is_ended(
+    tmp_path: Path, answers: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        released = [int(writer.stdout.readline()) for _ in range(answers)]
+        settle(str(tmp_path))  # of a living one: nothing is ended for it
+        with RecordBook(str(tmp_path)) as book:
+            assert not [row for row in book.latest(99999) if row["reason"] == "host_ended"]
+        os.kill(writer.pid, signal.SIGKILL)
+        released += map(int, writer.stdout.read().splitlines())
+    settle(str(tmp_path))
+    with RecordBook(str(tmp_path)) as book:
+        status = {row["invocation_id"]: (row["status"], row["reason"]) for row in book.latest(999_999)}
+    assert all(status[f"inv_{number}"] == ("succeeded", None) for number in released)
+    assert set(status.values()) <= {("succeeded", None), ("failed", "host_ended")}
+    assert status["inv_0"] == ("failed", "host_ended")
+    assert not list(tmp_path.glob(f"*{SUFFIX}"))
+
+
+def test_a_broken_line_loses_no_other(tmp_path: Path) -> None:
+    import msgspec
+
+    lines = [
+        msgspec.json.encode(began(1)),
+        b'{"type":"new',
+        msgspec.json.encode(ended(1)),
+        msgspec.json.encode(began(2))[:-9],
+    ]
+    (tmp_path / f"dead{SUFFIX}").write_bytes(b"\n".join(lines))
+    settle(str(tmp_path))
+    with RecordBook(str(tmp_path)) as book:
+        assert [(row["invocation_id"], row["status"]) for row in book.latest(9)] == [("inv_1", "succeeded")]

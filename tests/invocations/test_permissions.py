@@ -1,0 +1,113 @@
+"""What an export may: every side narrows, none widens."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard.overlap import covers
+from plughost.invocations.binding import Policy
+from plughost.invocations.permissions import CLASSES, Asked, grant
+
+ASKED = Asked(
+    network="egress",
+    filesystem="scratch",
+    scopes=frozenset({"chains:read", "runs:write"}),
+    execution_class="worker",
+    timeout_ms=20_000,
+    max_concurrency=4,
+)
+SCOPES = ("sessions:read", "chains:read", "chains:write", "runs:read", "runs:write")
+HOSTS = ("*", "*.example.com", "api.example.com", "a.b.example.com", "example.com", "other.test")
+
+networks = st.sampled_from(["none", "egress"])
+filesystems = st.sampled_from(["none", "assets_ro", "scratch"])
+classes = st.sampled_from(CLASSES)
+scopes = st.frozensets(st.sampled_from(SCOPES))
+numbers = st.integers(1, 100)
+policies = st.builds(
+    Policy,
+    network=st.none() | networks,
+    egress_domains=st.none() | st.lists(st.sampled_from(HOSTS), max_size=3).map(tuple),
+    filesystem=st.none() | filesystems,
+    scopes=st.none() | scopes,
+    timeout_ms=st.none() | numbers,
+    max_concurrency=st.none() | numbers,
+    execution_class=st.none() | classes,
+)
+asks = st.builds(
+    Asked,
+    network=networks,
+    filesystem=filesystems,
+    scopes=scopes,
+    execution_class=classes,
+    timeout_ms=numbers,
+    max_concurrency=numbers,
+)
+
+
+@pytest.mark.clause("VAI-42", "VAI-64", "VAI-91")
+@given(asks, st.lists(policies, max_size=3))
+def test_what_is_granted_is_what_every_side_allows(asked: Asked, said: list[Policy]) -> None:
+    given_ = grant(asked, [(str(n), policy) for n, policy in enumerate(said)], trusted_inline=True)
+
+    assert given_.network in ("none", asked.network)
+    assert given_.filesystem in ("none", asked.filesystem)
+    for policy in said:
+        assert policy.network is None or given_.network in ("none", policy.network)
+        assert policy.filesystem is None or given_.filesystem in ("none", policy.filesystem)
+        assert policy.scopes is None or set(given_.scopes) <= policy.scopes
+    named = [policy.scopes for policy in said if policy.scopes is not None]
+    assert set(given_.scopes) == asked.scopes.intersection(*named)
+    assert given_.timeout_ms == min([asked.timeout_ms, *(p.timeout_ms for p in said if p.timeout_ms)])
+    ranks = [asked.execution_class, *(p.execution_class for p in said if p.execution_class)]
+    assert given_.execution_class == min(ranks, key=CLASSES.index)
+
+
+@given(st.lists(policies, max_size=3))
+def test_a_host_is_reachable_only_if_every_list_names_it(said: list[Policy]) -> None:
+    given_ = grant(ASKED, [("x", policy) for policy in said], trusted_inline=True)
+    lists = [policy.egress_domains for policy in said if policy.egress_domains is not None]
+    for host in ("api.example.com", "a.b.example.com", "example.com", "other.test", "third.test"):
+        everywhere = all(any(covers(pattern, host) for pattern in each) for each in lists)
+        open_ = given_.network == "egress" and (
+            given_.egress_domains is None or any(covers(pattern, host) for pattern in given_.egress_domains)
+        )
+        assert open_ == (given_.network == "egress" and everywhere)
+
+
+@pytest.mark.clause("VAI-12")
+def test_inline_needs_a_publisher_that_is_trusted_for_it() -> None:
+    inline = Asked(execution_class="inline", timeout_ms=1, max_concurrency=1)
+    with pytest.raises(InvalidSpec, match="inline"):
+        grant(inline, [], trusted_inline=False)
+    assert grant(inline, [], trusted_inline=True).execution_class == "inline"
+    narrower = grant(inline, [("binding", Policy(execution_class="isolated"))], trusted_inline=False)
+    assert narrower.execution_class == "isolated"
+
+
+def test_what_is_less_than_asked_is_told_with_who_said_so() -> None:
+    policy = Policy(scopes=frozenset({"chains:read"}), network="none", timeout_ms=5_000)
+    told = grant(ASKED, [("binding bind_1", policy)], trusted_inline=False).narrowed
+    assert told == (
+        "binding bind_1: network none of egress",
+        "binding bind_1: scopes chains:read of chains:read, runs:write",
+        "binding bind_1: timeout_ms 5000 of 20000",
+    )
+
+
+@pytest.mark.clause("VAI-92")
+def test_two_that_differ_in_what_the_kernel_holds_never_share_a_process() -> None:
+    def digest(policy: Policy) -> str:
+        return grant(ASKED, [("binding", policy)], trusted_inline=False).digest
+
+    assert digest(Policy(timeout_ms=1)) == digest(Policy())
+    different = [
+        Policy(),
+        Policy(network="none"),
+        Policy(filesystem="none"),
+        Policy(egress_domains=("api.example.com",)),
+        Policy(execution_class="isolated"),
+        Policy(scopes=frozenset()),
+    ]
+    assert len({digest(policy) for policy in different}) == len(different)

@@ -1,0 +1,111 @@
+"""Delegated credentials: good for their scopes while their invocation runs, and for nothing else."""
+
+import base64
+import json
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import OctKey, OKPKey
+
+from plughost.base.errors import Denied
+from plughost.invocations.tokens import AUDIENCE, ISSUER, PREFIX, Delegation, Issuer
+
+
+class Time:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def delegation(**other: object) -> Delegation:
+    told = {
+        "invocation_id": "inv_1",
+        "org_id": "org_1",
+        "project_id": "proj_1",
+        "scopes": ("chains:read", "runs:write"),
+        "expires_at": 1010.0,
+    }
+    return Delegation(**{**told, **other})  # type: ignore[arg-type]
+
+
+@pytest.mark.clause("VAI-04", "VAI-41")
+def test_a_token_opens_its_scopes_for_its_tenant_until_its_deadline() -> None:
+    time = Time()
+    issuer = Issuer(time)
+    token = issuer.mint(delegation())
+    assert token.startswith("vai_dlg_")
+    assert issuer.verify(token, "chains:read") == delegation()
+    with pytest.raises(Denied, match="does not include chains:write"):
+        issuer.verify(token, "chains:write")
+    time.now = 1010.0
+    with pytest.raises(Denied, match="expired"):
+        issuer.verify(token, "chains:read")
+
+
+@pytest.mark.clause("VAI-41")
+def test_a_token_ends_with_its_invocation() -> None:
+    issuer = Issuer(Time())
+    token = issuer.mint(delegation())
+    other = issuer.mint(delegation(invocation_id="inv_2"))
+    issuer.revoke("inv_1")
+    with pytest.raises(Denied, match="over"):
+        issuer.verify(token, "chains:read")
+    assert issuer.verify(other, "chains:read").invocation_id == "inv_2"
+    assert issuer.running == {"inv_2"}
+
+
+def part(value: dict[str, object]) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def forged(token: str) -> dict[str, str]:
+    """What somebody with one good token and no key may try."""
+    head, claims, signature = token.removeprefix(PREFIX).split(".")
+    told = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    wider = {**told, "scope": "chains:read chains:write"}
+    secret = OctKey.import_key(b"k" * 32)
+    stranger = OKPKey.generate_key("Ed25519")
+    return {
+        "wider claims": f"{head}.{part(wider)}.{signature}",
+        "no algorithm": f"{part({'alg': 'none'})}.{claims}.",
+        "a shared secret": jwt.encode({"alg": "HS256"}, told, secret),
+        "a key of its own": jwt.encode({"alg": "Ed25519"}, told, stranger, algorithms=["Ed25519"]),
+        "a key in the header": f"{part({'alg': 'Ed25519', 'jwk': stranger.as_dict(private=False)})}.{claims}.{signature}",
+        "no signature": f"{head}.{claims}.",
+        "cut": f"{head}.{claims}",
+        "nothing": "",
+        "huge": "a" * 100_000,
+    }
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "wider claims", "no algorithm", "a shared secret", "a key of its own", "a key in the header",
+        "no signature", "cut", "nothing", "huge",
+    ],
+)  # fmt: skip
+@pytest.mark.clause("VAI-41")
+def test_a_forged_token_opens_nothing(attack: str) -> None:
+    issuer = Issuer(Time())
+    token = issuer.mint(delegation())
+    with pytest.raises(Denied):
+        issuer.verify(PREFIX + forged(token)[attack], "chains:read")
+    with pytest.raises(Denied):
+        issuer.verify(token.removeprefix(PREFIX), "chains:read")
+
+
+def test_another_hosts_token_opens_nothing_here() -> None:
+    token = Issuer(Time()).mint(delegation())
+    with pytest.raises(Denied):
+        Issuer(Time()).verify(token, "chains:read")
+
+
+def test_others_can_read_what_a_token_says() -> None:
+    issuer = Issuer(Time())
+    claims = issuer.mint(delegation()).removeprefix(PREFIX).split(".")[1]
+    told = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert (told["iss"], told["aud"], told["jti"]) == (ISSUER, AUDIENCE, "inv_1")
+    assert (told["org"], told["project"], told["scope"]) == ("org_1", "proj_1", "chains:read runs:write")
+    assert "key" not in repr(issuer).lower()

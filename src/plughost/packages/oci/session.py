@@ -132,7 +132,7 @@ class Session:
         try:
             async with within(self.clock, self.patience.answer, str(target)):
                 words += _words(await read(response, MAX_SMALL, target))
-        except (Again, BadContent):
+        except (Again, TransferFailed):
             pass  # the status says enough
         said = f"{target}: " + self._authorization.hide(visible(", ".join(words)))[:400]
         if status == 429 or status >= 500:

@@ -369,6 +369,10 @@ async def test_the_referrers_api_is_used_where_it_is_and_page_by_page(faulty):
     faulty.on(f"GET {path}/more", page(two, one))
     async with faulty.open() as registry:
         assert await registry.referrers(subject.digest, SIGNATURE) == [one, two]
+        older = f"{HERE}/manifests/sha256-{subject.digest.removeprefix('sha256:')}.sig"
+        faulty.on(f"GET {older}", document(image(describe(b"{}", "a/b"), [], SIGNATURE), MANIFEST))
+        assert len(await registry.referrers(subject.digest, SIGNATURE)) == 3
+        faulty.on(f"GET {older}", problem(405, "what?"))
         faulty.on(f"GET {path}", page(other, kind="another/type"))
         assert await registry.referrers(subject.digest, SIGNATURE) == [], "the server need not filter"
         faulty.on(f"GET {path}", page(headers=[f'Link: <{path}>; rel="next"']))

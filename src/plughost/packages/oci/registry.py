@@ -85,18 +85,18 @@ class Registry:
             raise
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
-        await download(self._session, self._at(f"blobs/sha256:{hex_of(blob.digest)}"), blob, into, progress)
+        await download(self._session, self._blob_at(blob), blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        found = await self._listed_referrers(digest)
-        if found is None:
-            found = [*await self._fallback(digest), *await self._signature_tag(digest)]
-        distinct = {entry.digest: entry for entry in found}
+        listed = await self._listed_referrers(digest)
+        if listed is None:
+            listed = await self._fallback(digest)
+        distinct = {entry.digest: entry for entry in (*listed, *await self._signature_tag(digest))}
         return of_type(list(distinct.values()), artifact_type)
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
         self._session.actions = PUSH
-        response, _ = await self._session.ask("HEAD", self._at(f"blobs/{blob.digest}"), good=(200, 404))
+        response, _ = await self._session.ask("HEAD", self._blob_at(blob), good=(200, 404))
         if response.status_code == 200:
             progress(blob.size)
         else:
@@ -191,6 +191,9 @@ class Registry:
         if not is_digest(reference) and not is_tag(reference):
             raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
         return self._at(f"manifests/{reference}")
+
+    def _blob_at(self, blob: Descriptor) -> Target:
+        return self._at(f"blobs/sha256:{hex_of(blob.digest)}")
 
     def _at(self, path: str) -> Target:
         base = f"/v2/{self._reference.repository}/"

@@ -280,12 +280,12 @@ class LocalInvoker:
 
         return hear
 
-    def _spec(self, prepared: Prepared) -> PluginSpec:
+    def _spec(self, prepared: Prepared, number: int) -> PluginSpec:
         return process_spec(
             prepared.package,
             prepared.export,
             prepared.granted,
-            name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{next(self._numbers)}",
+            name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{number}",
             scratch=self._scratch.root() if prepared.granted.filesystem == "scratch" else None,
             gateway_socket=self._options.gateway_socket,
             limits=self._options.limits,

@@ -17,6 +17,7 @@ from plughost.base.errors import InvalidSpec, PluginError
 from plughost.packages.errors import NotInstalled
 from plughost.packages.installing import install
 from plughost.packages.store import Store, usual_root
+from plughost.packages.trust import Trust
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
 from tests.support import ROOT
@@ -189,13 +190,19 @@ async def test_a_damaged_package_is_seen_and_installing_it_again_mends_it(how, s
     assert os.listdir(store.root / "staging") == []
 
 
-async def test_a_new_signature_for_the_same_bytes_takes_the_place_of_the_old(signed, store, trust, folder):
+async def test_a_new_trusted_signature_for_the_same_bytes_takes_the_place_of_the_old(
+    signed, store, trust, folder
+):
     await install(little.place(signed), store, trust)
     path, public = little.key(folder, "newer")
     little.sign(signed, path)
     entered = await install(little.place(signed), store, little.trusting(public))
     assert public.id.encode() in entered.installed.envelope
     assert entered.installed.damage() is None
+    nobody = Trust(mode="development")
+    little.sign(signed, little.key(folder, "stranger")[0])
+    entered = await install(little.place(signed), store, nobody)
+    assert public.id.encode() in entered.installed.envelope  # a stranger's does not
 
 
 async def test_packages_are_found_by_name_and_version(signer, store, trust, folder):

@@ -283,13 +283,17 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
 async def test_each_of_several_cancelled_calls_has_its_own_grace(slow_host, clock, folder):
     plugin = await slow_host.add(spec(folder, cancel_grace=3.0))
     view = Vai(plugin)
-    first, second = await started(view), await started(view, stops=False)
-    second.cancel()
-    await asyncio.wait([second])
+    obedient, stubborn, another = [await started(view, stops=stops) for stops in (True, False, False)]
+
+    async def told_to_stop(call, stopping):
+        call.cancel()
+        await asyncio.wait([call])
+        await until(lambda: plugin.inspect()["instances"][0]["stopping"] == stopping)
+
+    await told_to_stop(stubborn, 1)
     clock.advance(2)
-    first.cancel()
-    await asyncio.wait([first])
-    await until(lambda: plugin.inspect()["instances"][0]["stopping"] == 1)
+    await told_to_stop(obedient, 1)
+    await told_to_stop(another, 2)
     assert plugin.state == "Running"
     clock.advance(1)
     await until(lambda: plugin.state == "Backoff")

@@ -12,7 +12,8 @@ import msgspec
 
 from plughost.base.text import visible
 from plughost.cli import output
-from plughost.cli.packing import as_json_option, trust_option
+from plughost.cli.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.progress import Bar
 
 if TYPE_CHECKING:
     from plughost.packages.installed import Installed
@@ -34,6 +35,7 @@ MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 @click.option(
     "--lock-file", type=click.Path(path_type=Path), default=Path("plughost-packages.lock"), show_default=True
 )
+@plain_http_option
 @as_json_option
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def install(
@@ -44,13 +46,14 @@ def install(
     locked: bool,
     save: bool,
     lock_file: Path,
+    plain_http: bool,
     as_json: bool,
 ) -> None:
     """Install a package, if somebody who is trusted has signed it.
 
     \b
     plughost install my-plugin-1.0.0.vai.tar
-    plughost install my-plugin-1.0.0.vai.tar --locked
+    plughost install registry.example/acme/my-plugin:1.0.0 --locked
     """
     from plughost.packages import contents, pins, trust
     from plughost.packages.installing import Entered, install
@@ -64,10 +67,11 @@ def install(
     store = _store(root)
 
     async def enter() -> Entered:
-        async with contents.opened(package) as place:
-            return await install(place, store, who, pins=pinned if locked else None)
+        async with contents.opened(package, plain_http=plain_http) as place:
+            return await install(place, store, who, pins=pinned if locked else None, progress=bar.moved)
 
-    entered = asyncio.run(enter())
+    with Bar("installing") as bar:
+        entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
         pins.write(lock_file, pinned.with_(release, verdict))

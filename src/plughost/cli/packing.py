@@ -19,6 +19,9 @@ POSTURES = {
     "invalid": "the signature is invalid",
 }
 
+plain_http_option = click.option(
+    "--plain-http", is_flag=True, help="Without TLS, also where the registry is not on this machine."
+)
 as_json_option = click.option("--json", "as_json", is_flag=True, help="The answer as JSON; failures, too.")
 trust_option = click.option(
     "--trust", "trust_file", type=click.Path(path_type=Path), metavar="FILE",
@@ -76,9 +79,10 @@ def keygen(file: Path, as_json: bool) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Another file than marketplace.signature.json beside it."
 )
+@plain_http_option
 @as_json_option
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
-def sign(package: str, key: Path, out: Path | None, as_json: bool) -> None:
+def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: bool) -> None:
     """Sign a package: writes marketplace.signature.json beside the file, or into the layout.
 
     \b
@@ -89,7 +93,7 @@ def sign(package: str, key: Path, out: Path | None, as_json: bool) -> None:
     private = keys.read_private(key)
 
     async def signed() -> signing.Signed:
-        async with contents.opened(package) as place:
+        async with contents.opened(package, plain_http=plain_http) as place:
             return await signing.sign(place, private, trust.now(), out)
 
     answer = asyncio.run(signed())
@@ -106,9 +110,10 @@ def vai_plugin_sign() -> None:
 
 @click.command()
 @trust_option
+@plain_http_option
 @as_json_option
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
-def verify(package: str, trust_file: Path | None, as_json: bool) -> None:
+def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
     """Say whether a package is whole, and whether somebody who is trusted has signed it. Exit 1 if not.
 
     \b
@@ -120,7 +125,7 @@ def verify(package: str, trust_file: Path | None, as_json: bool) -> None:
     who = trust.read(trust_file)
 
     async def found() -> Verified:
-        async with contents.opened(package) as place:
+        async with contents.opened(package, plain_http=plain_http) as place:
             return await verified(place, who)
 
     told = asyncio.run(found())

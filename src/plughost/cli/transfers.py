@@ -7,12 +7,8 @@ import asyncio
 import click
 
 from plughost.cli import output
-from plughost.cli.packing import as_json_option
+from plughost.cli.packing import as_json_option, plain_http_option
 from plughost.cli.progress import Bar
-
-plain_http_option = click.option(
-    "--plain-http", is_flag=True, help="Without TLS, also where the registry is not on this machine."
-)
 
 
 @click.command()

@@ -59,7 +59,9 @@ async def install(
             archived = await fetched(place, one, folder, progress, limits)
             staged = folder / "release"
             await in_thread(partial(_stage, one, archived, staged, limits))
-            return Entered(await in_thread(partial(store.add, staged, one.release)), one.verdict)
+            trusted = one.verdict.posture == "trusted"
+            added = await in_thread(partial(store.add, staged, one.release, trusted=trusted))
+            return Entered(added, one.verdict)
     except OSError as error:
         raise PackageRefused(
             f"it could not be installed: {os.strerror(error.errno) if error.errno else error}",

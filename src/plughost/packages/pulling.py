@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -46,15 +49,15 @@ async def pull(source: Reference, output: str, watch: Watch, *, plain_http: bool
         if output.startswith(LAYOUT):
             return await _into_layout(content, source, output, watch)
         found, _ = await content.manifest(source.name)
-        landing = _landing(Path(output), found.digest)
-        copied = await _landed(content, source, landing, found.digest, watch)
-    try:
-        one = await announced(Place(landing, found.digest), landing.root, Trust())
-        file = await in_thread(partial(_written, one, landing, Path(output)))
-    except OSError as error:
-        raise no_room(error, output) from error
-    finally:
-        shutil.rmtree(landing.root, ignore_errors=True)
+        with _landing(Path(output), found.digest) as landing:
+            copied = await _landed(content, source, landing, found.digest, watch)
+            try:
+                one = await announced(Place(landing, found.digest), landing.root, Trust())
+                file = await in_thread(partial(_written, one, landing, Path(output)))
+            except OSError as error:
+                raise no_room(error, output) from error
+            finally:
+                shutil.rmtree(landing.root, ignore_errors=True)
     return Pulled(one.release, str(file), copied.referrers)
 
 
@@ -68,10 +71,27 @@ async def _into_layout(content: Content, source: Reference, output: str, watch: 
     return Pulled(one.release, str(target.path), copied.referrers)
 
 
-def _landing(output: Path, digest: str) -> LayoutFolder:
-    """On the disk of the file that it will be, and the same for every try."""
+@contextmanager
+def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
+    """On the disk of the file that it will be, the same for every try, and for one at a time."""
     parent = output if output.is_dir() else output.parent
-    return LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
+    if not parent.is_dir():
+        raise InvalidSpec(f"there is no folder {parent}")
+    landing = LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
+    landing.prepare()
+    lock = os.open(landing.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _hold(lock, parent)
+        yield landing
+    finally:
+        os.close(lock)
+
+
+def _hold(lock: int, parent: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
 
 
 async def _landed(

@@ -59,13 +59,16 @@ class Store:
         """A folder on the store's disk for one installer, gone afterwards."""
         return staging.held(self._staging)
 
-    def add(self, staged: Path, release: Release) -> Installed:
-        """A release out of staging put in its place; VersionTaken if its version is another release."""
+    def add(self, staged: Path, release: Release, *, trusted: bool) -> Installed:
+        """A release out of staging put in its place; VersionTaken if its version is another release.
+
+        If it is there already, a trusted signature takes the place of the one that it has.
+        """
         installed = self._installed(release)
         damaged = installed.folder.exists() and installed.damage() is not None
         with self._locked():
             self.refuse_other(release)
-            if damaged:
+            if damaged and installed.folder.exists():
                 os.rename(installed.folder, staged.with_name("damaged"))
             new = not installed.folder.exists()
             try:
@@ -73,7 +76,7 @@ class Store:
                     disk.sync(staged)
                     os.rename(staged, installed.folder)
                     disk.sync(self._releases)
-                else:
+                elif trusted or installed.envelope is None:
                     self._take_signature(staged, installed)
                 self._write_down(release, staged.with_name("version"))
             except OSError:
@@ -148,7 +151,6 @@ class Store:
             raise
 
     def _take_signature(self, staged: Path, installed: Installed) -> None:
-        """The newer one: the publisher may have a new key."""
         if (staged / SIGNATURE).exists():
             os.replace(staged / SIGNATURE, installed.folder / SIGNATURE)
             disk.sync(installed.folder)

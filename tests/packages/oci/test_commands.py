@@ -152,6 +152,6 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
     ):
         time = iter(moments)
         with Bar("pulling", stream, lambda time=time: next(time)) as bar:
-            bar(1, 100)
+            bar.moved(1)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown

@@ -66,6 +66,21 @@ async def test_each_byte_of_gain_is_worth_another_try_but_dribbles_are_not(fault
     assert (tmp_path / "out.partial").stat().st_size == 10_000 * (HASTY.retries + 1)
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_the_same_bytes_again_and_again_are_no_progress(faulty, tmp_path, ranges):
+    """Without ranges each try ends where the last one did; with them the registry may have no more."""
+    short = DATA[:4_000_000]
+    missing = answer(b"", 416)
+
+    async def cut(exchange):
+        await (missing if ranges and exchange.start else faulty.blob(short, ranges=False))(exchange)
+
+    faulty.on(GET, cut)
+    with pytest.raises(TransferFailed, match="cut off after|no bytes from"):
+        await fetch(faulty, tmp_path)
+    assert len(faulty.seen) == HASTY.retries + 1
+
+
 async def test_other_bytes_are_refused_and_nothing_is_left(faulty, tmp_path):
     faulty.on(GET, faulty.blob(bytes(len(DATA))))
     with pytest.raises(BadContent, match=BLOB.digest):

@@ -104,6 +104,14 @@ def tar(*members, pax=None):
     return out.getvalue()
 
 
+def resized(archive, size):
+    """With another size in its first header, and the sum to fit."""
+    head = bytearray(archive[:512])
+    head[124:136], head[148:156] = size, b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head) + archive[512:]
+
+
 VERSION = ("oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
 INDEX = ("index.json", json.dumps({"schemaVersion": 2, "manifests": []}).encode())
 HOSTILE = {
@@ -122,7 +130,9 @@ HOSTILE = {
     "a renaming header for all": tar(VERSION, INDEX, pax={"path": "y"}),
     "a huge header": tar(VERSION, INDEX, pax={"comment": "y" * 100_000}),
     "a huge index": tar(VERSION, ("index.json", b" " * (5 << 20))),
-    "a negative size": tar(VERSION, INDEX)[:124] + b"-0000000017\0" + tar(VERSION, INDEX)[136:],
+    "a negative size": resized(tar(VERSION, INDEX), b"-0000002000\0"),
+    "a size in another notation": resized(tar(VERSION, INDEX), b"\x80" + bytes(9) + b"\x00\x1f"),
+    "a size with ornaments": resized(tar(VERSION, INDEX), b"0000000_037\0"),
 }
 
 
@@ -130,6 +140,21 @@ HOSTILE = {
 async def test_another_tars_tricks_are_one_error(tmp_path, trick):
     (tmp_path / "x.tar").write_bytes(HOSTILE[trick])
     with pytest.raises(TransferFailed):
+        await LayoutTar(tmp_path / "x.tar").manifest("")
+
+
+@pytest.mark.parametrize("trick", [trick for trick in HOSTILE if "size" in trick])
+async def test_a_size_has_one_spelling(tmp_path, trick):
+    (tmp_path / "x.tar").write_bytes(HOSTILE[trick])
+    with pytest.raises(BadContent, match="no tar header at byte 0"):
+        await LayoutTar(tmp_path / "x.tar").manifest("")
+
+
+async def test_a_file_that_was_cut_off_is_told_as_that(tmp_path):
+    layout, _ = await filled(tmp_path / "layout")
+    write_tar(layout, tmp_path / "x.tar")
+    os.truncate(tmp_path / "x.tar", 300_000)
+    with pytest.raises(BadContent, match="cut off within 'blobs/sha256/"):
         await LayoutTar(tmp_path / "x.tar").manifest("")
 
 

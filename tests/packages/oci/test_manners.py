@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from plughost.base.errors import InvalidSpec
 from plughost.guard.addresses import parse_url
 from plughost.packages.oci.content import INDEX, MANIFEST, unwatched
 from plughost.packages.oci.digests import describe
@@ -103,6 +104,19 @@ async def test_a_token_is_fetched_used_and_fetched_again_when_it_has_expired(fau
     assert told == [None, "Bearer first", "Bearer first", "Bearer second", "Bearer second"]
     assert [exchange.headers.get("authorization") for exchange in elsewhere.seen] == [BASIC, BASIC]
     assert elsewhere.seen[0].path == "/token?a=b&service=reg&scope=repository%3Aacme%2Fdevkit%3Apull"
+
+
+async def test_no_log_tells_who_we_are(faulty, elsewhere, caplog):
+    caplog.set_level("DEBUG")
+    elsewhere.on("GET /token", document({"token": "sesame"}))
+    faulty.on(TAGGED, wants(f'Bearer realm="http://{elsewhere.address}/token"'), fine, wants("Basic"), fine)
+    async with faulty.open(environ=WHO) as registry:
+        await registry.manifest("1.0")
+        await registry.manifest("1.0")
+    assert faulty.seen[-1].headers["authorization"] == BASIC
+    assert caplog.text
+    for secret in ("hunter2", "sesame", BASIC.removeprefix("Basic ")):
+        assert secret not in caplog.text
 
 
 async def test_a_token_is_not_used_when_its_time_is_over(faulty, elsewhere):
@@ -303,6 +317,29 @@ async def test_a_manifest_that_cannot_be_one_is_refused(faulty, play):
     assert len(faulty.seen) == 1
 
 
+@pytest.mark.parametrize("name", ["../../other/manifests/1.0", "1.0?x=y", "a b", "sha256:12", "x" * 129])
+async def test_what_is_no_tag_is_not_asked_for(faulty, name):
+    async with faulty.open() as registry:
+        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+            await registry.manifest(name)
+        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+            await registry.push_manifest(BODY, MANIFEST, name)
+    assert faulty.seen == []
+
+
+async def test_an_endless_manifest_is_not_read_to_the_end(faulty):
+    async def endless(exchange):
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: {MANIFEST}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        exchange.writer.write(head.encode())
+        while True:
+            exchange.writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+            await exchange.writer.drain()
+
+    faulty.on(TAGGED, endless)
+    with pytest.raises(BadContent, match="larger than 4194304 bytes"):
+        await get(faulty)
+
+
 async def test_endless_headers_are_not_read_to_the_end(faulty):
     faulty.on(TAGGED, document(BODY, MANIFEST, f"X: {'x' * 1_000_000}"))
     with pytest.raises(TransferFailed):
@@ -332,6 +369,10 @@ async def test_the_referrers_api_is_used_where_it_is_and_page_by_page(faulty):
     faulty.on(f"GET {path}/more", page(two, one))
     async with faulty.open() as registry:
         assert await registry.referrers(subject.digest, SIGNATURE) == [one, two]
+        older = f"{HERE}/manifests/sha256-{subject.digest.removeprefix('sha256:')}.sig"
+        faulty.on(f"GET {older}", document(image(describe(b"{}", "a/b"), [], SIGNATURE), MANIFEST))
+        assert len(await registry.referrers(subject.digest, SIGNATURE)) == 3
+        faulty.on(f"GET {older}", problem(405, "what?"))
         faulty.on(f"GET {path}", page(other, kind="another/type"))
         assert await registry.referrers(subject.digest, SIGNATURE) == [], "the server need not filter"
         faulty.on(f"GET {path}", page(headers=[f'Link: <{path}>; rel="next"']))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
 
+from plughost.base.errors import InvalidSpec
 from plughost.packages.oci import registry
 from plughost.packages.oci.content import MANIFEST
 from plughost.packages.oci.documents import read_manifest
@@ -67,6 +69,33 @@ async def test_what_was_cut_goes_on_in_the_next_command(faulty, served, tmp_path
     assert os.listdir(tmp_path / "got") == ["little-0.1.0.vai.tar"]
     assert (tmp_path / "got/little-0.1.0.vai.tar").read_bytes() == open(file, "rb").read()
     assert told.signatures == []
+
+
+async def test_two_at_once_do_not_take_each_other_apart(faulty, served, tmp_path, hasty):
+    _, archive, asked = served
+    asked_for = asyncio.Event()
+    going_on = asyncio.Event()
+
+    async def slowly(exchange):
+        asked_for.set()
+        await going_on.wait()
+        await faulty.blob(archive)(exchange)
+
+    faulty.on(asked, slowly)
+    (tmp_path / "got").mkdir()
+    first = asyncio.ensure_future(pulled(faulty, tmp_path / "got"))
+    await asked_for.wait()
+    with pytest.raises(InvalidSpec, match="just being pulled"):
+        await pulled(faulty, tmp_path / "got")
+    going_on.set()
+    await first
+    assert os.listdir(tmp_path / "got") == ["little-0.1.0.vai.tar"]
+    assert (await pulled(faulty, tmp_path / "got")).file == str(tmp_path / "got/little-0.1.0.vai.tar")
+
+
+async def test_a_folder_that_is_not_there_is_told(faulty, served, tmp_path):
+    with pytest.raises(InvalidSpec, match="there is no folder"):
+        await pulled(faulty, tmp_path / "nowhere/x.vai.tar")
 
 
 async def test_wrong_bytes_leave_nothing(faulty, served, tmp_path, hasty):

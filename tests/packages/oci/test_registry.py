@@ -176,3 +176,18 @@ async def test_a_signature_under_the_older_tag_travels_too(repository, tmp_path)
         assert (await there.manifest(""))[0].digest == pushed.digest
         await copy("", there, other, "0.1.0")
         assert [entry.digest for entry in await other.referrers(pushed.digest, "")] == [signature.digest]
+
+
+async def test_a_list_of_signatures_may_outlive_one_of_them(repository, tmp_path):
+    here, there = LayoutFolder(tmp_path / "here"), LayoutFolder(tmp_path / "there")
+    pushed = await put_artifact(here)
+    gone, stays = await put_signature(here, pushed, b"gone"), await put_signature(here, pushed, b"stays")
+    async with open_content(repository) as registry:
+        await copy("0.1.0", here, registry, "0.1.0")
+        import httpx
+
+        async with httpx.AsyncClient() as client:
+            host, _, name = repository.partition("/")
+            await client.delete(f"http://{host}/v2/{name}/manifests/{gone.digest}")
+        copied = await copy("0.1.0", registry, there, "0.1.0")
+    assert copied.referrers == [stays.digest]

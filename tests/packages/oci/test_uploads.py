@@ -9,7 +9,7 @@ import pytest
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.errors import BadContent, TransferFailed
 from tests.packages.oci.artifacts import LAYER
-from tests.packages.oci.faults import answer, problem
+from tests.packages.oci.faults import HASTY, answer, problem
 
 DATA = os.urandom(6_000_000)
 BLOB = describe(DATA, LAYER)
@@ -104,6 +104,21 @@ async def test_a_registry_that_will_not_go_on_gets_it_anew(faulty, source):
     await push(faulty, source)
     assert store.kept == DATA
     assert faulty.requests("POST") == [f"{UP}/", f"{UP}/"]
+
+
+async def test_an_upload_that_never_gets_further_comes_to_an_end(faulty, source):
+    """It says each time that it has some, and then does not want the rest."""
+    store = Store(faulty, 4_000_000)
+
+    async def cut(exchange):
+        store.cut = 4_000_000
+        await Store.put(store, exchange)
+
+    faulty.on(f"PUT {UP}/1", cut)
+    faulty.on(f"PATCH {UP}/2", problem(416, "not from there"))
+    with pytest.raises(TransferFailed):
+        await push(faulty, source)
+    assert len(faulty.requests("PUT")) <= HASTY.retries + 2
 
 
 async def test_a_refused_upload_is_told_in_the_registrys_words(faulty, source):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from functools import partial
 from pathlib import Path
@@ -12,13 +11,11 @@ import httpx
 from plughost.guard.addresses import Target
 from plughost.packages.oci.blobfile import BlobFile, receiving
 from plughost.packages.oci.content import Descriptor, Progress
+from plughost.packages.oci.drain import Drain
 from plughost.packages.oci.errors import BadContent, TransferFailed
 from plughost.packages.oci.patience import Again, pacing
 from plughost.packages.oci.session import Session, lost
 from plughost.packages.oci.threads import in_thread
-
-GULP = 2 << 20
-"""Bytes that are collected before a thread hashes and writes them, while the next ones come."""
 
 _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 
@@ -55,7 +52,6 @@ async def _some(session: Session, target: Target, file: BlobFile, progress: Prog
         if response.status_code not in (200, 206):
             raise await session.refusal(response, target)
         _check_head(response, file, target)
-        begin = file.offset
         try:
             async with pacing(session.patience, session.clock, str(target)) as pace:
                 drain = Drain(file, progress)
@@ -70,7 +66,7 @@ async def _some(session: Session, target: Target, file: BlobFile, progress: Prog
         if not file.complete:
             raise Again(TransferFailed(f"{target}: cut off after {file.offset} of {file.blob.size} bytes"))
     except Again as again:
-        again.gained = file.offset - begin
+        again.reached = file.offset
         raise
     finally:
         await response.aclose()
@@ -86,46 +82,3 @@ def _check_head(response: httpx.Response, file: BlobFile, target: Target) -> Non
     length = response.headers.get("content-length", "")
     if length.isdigit() and int(length) > file.blob.size - file.offset:
         raise BadContent(f"{target}: more than the {file.blob.size} bytes of {file.blob.digest}")
-
-
-class Drain:
-    """Between the loop and the file: a thread writes, while the loop collects what it will write next."""
-
-    def __init__(self, file: BlobFile, progress: Progress) -> None:
-        self._file = file
-        self._progress = progress
-        self._collected = bytearray()
-        self._writing: asyncio.Task[None] | None = None
-        self._failed = False
-
-    async def take(self, chunk: bytes) -> None:
-        self._collected += chunk
-        if len(self._collected) >= GULP:
-            await self._write()
-
-    async def empty(self) -> None:
-        """All that has come is in the file: also when the rest will not come."""
-        if not self._failed and self._collected:
-            await self._write()
-        await self._settle()
-
-    async def _write(self) -> None:
-        await self._settle()
-        data, self._collected = self._collected, bytearray()
-        before = self._file.offset
-
-        async def write() -> None:
-            await in_thread(partial(self._file.write, data))
-            self._progress(self._file.offset - before)
-
-        self._writing = asyncio.create_task(write())
-
-    async def _settle(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            try:
-                await asyncio.shield(writing)
-            except BaseException:
-                self._failed = True
-                await asyncio.wait({writing})
-                raise

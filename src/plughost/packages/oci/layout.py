@@ -117,7 +117,11 @@ class LayoutFolder:
 
     def _write(self, path: Path, content: bytes) -> None:
         temporary = self._temporary(path, content)
-        os.rename(temporary, path)
+        try:
+            os.rename(temporary, path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise no_room(error, path) from error
 
     def _once(self, path: Path, content: bytes) -> None:
         """Unless somebody else was faster."""
@@ -126,8 +130,10 @@ class LayoutFolder:
             os.link(temporary, path)
         except FileExistsError:
             pass
+        except OSError as error:
+            raise no_room(error, path) from error
         finally:
-            os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
 
     def _temporary(self, path: Path, content: bytes) -> Path:
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")

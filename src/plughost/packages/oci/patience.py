@@ -28,7 +28,7 @@ class Patience(msgspec.Struct, frozen=True):
     commit: float = 300.0
     """Until a registry has put away what it was sent."""
     retries: int = 5
-    """Tries after the first, counted anew when `gain` bytes have come in between."""
+    """Tries after the first, counted anew when it came `gain` bytes further than ever before."""
     gain: int = 1 << 20
     first: float = 0.25
     """The wait before the second try; it doubles each time, up to `longest`."""
@@ -38,11 +38,12 @@ class Patience(msgspec.Struct, frozen=True):
 class Again(Exception):
     """A failure that may pass. `after` is how long the server wants to be left alone."""
 
-    def __init__(self, error: TransferFailed, *, after: float | None = None, gained: int = 0) -> None:
+    def __init__(self, error: TransferFailed, *, after: float | None = None) -> None:
         super().__init__(str(error))
         self.error = error
         self.after = after
-        self.gained = gained
+        self.reached = 0
+        """How many bytes the transfer had done."""
 
 
 def delay(patience: Patience, failures: int, after: float | None, luck: float) -> float:
@@ -78,12 +79,14 @@ async def persist(
     attempt: Callable[[], Awaitable[Result]], patience: Patience, clock: Clock, luck: Callable[[], float]
 ) -> Result:
     """The result of the first try that does not fail, or the last failure."""
-    failures = 0
+    failures = furthest = 0
     while True:
         try:
             return await attempt()
         except Again as again:
-            failures = 1 if again.gained >= patience.gain else failures + 1
+            failures += 1
+            if again.reached >= furthest + patience.gain:
+                failures, furthest = 1, again.reached
             if failures > patience.retries:
                 raise again.error from None
             if again.after is not None and again.after > patience.longest:

@@ -14,6 +14,7 @@ import httpx
 import msgspec
 
 from plughost.base.clock import Clock, best_clock
+from plughost.base.errors import InvalidSpec
 from plughost.guard.addresses import Target
 from plughost.packages.oci.auth import PUSH, Authorization
 from plughost.packages.oci.content import INDEX, MANIFEST, MAX_MANIFEST, Descriptor, Progress
@@ -25,7 +26,7 @@ from plughost.packages.oci.entries import of_type
 from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
 from plughost.packages.oci.fallback import fallback_tag, is_fallback, older_tag
 from plughost.packages.oci.patience import Patience
-from plughost.packages.oci.reference import InRegistry
+from plughost.packages.oci.reference import TAGS, InRegistry, is_tag
 from plughost.packages.oci.session import Session, follow
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.oci.upload import Upload
@@ -84,18 +85,18 @@ class Registry:
             raise
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
-        await download(self._session, self._at(f"blobs/sha256:{hex_of(blob.digest)}"), blob, into, progress)
+        await download(self._session, self._blob_at(blob), blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        found = await self._listed_referrers(digest)
-        if found is None:
-            found = [*await self._fallback(digest), *await self._signature_tag(digest)]
-        distinct = {entry.digest: entry for entry in found}
+        listed = await self._listed_referrers(digest)
+        if listed is None:
+            listed = await self._fallback(digest)
+        distinct = {entry.digest: entry for entry in (*listed, *await self._signature_tag(digest))}
         return of_type(list(distinct.values()), artifact_type)
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
         self._session.actions = PUSH
-        response, _ = await self._session.ask("HEAD", self._at(f"blobs/{blob.digest}"), good=(200, 404))
+        response, _ = await self._session.ask("HEAD", self._blob_at(blob), good=(200, 404))
         if response.status_code == 200:
             progress(blob.size)
         else:
@@ -109,7 +110,7 @@ class Registry:
         name = reference or pushed.digest
         if is_digest(name) and name != pushed.digest:
             raise BadContent(f"the manifest said to be {name} is {pushed.digest}")
-        target = self._at(f"manifests/{name}")
+        target = self._manifest_at(name)
         response, _ = await self._session.ask("PUT", target, {"Content-Type": media_type}, body, good=(201,))
         _compare(response, pushed.digest, target)
         if manifest is not None and manifest.subject is not None and "oci-subject" not in response.headers:
@@ -127,7 +128,7 @@ class Registry:
         return found[:MAX_TAGS]
 
     async def _manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        target = self._at(f"manifests/{reference}")
+        target = self._manifest_at(reference)
         accepted = {"Accept": f"{MANIFEST}, {INDEX}"}
         response, body = await self._session.ask("GET", target, accepted, limit=MAX_MANIFEST)
         return _checked(response, body, reference, target), body
@@ -185,6 +186,14 @@ class Registry:
                 return
             target = follow(target, following)
         raise BadContent(f"{target}: a list of more than {MAX_PAGES} pages")
+
+    def _manifest_at(self, reference: str) -> Target:
+        if not is_digest(reference) and not is_tag(reference):
+            raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
+        return self._at(f"manifests/{reference}")
+
+    def _blob_at(self, blob: Descriptor) -> Target:
+        return self._at(f"blobs/sha256:{hex_of(blob.digest)}")
 
     def _at(self, path: str) -> Target:
         base = f"/v2/{self._reference.repository}/"

@@ -132,12 +132,12 @@ class Session:
         try:
             async with within(self.clock, self.patience.answer, str(target)):
                 words += _words(await read(response, MAX_SMALL, target))
-        except (Again, BadContent):
+        except (Again, TransferFailed):
             pass  # the status says enough
         said = f"{target}: " + self._authorization.hide(visible(", ".join(words)))[:400]
-        if status == 429 or status >= 500:
+        if status in (408, 429) or status >= 500:
             return Again(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
-        if status == 404:
+        if status in (404, 405):  # an old registry knows neither the name nor what to do with it
             return NotFound(said)
         if status in (401, 403):
             return Unauthorized(said, hint=LOG_IN)

@@ -55,9 +55,7 @@ async def copy(
     about = await source.referrers(artifact.descriptor.digest, "")
     if len(about) > MAX_REFERRERS:
         raise BadContent(f"more than {MAX_REFERRERS} signatures and other notes for one artifact")
-    notes = [await _piece(source, entry.digest) for entry in about]
-    for note in notes:
-        _bounded(note, MAX_REFERRER)
+    notes = await _notes(source, about)
     blobs = {blob.digest: blob for piece in (artifact, *notes) for blob in piece.manifest.blobs}
     total = sum(blob.size for blob in blobs.values())
     done = 0
@@ -96,6 +94,19 @@ async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
             f"{tag} is published already, with other bytes: it is {there.digest}, and this is {digest}",
             hint="give the new bytes a new version",
         )
+
+
+async def _notes(source: Content, about: list[Descriptor]) -> list[Piece]:
+    """What is listed and still there: lists outlive what they list."""
+    notes = []
+    for entry in about:
+        try:
+            note = await _piece(source, entry.digest)
+        except NotFound:
+            continue
+        _bounded(note, MAX_REFERRER)
+        notes.append(note)
+    return notes
 
 
 async def _piece(source: Content, reference: str) -> Piece:

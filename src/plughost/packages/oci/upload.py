@@ -34,15 +34,12 @@ class Upload:
         self._progress = progress
         self._location: Target | None = None
         self._sent = 0
-        self._kept = 0
-        """What the registry had of it when it was asked last."""
 
     async def run(self) -> None:
         await self._session.persist(self._attempt)
 
     async def _attempt(self) -> None:
-        offset = await self._where_it_was_cut()
-        gained, self._kept = offset - self._kept, offset
+        offset = kept = await self._where_it_was_cut()
         if self._location is None:
             self._location = await self._start()
         try:
@@ -52,7 +49,7 @@ class Upload:
                 offset = self._blob.size
             await self._send("PUT", _with_digest(self._location, self._blob.digest), offset, {})
         except Again as again:
-            again.gained = gained
+            again.reached = kept
             raise
 
     async def _start(self) -> Target:

@@ -71,6 +71,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until a process that nobody uses is ended."""
     tries: Backoff = TOOL_TRIES
     scratch_base: str | None = None
+    artifacts: str | None = None
+    """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
     gateway_socket: str | None = None
     """Where the gateway's API answers, for exports with scopes."""
 
@@ -100,7 +102,7 @@ class LocalInvoker:
         self._schemas = Schemas()
         self._workers = Gate(self._options.workers)
         self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
-        self._settlement = Settlement(self._schemas, chains)
+        self._settlement = Settlement(self._schemas, chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -264,7 +266,7 @@ class LocalInvoker:
             op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
         )
         answer = await (call if scratch is None else self._within(scratch, run, call))
-        return await self._settlement.settle(run, op, answer)
+        return await self._settlement.settle(run, op, answer, scratch)
 
     async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""

@@ -39,7 +39,6 @@ class Journal:
     """This process's own files, and the book that all processes of one folder share."""
 
     def __init__(self, folder: str, clock: Clock) -> None:
-        os.makedirs(folder, 0o700, exist_ok=True)
         settle(folder)
         self._folder = folder
         self._clock = clock
@@ -167,6 +166,7 @@ def _locked(path: str) -> int:
 
 def settle(folder: str) -> None:
     """Take in what live hosts wrote, and end in the records what dead ones left running."""
+    os.makedirs(folder, 0o700, exist_ok=True)
     with RecordBook(folder) as book:
         dead: dict[str, list[str]] = {}
         for host, path, fd in _pages(folder):

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import plughost
+import plughost.sync
 from plughost.base import events
 from plughost.contracts.vai import IdentityMismatch, InvalidFrame, Vai
 from plughost.contracts.vai.bodies import HookBody, HookEvent, Subject
@@ -134,6 +135,18 @@ async def test_a_call_that_says_too_much_fails_and_is_told_to_stop(host, folder,
         "request_id": "req_1",
         "reason": "budget_exceeded",
     } in told
+
+
+def test_events_come_without_an_event_loop_too(folder):
+    heard = []
+    with plughost.sync.Host() as host:
+        plugin = host.add(spec(folder))
+        body = msgspec.to_builtins(tool(do="say", times=3))
+        answer = plugin.call(
+            "tool.invoke", body, on_event=lambda said: heard.append(msgspec.json.decode(said))
+        )
+        assert answer["status"] == "succeeded"
+    assert [event["number"] for event in heard] == [0, 1, 2]
 
 
 async def test_a_caller_that_fails_to_hear_gets_its_own_error(host, folder):

@@ -64,7 +64,7 @@ def test_a_long_chain_comes_back_inside_the_budget(talk):
         "b49",
     ]
     assert result["seed_blocks"][0] == BLOCKS[0]
-    assert result["seed_blocks"][1]["lineage"]["chain_id"] == "ch_1"
+    assert result["seed_blocks"][1]["content"][0]["lineage"]["chain_id"] == "ch_1"
     told = result["diagnostics"]
     assert (
         told["output_tokens_at_least"]

@@ -22,7 +22,11 @@ def cost(blocks, estimator=CLASSES):
 
 
 def is_woven(seed):
-    return "lineage" in seed
+    return any("lineage" in item for item in seed["content"])
+
+
+def lineage(seed):
+    return seed["content"][0]["lineage"]
 
 
 texts = st.text(max_size=120) | st.text("abcdefghij \n", max_size=400)
@@ -107,13 +111,13 @@ def test_every_block_is_kept_woven_or_counted_as_dropped(thread, budget):
     named = [seed["id"] for seed in cloth.blocks if not is_woven(seed)]
     for seed in filter(is_woven, cloth.blocks):
         text = seed["content"][0]["text"]
-        assert seed["lineage"]["chain_id"] == "ch_1"
-        for one in seed["lineage"]["ranges"]:
+        assert lineage(seed)["chain_id"] == "ch_1"
+        for one in lineage(seed)["ranges"]:
             first, last = int(one["first"][1:]), int(one["last"][1:])
             assert last - first + 1 == one["blocks"]
             named += [f"b{at}" for at in range(first, last + 1)]
-        assert seed["lineage"]["ranges"][0]["first"] in text.splitlines()[0]
-        assert seed["lineage"]["ranges"][-1]["last"] in text.splitlines()[0]
+        assert lineage(seed)["ranges"][0]["first"] in text.splitlines()[0]
+        assert lineage(seed)["ranges"][-1]["last"] in text.splitlines()[0]
     assert len(named) == len({*named}) == len(thread) - cloth.diagnostics["blocks_dropped"]
 
 
@@ -136,7 +140,7 @@ def test_a_long_thread_is_woven_with_lineage():
     assert names == ["s", "woven", "b5", "woven", "t1", "woven", "c1", "c2", "c3", "c4"]
     assert cloth.blocks[0] is thread[0]
     first, second, third = (seed for seed in cloth.blocks if is_woven(seed))
-    assert first["lineage"] == {"chain_id": "ch_9", "ranges": [{"first": "b1", "last": "b4", "blocks": 4}]}
+    assert lineage(first) == {"chain_id": "ch_9", "ranges": [{"first": "b1", "last": "b4", "blocks": 4}]}
     assert second["content"][0]["text"].startswith("[woven: 14 blocks of chain ch_9, b6 to b19]\n")
     assert "- b19 output: step 19" in second["content"][0]["text"]
     assert "- b1 input: Fix the auth redirect bug" in first["content"][0]["text"]
@@ -196,7 +200,7 @@ def test_the_window_begins_with_no_result_without_its_call():
     ]
     seeds = weave(read(thread, []), 120, chain_id="c").blocks
     assert [seed.get("id") for seed in seeds] == [None, "end"]
-    assert seeds[0]["lineage"]["ranges"] == [{"first": "call", "last": "result", "blocks": 2}]
+    assert lineage(seeds[0])["ranges"] == [{"first": "call", "last": "result", "blocks": 2}]
 
 
 @pytest.mark.parametrize("budget", [0, -5, True, "100", None, 1.5])
@@ -218,7 +222,7 @@ def test_an_empty_thread_stays_empty():
         ([{"kind": "input", "content": "text"}], [], "block 0 has no list of content"),
         ([{"kind": "input", "content": [{"text": "x"}]}], [], "without a type"),
         ([{"kind": "input", "content": [{"type": "text", "text": 5}]}], [], "text that is none"),
-        ([], ["nobody"], "pinned item 0 names no block"),
+        ([], [{"id": "nobody"}], "pinned item 0 names no block"),
         ([], [{"text": "a"}, 5], "pinned item 1 names no block"),
     ],
 )

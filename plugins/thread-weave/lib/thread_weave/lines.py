@@ -63,8 +63,8 @@ def weave_runs(runs: list[list[Strand]], left: int, chain_id: str, estimator: Es
 def _block(runs: list[list[Strand]], text: str, chain_id: str) -> dict[str, Any]:
     """The lineage is exact: between its ranges stand blocks that were kept."""
     ranges = [{"first": run[0].name, "last": run[-1].name, "blocks": len(run)} for run in runs]
-    content = [{"type": "text", "text": text}]
-    return {"kind": "input", "content": content, "lineage": {"chain_id": chain_id, "ranges": ranges}}
+    lineage = {"chain_id": chain_id, "ranges": ranges}
+    return {"kind": "input", "content": [{"type": "text", "text": text, "lineage": lineage}]}
 
 
 def _chosen(runs: list[list[Strand]], left: int, estimator: Estimator) -> list[list[str]]:

@@ -39,7 +39,9 @@ def read(
         rank = None
         if retain_system and block["kind"] == "system":
             rank = SYSTEM
-        elif name in pinned:
+        elif (
+            name in pinned or block["kind"] == "pinned"
+        ):  # so a host calls what it kept for another compactor
             rank = PINNED
         elif retain_open_tasks and _is_open_task(block):
             rank = TASK
@@ -71,7 +73,7 @@ def _check(block: Any, where: str) -> None:
 
 
 def _pinned(items: list[Any], known: set[Any]) -> tuple[set[str], list[tuple[int, dict[str, Any]]]]:
-    """An item is a block's id, an object that names one, or content of its own."""
+    """An item is a block's id, an object that names one, or content or text of its own."""
     names, detached = set(), []
     for at, item in enumerate(items):
         named = item if isinstance(item, str) else None
@@ -79,12 +81,18 @@ def _pinned(items: list[Any], known: set[Any]) -> tuple[set[str], list[tuple[int
             named = item.get("block_id") or item.get("id")
         if isinstance(named, str) and named in known:
             names.add(named)
+        elif isinstance(item, str):
+            detached.append((at, _said(item)))
         elif isinstance(item, dict) and "content" in item:
             block = {"kind": "input", **item}
             _check(block, f"pinned item {at}")
             detached.append((at, block))
         elif isinstance(item, dict) and isinstance(item.get("text"), str):
-            detached.append((at, {"kind": "input", "content": [{"type": "text", "text": item["text"]}]}))
+            detached.append((at, _said(item["text"])))
         else:
             raise BadThread(f"pinned item {at} names no block and holds nothing")
     return names, detached
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"kind": "input", "content": [{"type": "text", "text": text}]}

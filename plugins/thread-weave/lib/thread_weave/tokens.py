@@ -25,7 +25,9 @@ PER_ITEM = 2
 _COMMON = "abcdefghiklmnoprstuvwy"
 _RUNS = re.compile(rf"[{_COMMON}]+|[{_COMMON.upper()}]+(?![a-z])|  +|\n\n+")
 _WORDS = re.compile(r"\S+")
-AROUND = ("kind", "content", "id", "lineage")
+LINEAGE = "lineage"
+"""Beside a woven text: where it is from, for whoever reads the chain and not for a model."""
+AROUND = ("kind", "content", "id")
 """Members of a block that are counted otherwise, or that no model sees."""
 
 
@@ -49,7 +51,7 @@ class Estimator:
         """A block with all that a model may see of it."""
         total = PER_BLOCK
         for item in block["content"]:
-            is_text = item.keys() == {"type", "text"} and item["type"] == "text"
+            is_text = item["type"] == "text" and item.keys() <= {"type", "text", LINEAGE}
             total += PER_ITEM + self.text(item["text"] if is_text else canonical(item))
         more = {name: value for name, value in block.items() if name not in AROUND}
         return total + (self.text(canonical(more)) if more else 0)

@@ -20,10 +20,29 @@ class BadProjection(Failed):
 
 
 class Projection:
+    """Its blocks are as they came, but for one thing: content without a `type`, which no seed block may hold,
+    has the type `data`.
+    """
+
     def __init__(self, blocks: list[dict[str, Any]], pinned_items: list[Any], token_estimate: int) -> None:
-        self.blocks = blocks
+        self.blocks = [_typed(block) for block in blocks]
         self.pinned_items = pinned_items
         self.token_estimate = token_estimate
+
+
+def _typed(block: dict[str, Any]) -> dict[str, Any]:
+    content = block.get("content")
+    if not isinstance(content, list) or all(_has_type(item) for item in content):
+        return block
+    return {**block, "content": [item if _has_type(item) else _data(item) for item in content]}
+
+
+def _has_type(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("type"), str)
+
+
+def _data(item: Any) -> dict[str, Any]:
+    return {**item, "type": "data"} if isinstance(item, dict) else {"type": "data", "value": item}
 
 
 def load(projection: dict[str, Any], scratch_dir: str | None) -> Projection:

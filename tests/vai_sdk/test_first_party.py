@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from plughost.contracts.vai import manifest
+from plughost.packages.packing import pack
 from tests.sdk.support import SDK
 from tests.support import ROOT
 from tests.vai_wire import Talk
@@ -32,11 +32,8 @@ def test_it_runs_with_nothing_but_its_own_files(tmp_path, name):
     )
     assert ran.returncode == 0, ran.stderr
     told = manifest.read(folder, manifest.in_folder(folder))
-    if find_spec("plughost.packages") is not None:
-        from plughost.packages.packing import pack
-
-        assert packing == f"plughost pack plugins/{name}"
-        assert Path(pack(folder, tmp_path).file).exists()
+    assert packing == f"plughost pack plugins/{name}"
+    assert Path(pack(folder, tmp_path).file).exists()
     with Talk([sys.executable, "-ISE", folder / "bin/plugin"]) as talk:
         assert talk.hello()["plugin"] == {"package_id": told.package_id, "version": told.version}
         assert talk.end() == 0

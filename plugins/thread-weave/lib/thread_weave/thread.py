@@ -7,6 +7,8 @@ from typing import Any
 
 DONE = {"done", "completed", "complete", "closed", "cancelled", "canceled", "failed", "abandoned", "resolved"}
 """The states of a task that is not open."""
+KEPT_BY_HOST = "pinned"
+"""The kind of a pinned item that a host put into a chain itself, for a compactor that keeps none."""
 LONGEST_ID = 128
 SYSTEM, PINNED, TASK = "system", "pinned", "open_tasks"
 RANKS = (SYSTEM, PINNED, TASK)
@@ -39,9 +41,7 @@ def read(
         rank = None
         if retain_system and block["kind"] == "system":
             rank = SYSTEM
-        elif (
-            name in pinned or block["kind"] == "pinned"
-        ):  # so a host calls what it kept for another compactor
+        elif name in pinned or block["kind"] == KEPT_BY_HOST:
             rank = PINNED
         elif retain_open_tasks and _is_open_task(block):
             rank = TASK

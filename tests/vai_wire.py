@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PROTOCOL = "vai.rpc.v1"
-PATIENCE = 30.0
+PATIENCE = 100.0
 """Seconds for a whole conversation, also on a busy machine."""
 HELLO = {"type": "hello", "role": "host", "host": {"name": "vai-runner", "version": "0.1.0"}}
 

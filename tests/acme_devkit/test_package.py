@@ -19,7 +19,7 @@ FOLDER = ROOT / "plugins/acme-devkit"
 TOKEN = "jira-secret-token"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def talk():
     with Talk([FOLDER / "bin/plugin"]) as talk:
         assert talk.hello()["plugin"] == {"package_id": "acme/devkit", "version": "0.1.0"}

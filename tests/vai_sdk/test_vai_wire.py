@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -136,30 +137,43 @@ plugin.run()
 """
 
 
-@pytest.fixture
-def talk(tmp_path: Path, request):
-    """The parameter is how long what runs at the end may go on."""
-    (tmp_path / "vai-plugin.toml").write_text(MANIFEST)
-    (tmp_path / "bin").mkdir()
-    env = {**os.environ, "FINISH": getattr(request, "param", "20")}
-    with Talk([program(tmp_path / "bin/plugin", SOURCE, "-IS")], env=env) as talk:
+@contextmanager
+def talking(place: Path, finish: str):
+    """`finish` is how long what runs at the end may go on."""
+    (place / "vai-plugin.toml").write_text(MANIFEST)
+    (place / "bin").mkdir()
+    env = {**os.environ, "FINISH": finish}
+    with Talk([program(place / "bin/plugin", SOURCE, "-IS")], env=env) as talk:
         assert talk.hello()["plugin"] == {"package_id": "acme/devkit", "version": "0.1.0"}
         yield talk
 
 
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory):
+    """For all tests that do not end it."""
+    with talking(tmp_path_factory.mktemp("shared"), "20") as talk:
+        yield talk
+
+
+@pytest.fixture
+def fresh(tmp_path, request):
+    with talking(tmp_path, getattr(request, "param", "20")) as talk:
+        yield talk
+
+
 @pytest.mark.clause("VAI-31", "VAI-33", "VAI-35", "VAI-37", "VAI-50")
-def test_tools_take_their_input_and_return_plain_values(talk):
-    said = talk.tool("echo", {"x": "é"})
+def test_tools_take_their_input_and_return_plain_values(fresh):
+    said = fresh.tool("echo", {"x": "é"})
     assert said["structured_output"] == {"x": "é", "invocation": "invocation_1", "left": True}
     assert json.loads(said["content"][0]["text"]) == said["structured_output"]
     assert (said["is_error"], said["retryable"]) == (False, False)
-    assert talk.tool("add", {"a": 1})["structured_output"] == 3
-    assert talk.tool("add", {"a": 1, "b": 5})["content"] == [{"type": "text", "text": "6"}]
-    assert talk.tool("whole")["content"] == [
+    assert fresh.tool("add", {"a": 1})["structured_output"] == 3
+    assert fresh.tool("add", {"a": 1, "b": 5})["content"] == [{"type": "text", "text": "6"}]
+    assert fresh.tool("whole")["content"] == [
         {"type": "text", "text": "two"},
         {"type": "text", "text": "texts"},
     ]
-    assert talk.end() == 0
+    assert fresh.end() == 0
 
 
 @pytest.mark.clause("VAI-34")
@@ -203,40 +217,40 @@ def test_what_goes_wrong_in_a_tool_is_a_business_failure(talk, how, status, word
 
 
 @pytest.mark.clause("VAI-90")
-def test_secrets_and_the_token_are_printed_nowhere(talk):
+def test_secrets_and_the_token_are_printed_nowhere(fresh):
     gateway = {"base_url": "http://x", "delegation_token": "vai_dlg_abc", "scopes": ["runs:read"]}
     told = {"secrets": {"token": "s3cr3t"}, "context": context(gateway=gateway)}
-    shown = talk.tool("shown", **told)["content"][0]["text"]
+    shown = fresh.tool("shown", **told)["content"][0]["text"]
     assert "Secrets(token)" in shown
     assert "runs:read" in shown
-    said = talk.ask("tool.invoke", "wrong", input={"how": "leak"}, **told)
+    said = fresh.ask("tool.invoke", "wrong", input={"how": "leak"}, **told)
     assert said["result"]["content"][0]["text"] == "OSError: cannot reach https://x/?key=[secret]"
-    talk.end()
-    assert "cannot reach" in talk.stderr
+    fresh.end()
+    assert "cannot reach" in fresh.stderr
     for hidden in ("s3cr3t", "vai_dlg_abc"):
-        assert hidden not in shown + talk.stderr
+        assert hidden not in shown + fresh.stderr
 
 
-def test_stray_prints_end_up_in_the_log(talk):
-    assert talk.tool("prints")["structured_output"] == ""
-    assert talk.end() == 0
-    assert talk.stderr == "a stray line\nof a child\nand of C\n"
+def test_stray_prints_end_up_in_the_log(fresh):
+    assert fresh.tool("prints")["structured_output"] == ""
+    assert fresh.end() == 0
+    assert fresh.stderr == "a stray line\nof a child\nand of C\n"
 
 
 @pytest.mark.clause("VAI-36")
 @pytest.mark.parametrize("export", ["waits", "sleeps"])
-def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(talk, export):
-    number = talk.request("tool.invoke", export, input={})
-    assert talk.hear()["event"]["type"] == "progress"
-    talk.cancel("req_unknown")
-    talk.cancel(number)
+def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(fresh, export):
+    number = fresh.request("tool.invoke", export, input={})
+    assert fresh.hear()["event"]["type"] == "progress"
+    fresh.cancel("req_unknown")
+    fresh.cancel(number)
     if export == "sleeps":
         event = {"type": "cleaned", "cancelled": True, "reason": "deadline_exceeded"}
-        assert talk.hear()["event"] == event
-    assert talk.answer(number) == {"status": "cancelled"}
-    talk.cancel(number)
-    assert talk.tool("add", {"a": 1})["structured_output"] == 3
-    assert talk.end() == 0
+        assert fresh.hear()["event"] == event
+    assert fresh.answer(number) == {"status": "cancelled"}
+    fresh.cancel(number)
+    assert fresh.tool("add", {"a": 1})["structured_output"] == 3
+    assert fresh.end() == 0
 
 
 def test_what_is_said_after_the_answer_is_the_authors_mistake(talk):
@@ -244,27 +258,27 @@ def test_what_is_said_after_the_answer_is_the_authors_mistake(talk):
     assert "events go before its answer" in talk.tool("late")["structured_output"]
 
 
-def test_what_runs_at_the_end_may_finish(talk):
-    number = talk.request("tool.invoke", "finishes", input={})
-    assert talk.hear()["type"] == "event"
-    talk.send({"type": "shutdown"})
-    assert talk.answer(number)["result"]["structured_output"] == "done"
-    assert talk.end(shutdown=False) == 0
+def test_what_runs_at_the_end_may_finish(fresh):
+    number = fresh.request("tool.invoke", "finishes", input={})
+    assert fresh.hear()["type"] == "event"
+    fresh.send({"type": "shutdown"})
+    assert fresh.answer(number)["result"]["structured_output"] == "done"
+    assert fresh.end(shutdown=False) == 0
 
 
-@pytest.mark.parametrize("talk", ["0.1"], indirect=True)
+@pytest.mark.parametrize("fresh", ["0.1"], indirect=True)
 @pytest.mark.parametrize("shutdown", [True, False])
-def test_what_runs_at_the_end_is_cancelled_after_a_while(talk, shutdown):
-    numbers = {talk.request("tool.invoke", export, input={}) for export in ("waits", "sleeps")}
-    assert {talk.hear()["request_id"], talk.hear()["request_id"]} == numbers
+def test_what_runs_at_the_end_is_cancelled_after_a_while(fresh, shutdown):
+    numbers = {fresh.request("tool.invoke", export, input={}) for export in ("waits", "sleeps")}
+    assert {fresh.hear()["request_id"], fresh.hear()["request_id"]} == numbers
     if shutdown:
-        talk.send({"type": "shutdown"})
+        fresh.send({"type": "shutdown"})
     else:
-        talk.hang_up()
-    said = [talk.hear() for _ in range(3)]
+        fresh.hang_up()
+    said = [fresh.hear() for _ in range(3)]
     answers = {one["id"]: one["body"]["status"] for one in said if one["type"] == "response"}
     assert answers == dict.fromkeys(numbers, "cancelled")
-    assert talk.end(shutdown=False) == 0
+    assert fresh.end(shutdown=False) == 0
 
 
 @pytest.mark.clause("VAI-53", "VAI-38")
@@ -328,7 +342,7 @@ def test_an_export_that_it_does_not_have_is_no_failure_of_the_protocol(talk, op,
     assert (said["status"], said["error"]["code"]) == ("failed", "export.unknown")
 
 
-def test_what_is_no_message_is_dropped_and_told(talk):
+def test_what_is_no_message_is_dropped_and_told(fresh):
     for body in (
         b"",
         b"hello",
@@ -338,14 +352,14 @@ def test_what_is_no_message_is_dropped_and_told(talk):
         b'{"type":"request"}',
         b'{"protocol":"vai.rpc.v1"}',
     ):
-        talk.send_body(body)
-    talk.send({"type": "request", "op": "tool.invoke", "body": {}})
-    assert talk.tool("add", {"a": 1})["structured_output"] == 3
-    assert talk.end() == 0
-    assert talk.stderr.count("dropped a frame") == 8
+        fresh.send_body(body)
+    fresh.send({"type": "request", "op": "tool.invoke", "body": {}})
+    assert fresh.tool("add", {"a": 1})["structured_output"] == 3
+    assert fresh.end() == 0
+    assert fresh.stderr.count("dropped a frame") == 8
 
 
-def test_a_stream_that_cannot_be_read_ends_the_plugin(talk):
-    talk.send_bytes(b"Content-Length: 99999999999\r\n\r\n")
-    assert talk.end(shutdown=False) == 1
-    assert "over the limit" in talk.stderr
+def test_a_stream_that_cannot_be_read_ends_the_plugin(fresh):
+    fresh.send_bytes(b"Content-Length: 99999999999\r\n\r\n")
+    assert fresh.end(shutdown=False) == 1
+    assert "over the limit" in fresh.stderr

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
-from plughost.contracts.vai import manifest
 from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, Trigger
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.package import Package
 from plughost.invocations.secret_source import SecretFolder
 from plughost.invocations.tokens import Issuer
 from plughost.invocations.work import Harness
-from plughost_sdk.vai.vendor import vendor
 from tests import confinable
-from tests.support import ROOT
 from tests.vai_http import serving
+from tests.vai_packages import Nowhere, Shelf, packaged
 
 SLOTS = ("anthropic_key", "openai_key")
-
-
-class Shelf:
-    def __init__(self, folder):
-        self._package = Package(folder=str(folder), digest="sha256:x", manifest=manifest.read(folder))
-
-    def find(self, package_id, version):
-        return self._package
-
-
-class Nowhere:
-    def tell(self, entry):
-        pass
 
 
 def answer(asked):
@@ -49,11 +32,7 @@ async def test_triage_reaches_the_gateway_by_its_reserved_name(host, monkeypatch
     monkeypatch.setenv("PATH", confinable.PATH)
     with confinable.open_folder() as place, serving(answer, socket=place / "gateway.sock") as gateway:
         os.chmod(place / "gateway.sock", 0o666)
-        folder = place / "package"
-        shutil.copytree(
-            ROOT / "plugins/acme-devkit", folder, ignore=shutil.ignore_patterns("__pycache__", "plughost_sdk")
-        )
-        vendor(folder)
+        folder = packaged("acme-devkit", place)
         for slot in SLOTS:
             secret = place / "secrets/org_1" / slot
             secret.parent.mkdir(parents=True, exist_ok=True)

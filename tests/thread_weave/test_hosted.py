@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 
 import msgspec
@@ -11,9 +10,8 @@ import pytest
 
 from plughost.contracts.vai import Vai, spec_of
 from plughost.contracts.vai.bodies import CompactionTarget, CompactorBody, Context, Gateway, Inline, Source
-from plughost_sdk.vai.vendor import vendor
 from tests import confinable
-from tests.support import ROOT
+from tests.vai_packages import packaged
 
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host a confined plugin is another."""
@@ -37,13 +35,7 @@ def compaction(blocks, budget):
 async def test_it_compacts_confined_with_nothing_but_its_package(host):
     confinable.needs("strict")
     with confinable.open_folder() as place:
-        folder = place / "package"
-        shutil.copytree(
-            ROOT / "plugins/thread-weave",
-            folder,
-            ignore=shutil.ignore_patterns("__pycache__", "plughost_sdk"),
-        )
-        vendor(folder)
+        folder = packaged("thread-weave", place)
         spec = spec_of(folder)
         command = [PYTHON, *spec.command]
         options = {"hello_timeout": 60}

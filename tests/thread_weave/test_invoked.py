@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 import pytest
 
-from plughost.contracts.vai import manifest
 from plughost.contracts.vai.bodies import CompactionTarget
 from plughost.invocations.binding import Binding, Scope
 from plughost.invocations.chains import Block, Chain, Chains
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.package import Package
 from plughost.invocations.work import INLINE, Compaction
-from plughost_sdk.vai.vendor import vendor
 from tests import confinable
-from tests.support import ROOT
-
-
-class Shelf:
-    def __init__(self, folder):
-        self._package = Package(folder=str(folder), digest="sha256:x", manifest=manifest.read(folder))
-
-    def find(self, package_id, version):
-        return self._package
-
-
-class Nowhere:
-    def tell(self, entry):
-        pass
+from tests.vai_packages import Nowhere, Shelf, packaged
 
 
 @pytest.fixture
@@ -39,13 +22,7 @@ async def woven(host, monkeypatch):
     confinable.needs("strict")
     monkeypatch.setenv("PATH", confinable.PATH)
     with confinable.open_folder() as place:
-        folder = place / "package"
-        shutil.copytree(
-            ROOT / "plugins/thread-weave",
-            folder,
-            ignore=shutil.ignore_patterns("__pycache__", "plughost_sdk"),
-        )
-        vendor(folder)
+        folder = packaged("thread-weave", place)
         chains = Chains(str(place / "state"))
         options = Options(scratch_base=str(place))
         invoker = LocalInvoker(host, Shelf(folder), Nowhere(), host._clock, chains=chains, options=options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from acme_devkit import web
 from plughost_sdk import vai
@@ -28,7 +29,7 @@ def notify(event: dict[str, Any], context: vai.Context) -> None:
     text = message(event, context.config.prefix)
     subject = event.get("subject") or {}
     if context.config.include_run and subject.get("kind") == "run":
-        run = context.gateway.get(f"/v1/runs/{subject['id']}")
+        run = context.gateway.get(f"/v1/runs/{quote(subject['id'], safe='')}")
         text += f"\nStatus: {_escaped(run.get('status'))}"
     web.send(context, context.secrets["slack_webhook"], {"Content-Type": "application/json"}, {"text": text})
     if context.delivery_id is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from plughost_sdk import vai
 
@@ -63,9 +64,8 @@ def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
         cursor, attempt = cursor + 1, 0
     text = f"Triage is done: {'; '.join(notes)}."
     block = {"kind": "output", "content": [{"type": "text", "text": text}]}
-    context.gateway.post(
-        f"/v1/chains/{chain_id}/blocks", {"blocks": [block]}, idempotency_key=f"{execution_id}:end"
-    )
+    key = f"{execution_id}:end"
+    context.gateway.post(f"{_path(chain_id)}/blocks", {"blocks": [block]}, idempotency_key=key)
     return vai.Outcome({"cursor": cursor}, text)
 
 
@@ -83,12 +83,16 @@ def _position(run: dict[str, Any], steps: int) -> tuple[int, int]:
 def _prepared(run: dict[str, Any], context: vai.Context, *, compacting: bool) -> tuple[str, list[str]]:
     """The chain to work on: the one it was given, or what that was compacted to."""
     chain_id = run["target"]["chain_id"]
-    chain = context.gateway.get(f"/v1/chains/{chain_id}")
+    chain = context.gateway.get(_path(chain_id))
     if not compacting or chain.get("token_estimate", 0) <= context.config.compact_above:
         return chain_id, []
     key = f"{run['target']['execution_id']}:compact"
-    derived = context.gateway.post(f"/v1/chains/{chain_id}:compact", {}, idempotency_key=key)
+    derived = context.gateway.post(f"{_path(chain_id)}:compact", {}, idempotency_key=key)
     return derived["chain_id"], [f"chain {chain_id} was compacted to {derived['chain_id']}"]
+
+
+def _path(chain_id: str) -> str:
+    return f"/v1/chains/{quote(chain_id, safe='')}"
 
 
 def _stopped(cursor: int, notes: list[str], why: str, attempt: int) -> vai.Outcome:

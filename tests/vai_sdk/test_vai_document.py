@@ -10,6 +10,8 @@ import pytest
 
 from plughost import scaffold
 from plughost.contracts.vai import manifest
+from plughost_sdk.vai import Context
+from plughost_sdk.vai.export import COMMON, OWN
 from tests.support import ROOT
 from tests.vai_http import serving
 from tests.vai_wire import Talk, context
@@ -81,9 +83,6 @@ def test_its_exports_do_what_it_says(folder):
 
 
 def test_every_option_and_attribute_that_it_names_is_there():
-    from plughost_sdk.vai import Context
-    from plughost_sdk.vai.export import COMMON, OWN
-
     options = {
         word for row in re.findall(r"^\|(.*)\|$", DOCUMENT, re.M) for word in re.findall(r"`(\w+)`", row)
     }

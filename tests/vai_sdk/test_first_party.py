@@ -9,12 +9,16 @@ import pytest
 
 from plughost.contracts.vai import manifest
 from plughost.packages.packing import pack
+from tests.conformance.support import failed, reports
+from tests.support import ROOT
 from tests.vai_packages import packaged
 from tests.vai_wire import Talk
 
+NAMES = ("acme-devkit", "thread-weave")
+
 
 @pytest.mark.clause("VAI-20")
-@pytest.mark.parametrize("name", ["acme-devkit", "thread-weave"])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_runs_with_nothing_but_its_own_files(tmp_path, name):
     folder = packaged(name, tmp_path)
     told = manifest.read(folder, manifest.in_folder(folder))
@@ -23,3 +27,8 @@ def test_it_runs_with_nothing_but_its_own_files(tmp_path, name):
     with Talk([sys.executable, "-ISE", folder / "bin/plugin"]) as talk:
         assert talk.hello()["plugin"] == {"package_id": told.package_id, "version": told.version}
         assert talk.end() == 0
+
+
+async def test_they_conform():
+    told = await reports([ROOT / "plugins" / name for name in NAMES], sample=None)
+    assert {name: failed(report) for name, report in told.items()} == {name: {} for name in NAMES}

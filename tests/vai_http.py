@@ -61,6 +61,7 @@ def serving(answer: Callable[[Asked], Answer], socket: Path | None = None) -> It
     kind = socketserver.ThreadingTCPServer if socket is None else socketserver.ThreadingUnixStreamServer
     listening = kind(("127.0.0.1", 0) if socket is None else str(socket), Handler)  # type: ignore[arg-type]
     listening.daemon_threads = True
+    listening.handle_error = lambda *_: None  # type: ignore[method-assign]  # who asked has left
     with listening:
         if socket is None:
             server.url = f"http://127.0.0.1:{listening.server_address[1]}"

@@ -107,6 +107,20 @@ def test_a_jira_that_is_away_or_too_slow_is_left_in_time(talk):
     assert said["status"] == "retryable_failure"
 
 
+def test_a_cancel_leaves_jira_at_once(talk):
+    asked, released = threading.Event(), threading.Event()
+    with serving(lambda request: (asked.set(), released.wait(20), (200, ISSUES))[2]) as jira:
+        config, secrets = {"base_url": jira.url}, {"jira_token": TOKEN}
+        number = talk.request(
+            "tool.invoke", "jira_search", input={"query": "x"}, config=config, secrets=secrets
+        )
+        assert asked.wait(20)
+        talk.cancel(number)
+        assert talk.answer(number) == {"status": "cancelled"}
+        assert not released.is_set()
+        released.set()
+
+
 EVENT = {
     "type": "run.completed",
     "occurred_at": "2026-03-12T19:00:00Z",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import threading
+from contextlib import nullcontext
 from urllib.parse import quote
 
 import pytest
 
-from plughost_sdk.vai import Gateway, GatewayBusy, GatewayError, Retryable, Secrets
+from plughost_sdk.vai import Cancelled, Context, Gateway, GatewayBusy, GatewayError, Retryable, Secrets
 from plughost_sdk.vai.gateway import SOCKET
 from tests.vai_http import serving
 
@@ -16,7 +18,7 @@ TOKEN = "vai_dlg_secret"
 
 def gateway(base_url, remaining=10.0, token=TOKEN):
     told = {"base_url": base_url, "delegation_token": token, "scopes": ["runs:read"]}
-    return Gateway(told, lambda: remaining)
+    return Gateway(told, lambda: remaining, lambda end: nullcontext())
 
 
 def echo(asked):
@@ -70,6 +72,29 @@ def test_a_gateway_without_time_is_a_retryable_failure():
     with pytest.raises(GatewayBusy, match="cannot be reached"):
         gateway("http://127.0.0.1:1").get("/v1/runs")
     assert issubclass(GatewayBusy, Retryable)
+
+
+@pytest.mark.clause("VAI-36")
+def test_a_cancel_ends_what_waits_for_the_gateway():
+    asked, released = threading.Event(), threading.Event()
+
+    def never(request):
+        asked.set()
+        released.wait(20)
+        return 200, {}
+
+    with serving(never) as server:
+        lent = {"base_url": server.url, "delegation_token": TOKEN, "scopes": ["runs:read"]}
+        context = Context({"context": {"gateway": lent}}, print)
+        caller = threading.Thread(target=lambda: asked.wait(20) and context._cancel("enough"))
+        caller.start()
+        with pytest.raises(GatewayError):
+            context.gateway.get("/v1/runs")
+        assert not released.is_set()
+        released.set()
+        caller.join()
+        with pytest.raises(Cancelled, match="enough"):
+            context.gateway.get("/v1/runs")
 
 
 def test_an_empty_answer_is_none():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
+from plughost_sdk.handlers import log_failure
 from plughost_sdk.vai.gateway import Gateway
 
 TYPE_CHECKING = False
@@ -76,10 +78,12 @@ class Context:
         self.config: Any = body.get("config") or {}
         """The binding's; an instance of the class that the decorator's `config=` names."""
         self.secrets = Secrets(body.get("secrets") or {})
-        self.gateway = Gateway(told.get("gateway") or {}, self.remaining)
+        self.gateway = Gateway(told.get("gateway") or {}, self.remaining, self.on_cancel)
         self.reason: str | None = None
         """Why it was cancelled."""
         self._stopped = threading.Event()
+        self._endings: list[Callable[[], object]] = []
+        self._guard = threading.Lock()
         self._emit = emit
 
     def remaining(self) -> float | None:
@@ -115,13 +119,31 @@ class Context:
         """Sleep, but no longer than until it is cancelled; then it is True."""
         return self._stopped.wait(seconds)
 
+    @contextmanager
+    def on_cancel(self, end: Callable[[], object]) -> Iterator[None]:
+        """What ends something that blocks, such as a socket's shutdown: called if it is cancelled meanwhile."""
+        with self._guard:
+            self.check()
+            self._endings.append(end)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._endings.remove(end)
+
     def redact(self, text: str) -> str:
         """The text without secrets and without the token."""
         return self.gateway.redact(self.secrets.redact(text))
 
     def _cancel(self, reason: str) -> None:
-        self.reason = reason
-        self._stopped.set()
+        with self._guard:
+            self.reason = reason
+            self._stopped.set()
+            for end in self._endings:
+                try:
+                    end()
+                except OSError:
+                    log_failure()
 
     def __repr__(self) -> str:
         return f"Context({self.invocation_id}, {self.secrets!r}, {self.gateway!r})"

@@ -11,11 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import http.client
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
 MAX_REPLY = 16 << 20
 PATIENCE = 60.0
 """Seconds for a reply when the invocation has no deadline."""
+BOTH_WAYS = 2
+"""socket.SHUT_RDWR, without the import."""
 BUSY = {408, 425, 429, 500, 502, 503, 504}
 SOCKET = "VAI_GATEWAY_SOCKET"
 """In the environment: the Unix socket that stands for the name in base_url."""
@@ -39,15 +42,21 @@ class Gateway:
     """`get`, `post` and `request` of JSON.
 
     base_url is `http(s)://…`, `http+unix://%2Fa%2Fsocket/…` or `unix:/a/socket`. A call waits no longer than
-    until the deadline, and follows no redirects. A coroutine has it done elsewhere:
+    until the deadline or the cancel, and follows no redirects. A coroutine has it done elsewhere:
     `await asyncio.to_thread(context.gateway.get, path)`.
     """
 
-    def __init__(self, told: dict[str, Any], remaining: Callable[[], float | None]) -> None:
+    def __init__(
+        self,
+        told: dict[str, Any],
+        remaining: Callable[[], float | None],
+        on_cancel: Callable[[Callable[[], object]], AbstractContextManager[None]],
+    ) -> None:
         self.base_url: str = told.get("base_url") or ""
         self.scopes: tuple[str, ...] = tuple(told.get("scopes") or ())
         self.__token: str | None = told.get("delegation_token")
         self._remaining = remaining
+        self._on_cancel = on_cancel
 
     def get(self, path: str, **query: Any) -> Any:
         if query:
@@ -81,9 +90,11 @@ class Gateway:
             raise GatewayBusy(504, "gateway.no_time", "the invocation's deadline has passed")
         connection, prefix = _connection(self.base_url, PATIENCE if left is None else left)
         try:
-            connection.request(method, prefix + path, body, headers)
-            reply = connection.getresponse()
-            return _read(reply.status, reply.read(MAX_REPLY + 1))
+            connection.connect()
+            with self._on_cancel(lambda: connection.sock.shutdown(BOTH_WAYS)):
+                connection.request(method, prefix + path, body, headers)
+                reply = connection.getresponse()
+                return _read(reply.status, reply.read(MAX_REPLY + 1))
         except http.client.HTTPException as error:
             raise GatewayError(502, "gateway.no_http", f"the gateway's reply is no HTTP: {error!r}") from None
         except OSError as error:

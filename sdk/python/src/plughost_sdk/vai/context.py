@@ -121,7 +121,7 @@ class Context:
 
     @contextmanager
     def on_cancel(self, end: Callable[[], object]) -> Iterator[None]:
-        """What ends something that blocks, such as a socket's shutdown: called if it is cancelled meanwhile."""
+        """`end` ends what blocks, such as a socket: it is called if the call is cancelled meanwhile."""
         with self._guard:
             self.check()
             self._endings.append(end)

@@ -121,7 +121,7 @@ class Context:
 
     @contextmanager
     def on_cancel(self, end: Callable[[], object]) -> Iterator[None]:
-        """`end` ends what blocks, such as a socket: it is called if the call is cancelled meanwhile."""
+        """`end` ends what blocks, such as a process: it is called if the call is cancelled meanwhile."""
         with self._guard:
             self.check()
             self._endings.append(end)

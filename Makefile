@@ -119,5 +119,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin .tools src/*.egg-info \
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/echo-mcptest-*/bin plugins/echo-rune-*/bin $(NOTES_TS)/bin benchmarks/bin .tools src/*.egg-info \
 	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

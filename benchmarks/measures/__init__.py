@@ -11,6 +11,7 @@ from benchmarks.measures import (
     fan_out,
     idle,
     importing,
+    invocations,
     keys,
     latency,
     neighbour,
@@ -37,5 +38,6 @@ MEASURES: dict[str, Measure] = {
     "sdk": sdk.measure,
     "storage": storage.measure,
     "confined": confined.measure,
+    "invocations": invocations.measure,
     "pull": pull.measure,
 }

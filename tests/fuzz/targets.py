@@ -17,11 +17,26 @@ from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.jsonrpc import ErrorObject, Refusal
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession
+from plughost.contracts.vai.manifest import Manifest as VaiManifest
+from plughost.contracts.vai.manifest import Runtime
+from plughost.contracts.vai.messages import About as VaiAbout
+from plughost.contracts.vai.results import RESULTS, outcome
+from plughost.contracts.vai.session import VaiSession
 from plughost.runtime.session import Incoming, Session
-from plughost.wire.envelope import NOTHING, Answer, Noise, Notification, Request, decode
+from plughost.wire.envelope import NOTHING, Answer, Noise, Notification, Progress, Request, decode
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
 
 LIMIT = 64
+VAI = VaiManifest(
+    api_version="vai.plugin.v1",
+    package_id="acme/puppet",
+    version="1.0.0",
+    name="Puppet",
+    runtime=Runtime(
+        protocol="vai.rpc.v1", transport="stdio", entrypoint=["bin/p"], os=["linux"], arch=["amd64"]
+    ),
+    exports=[],
+)
 
 
 def framing(make: Callable[[], Framing], data: bytes) -> None:
@@ -122,11 +137,35 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
             pass
 
 
+def _vai(data: bytes, *, ready: bool) -> None:
+    """As it stands; and with lengths that are right."""
+    bodies = [body for body in _HEADER.split(data) if body]
+    for stream in (data, b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)):
+        session = VaiSession(VAI, VaiAbout("plughost", "1.0.0"))
+        session.begin("act")
+        session.call(1, "tool.invoke", {}, None)
+        session.ready = ready
+        conversation(session, stream, _look_at_vai)
+
+
+def _look_at_vai(incoming: Incoming) -> None:
+    if isinstance(incoming, Progress):
+        assert incoming.id > 0
+    if isinstance(incoming, Answer) and incoming.error is NOTHING:
+        for op in RESULTS:
+            try:
+                outcome(op, incoming.result)
+            except Malformed:
+                pass
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "lines": lambda data: framing(lambda: Lines(LIMIT), data),
     "content_length": lambda data: framing(lambda: ContentLength(LIMIT, header_limit=128), data),
     "mcptest": _mcptest,
     "rune": _rune,
     "ainb": lambda data: _ainb(data, ready=False),
+    "vai": lambda data: _vai(data, ready=False),
+    "vai_ready": lambda data: _vai(data, ready=True),
     "ainb_ready": lambda data: _ainb(data, ready=True),
 }

@@ -187,7 +187,7 @@ MUTANTS = [
     Mutant("a-stopping-process-takes-calls", "runtime/peer.py", "        self._max_in_flight = 0  #", "        #", VAI),
     Mutant("a-stopped-process-takes-none", "runtime/peer.py", "            self._max_in_flight = self._policy.max_in_flight\n            self._owner", "            self._owner", VAI),
     Mutant("a-stubborn-process-lives-on", "runtime/instance.py", "            self._due.at(until, self._end_unstoppable)", "            pass", VAI),
-    Mutant("the-newest-cancel-counts", "runtime/peer.py", "        self._owner.on_stopping(min(self._stopping.values()))\n\n", "        self._owner.on_stopping(max(self._stopping.values()))\n\n", VAI),
+    Mutant("the-newest-cancel-counts", "runtime/peer.py", "return next(iter(self._stopping.values()))", "return next(reversed(self._stopping.values()))", VAI),
     Mutant("no-last-words", "runtime/instance.py", "        self._peer.part()\n", "", VAI),
     # vai
     Mutant("any-package-is-itself", "contracts/vai/session.py", "        if told != self._identity:", "        if False:", f"{VAI_TALK} {VAI}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -19,9 +20,12 @@ from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinne
 from plughost.packages.installing import install
 from plughost.packages.limits import Limits
 from plughost.packages.oci import blobfile, layout_tar, pouring
+from plughost.packages.oci.content import MANIFEST, unwatched
+from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.transfer import copy
 from plughost.packages.signature import FILE
+from plughost.packages.store import Store
 from tests.packages import little
 
 DEVELOPMENT = trusted.Trust(mode="development")
@@ -40,6 +44,21 @@ async def test_a_signed_package_is_installed_and_readable_for_everybody(signed, 
             assert stat.S_IMODE(os.stat(Path(below, name)).st_mode) == (0o555 if program else 0o444)
     assert (entered.installed.package / "bin/plugin").read_text() == "#!/bin/sh\ncat\n"
     assert os.listdir(store.root / "staging") == []
+
+
+async def test_whatever_the_umask_another_user_can_run_it(signed, trust, folder):
+    """As a root host's confined plugins do."""
+    folder.chmod(0o755)
+    before = os.umask(0o077)
+    try:
+        entered = await install(little.place(signed), Store(folder / "var/packages").open(), trust)
+    finally:
+        os.umask(before)
+    user = 65534 if os.geteuid() == 0 else None
+    ran = subprocess.run(
+        [entered.installed.package / "bin/plugin"], user=user, input=b"hi", capture_output=True
+    )
+    assert (ran.stdout, ran.returncode) == (b"hi", 0)
 
 
 @pytest.mark.clause("VAI-84")
@@ -192,6 +211,8 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     from plughost.packages.keys import read_private
 
     await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    for junk in (b"{}", b"junk"):  # others may add what they like
+        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     await copy("0.1.0", layout, twin, "0.1.0")
     entered = await install(Place(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
@@ -243,9 +264,6 @@ def _digest(data):
 
 
 async def _push(layout, body, text, archive):
-    from plughost.packages.oci.content import MANIFEST, unwatched
-    from plughost.packages.oci.digests import describe
-
     for blob in (text, archive):
         await layout.push_blob(describe(blob, "x"), blob, unwatched)
     await layout.push_manifest(body, MANIFEST, "0.1.0")

@@ -14,6 +14,7 @@ import pytest
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.packages.errors import HoldsSecret
+from plughost.packages.folder import listed
 from plughost.packages.layer import Layer
 from plughost.packages.packing import pack
 from tests.packages import little
@@ -140,6 +141,13 @@ def test_a_link_inside_is_the_file_and_one_that_leads_out_is_refused(folder):
         ("link", "some systems cannot tell it from Lib"),
         ("real", "some systems cannot tell it from Lib"),
     }
+
+
+def test_in_an_installed_package_there_are_no_links(folder):
+    source = little.write(folder / "source", lib__real="real\n")
+    (source / "lib/link").symlink_to("real")
+    with pytest.raises(InvalidConfig, match="lib/link: a link"):
+        listed(source)
 
 
 def test_a_name_that_is_no_text_is_told_in_letters(folder):

@@ -19,6 +19,9 @@ from securesystemslib.signer import SSlibKey
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.packages import keys, signature, trust
+from plughost.packages.contents import Place
+from plughost.packages.oci.errors import NotFound
+from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.release import Release
 from plughost.packages.verifying import verified
 from tests.packages import little
@@ -215,6 +218,13 @@ async def test_a_file_that_was_changed_is_altered_whoever_signed_it(signed, trus
         path.write_bytes(cut)
         found = await verified(little.place(signed), trust)
         assert found.verdict.posture == "altered", found
+
+
+async def test_what_is_not_there_is_not_altered(folder, trust):
+    layout = LayoutFolder(folder / "layout")
+    layout.prepare()
+    with pytest.raises(NotFound):
+        await verified(Place(layout, "1.0.0"), trust)
 
 
 def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):

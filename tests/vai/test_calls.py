@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import plughost
+import plughost.sync
 from plughost.base import events
 from plughost.contracts.vai import IdentityMismatch, InvalidFrame, Vai
 from plughost.contracts.vai.bodies import HookBody, HookEvent, Subject
@@ -134,6 +135,18 @@ async def test_a_call_that_says_too_much_fails_and_is_told_to_stop(host, folder,
         "request_id": "req_1",
         "reason": "budget_exceeded",
     } in told
+
+
+def test_events_come_without_an_event_loop_too(folder):
+    heard = []
+    with plughost.sync.Host() as host:
+        plugin = host.add(spec(folder))
+        body = msgspec.to_builtins(tool(do="say", times=3))
+        answer = plugin.call(
+            "tool.invoke", body, on_event=lambda said: heard.append(msgspec.json.decode(said))
+        )
+        assert answer["status"] == "succeeded"
+    assert [event["number"] for event in heard] == [0, 1, 2]
 
 
 async def test_a_caller_that_fails_to_hear_gets_its_own_error(host, folder):
@@ -283,13 +296,17 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
 async def test_each_of_several_cancelled_calls_has_its_own_grace(slow_host, clock, folder):
     plugin = await slow_host.add(spec(folder, cancel_grace=3.0))
     view = Vai(plugin)
-    first, second = await started(view), await started(view, stops=False)
-    second.cancel()
-    await asyncio.wait([second])
+    obedient, stubborn, another = [await started(view, stops=stops) for stops in (True, False, False)]
+
+    async def told_to_stop(call, stopping):
+        call.cancel()
+        await asyncio.wait([call])
+        await until(lambda: plugin.inspect()["instances"][0]["stopping"] == stopping)
+
+    await told_to_stop(stubborn, 1)
     clock.advance(2)
-    first.cancel()
-    await asyncio.wait([first])
-    await until(lambda: plugin.inspect()["instances"][0]["stopping"] == 1)
+    await told_to_stop(obedient, 1)
+    await told_to_stop(another, 2)
     assert plugin.state == "Running"
     clock.advance(1)
     await until(lambda: plugin.state == "Backoff")

@@ -170,6 +170,7 @@ def test_a_reason_is_told_in_part_when_it_is_long():
     assert len(json.loads(ready().cancel(1, "x" * 10_000))["reason"]) == 200
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60)), st.integers(1, 7))
 def test_whatever_bytes_come_are_frames_or_errors_and_never_anything_else(chunks, size):
     session = ready()

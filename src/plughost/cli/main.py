@@ -16,6 +16,8 @@ from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.explain import explain
 from plughost.cli.inspect import inspect
+from plughost.cli.invocations import invocations
+from plughost.cli.invoke import invoke
 from plughost.cli.new import new
 from plughost.cli.packages import install, packages
 from plughost.cli.packing import keygen, pack, sign, verify
@@ -43,7 +45,7 @@ class PluginUsage(InvalidSpec):
 
 for command in (new, call, inspect, explain, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
     plughost.add_command(command)
-for command in (pack, keygen, sign, verify, push, pull, install, packages):
+for command in (pack, keygen, sign, verify, push, pull, install, packages, invoke, invocations):
     plughost.add_command(command)
 
 

@@ -45,7 +45,10 @@ def packable(path: Path, limits: Limits = USUAL) -> Folder:
 
 
 def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -> Folder:
-    """All files of a folder but the ignored ones; InvalidConfig with everything that is no file."""
+    """All files of a folder but the ignored ones; InvalidConfig with everything that is no file.
+
+    Where something may be ignored, an author is at work, and a link is the file that it leads to.
+    """
     problems: list[Problem] = []
     members: list[Member] = []
     try:
@@ -78,7 +81,9 @@ def _names(
         is_folder = entry.is_dir(follow_symlinks=False)
         if ignored is not None and ignored(name, is_folder=is_folder):
             continue
-        if not is_folder:
+        if ignored is None and entry.is_symlink():
+            problems.append(_problem(path, name, "a link"))
+        elif not is_folder:
             yield name
         elif depth <= 1:
             problems.append(_problem(path, name, "too many folders deep"))

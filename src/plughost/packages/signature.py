@@ -49,6 +49,8 @@ class Verdict(msgspec.Struct, frozen=True):
         if self.posture == "altered":
             return Altered(self.why, plugin=str(release))
         hint = f"trust a key of {self.publisher} in {trusted.usual_file()}, or with --trust FILE"
+        if self.posture == "invalid":
+            hint = f"get the package and its signature from {self.publisher} again"
         return Untrusted(self.why, plugin=str(release), hint=hint)
 
 
@@ -124,7 +126,9 @@ def verify(envelope: bytes | None, release: Release, trust: Trust, now: datetime
     except ValueError as error:
         return Verdict("invalid", publisher, why=f"its signature cannot be read: {error}")
     if (signed_at := statement.predicate.signed_at).tzinfo is None or signed_at > now + _SKEW:
-        return Verdict("invalid", publisher, why="its signature says to be made in the future, or nowhere")
+        return Verdict(
+            "invalid", publisher, why="its signature is dated in the future, or without a time zone"
+        )
     if statement != Statement.of(release, signed_at):
         said = visible(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
         why = f"it is not what was signed: the signature is for other bytes of {said}"

@@ -32,6 +32,8 @@ async def verified(place: Place, trust: Trust, now: datetime | None = None) -> V
             release = one.release
             await fetched(place, one, Path(folder))
         except (BadContent, NotFound, Altered, Unacceptable) as error:
+            if isinstance(error, NotFound) and place.file is None:
+                raise  # there it was never said to be
             publisher = release.publisher if release else ""
             return Verified(Verdict("altered", publisher, why=error.message), release)
     return Verified(one.verdict, release)

@@ -39,6 +39,7 @@ class Keeper:
         self._cgroup = cgroup
         self._told = told
         self._ground: _Ground | None = None
+        self._grounding: asyncio.Task[None] | None = None
         self._plugins: dict[str, _Belongings] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._deciding: set[asyncio.Future[None]] = set()
@@ -54,9 +55,7 @@ class Keeper:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
         from plughost.sandbox.confined import confined as how
 
-        if self._ground is None:
-            self._ground = await asyncio.to_thread(_Ground, self._cgroup)
-            weakref.finalize(self, self._ground.quarters.close)
+        ground = await self._settled_ground()
         kept = self._plugins.setdefault(spec.name, _Belongings())
         endpoints = powers.connect if confined == "strict" else ()
         way_out = kept.way_out
@@ -64,9 +63,9 @@ class Keeper:
         self._deciding.add(deciding)
         try:
             if kept.group is None:
-                kept.group = self._ground.group(spec)
+                kept.group = ground.group(spec)
             if binding.data is not None:
-                data_folder.make(binding.data, spec.name, self._ground.quarters.room(spec.name).user)
+                data_folder.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
             way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
                 how,
@@ -75,7 +74,7 @@ class Keeper:
                 powers,
                 spec.limits,
                 confined,
-                self._ground.quarters,
+                ground.quarters,
                 way_out=way_out,
                 group=kept.group,
             )
@@ -94,6 +93,22 @@ class Keeper:
             kept.stale.append(kept.way_out)
         kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
         return confinement
+
+    async def _settled_ground(self) -> _Ground:
+        """Made once, for whichever plugins come first, and not lost with the one that happened to ask."""
+        while self._ground is None:
+            if self._grounding is None:
+                self._grounding = asyncio.get_running_loop().create_task(self._settle())
+            await asyncio.shield(self._grounding)
+        return self._ground
+
+    async def _settle(self) -> None:
+        try:
+            ground = await asyncio.to_thread(_Ground, self._cgroup)
+        finally:
+            self._grounding = None
+        self._ground = ground
+        weakref.finalize(self, ground.quarters.close)
 
     def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
         """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
@@ -174,6 +189,8 @@ class Keeper:
                 kept.group.remove()
 
     async def close(self) -> None:
+        if self._grounding is not None:
+            await asyncio.wait([self._grounding])
         if self._deciding:
             await asyncio.wait(self._deciding)
         for plugin in [*self._plugins]:

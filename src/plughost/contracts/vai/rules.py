@@ -85,9 +85,7 @@ class Rules:
                     continue
                 if number == 0:
                     self._path(word, (*field, 0))
-                    if not (inside(word) or PROGRAMS).startswith(
-                        PROGRAMS
-                    ):  # in a sandbox, its folder is its code
+                    if not (inside(word) or PROGRAMS).startswith(PROGRAMS):
                         self._expect((*field, 0), f"a program in {PROGRAMS}, got {word!r:.200}")
                 elif "\0" in word or len(word) > LONGEST_WORD:
                     self._expect((*field, number), f"text of at most {LONGEST_WORD} characters, without NUL")

@@ -171,8 +171,7 @@ def _oci(data: bytes) -> None:
     for read in (read_manifest, read_index):
         try:
             document = read(data)
-        except BadContent as error:
-            assert len(error.message) < 1000
+        except BadContent:
             continue
         for blob in document.blobs if isinstance(document, OciManifest) else document.manifests:
             assert is_digest(blob.digest)

@@ -22,8 +22,9 @@ from plughost.sandbox.prepared import Prepared, WayOut
 from plughost.sandbox.trust import is_beneath
 from plughost.sandbox.users import User
 
-KEEPERS = 4
-"""Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
+KEEPERS = 5
+"""Processes in a sandbox that are ours: bubblewrap's, the watcher, the forwarder, and room for one that is about
+to go."""
 
 TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
@@ -143,6 +144,7 @@ def _strict(
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
         same=prepared.same,
+        made=("/etc", "/tmp"),
     )
     last = inner.words(rules, rlimits)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)

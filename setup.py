@@ -14,14 +14,18 @@ FOLDER = "plughost/runtime"
 PROGRAMS = {
     "plughost-launcher": ["launcher/plughost-launcher.c", "launcher/forwarder.c", "launcher/relay.c"],
     "plughost-inner": [
-        "launcher/plughost-inner.c", "launcher/landlock.c", "launcher/real_path.c", "launcher/watch.c",
+        "launcher/plughost-inner.c",
+        "launcher/landlock.c",
+        "launcher/real_path.c",
+        "launcher/watch.c",
         "launcher/wanted.c",
-    ],  # fmt: skip
+    ],
 }
 FILTERS = "launcher/seccomp/filters.h"
 GENERATOR = "launcher/seccomp/generate.py"
 OTHER_SOURCES = [
-    "launcher/landlock.h", "launcher/real_path.h", "launcher/watch.h", "launcher/wanted.h", "launcher/forwarder.h", "launcher/relay.h",
+    "launcher/landlock.h", "launcher/real_path.h", "launcher/watch.h", "launcher/wanted.h",
+    "launcher/forwarder.h", "launcher/relay.h",
     "launcher/seccomp/policy.toml", "launcher/seccomp/numbers.toml", GENERATOR,
 ]  # fmt: skip
 OPTIONS = ["-O2", "-Wall", "-Wextra", "-s"]

@@ -165,5 +165,6 @@ static int is_new(const struct wanted *wanted) {
 
 int wanted_is_news(struct wanted *wanted) {
     normalise(wanted->path);
-    return (!is_granted(wanted) || is_missing(wanted)) && is_new(wanted);
+    /* A program that is granted may still fail for want of what it is run by: the host looks. */
+    return (wanted->kind == 'x' || !is_granted(wanted) || is_missing(wanted)) && is_new(wanted);
 }

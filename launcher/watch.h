@@ -12,7 +12,7 @@
  * that it is written with: none that opens, starts or connects to anything.
  *
  * The host reads records, each KIND PATH NUL: KIND is r (read), w (write), c (create) or x (execute), PATH is absolute
- * and without dots, its symlinks as they are. Left out is what a read, write or execute word covers; what is covered by one of MADE,
+ * and without dots, its symlinks as they are. Left out is what a read or write word covers; what is covered by one of MADE,
  * folders with colons between them that are not the machine's own, is left out only if it is there. A path is told
  * once a minute, and so many of them as `wanted.c` says: what is beyond that, or finds the pipe full, is not told.
  *

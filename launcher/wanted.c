@@ -46,12 +46,18 @@ static int is_beneath(const char *path, const char *folder, size_t length) {
     return strncmp(path, folder, length) == 0 && (path[length] == '\0' || path[length] == '/');
 }
 
+/* The deepest word counts: in a scratch folder there may be one that is mounted read-only. */
 static int is_granted(const struct wanted *wanted) {
-    char needed = wanted->kind == 'x' ? 'e' : wanted->kind == 'r' ? 0 : 'w';
-    for (size_t i = 0; i < rule_count; i++)
-        if ((needed == 0 || rules[i].kind == needed) && is_beneath(wanted->path, rules[i].path, rules[i].length))
-            return 1;
-    return 0;
+    size_t deepest = 0;
+    int granted = 0;
+    for (size_t i = 0; i < rule_count; i++) {
+        if (rules[i].length < deepest || !is_beneath(wanted->path, rules[i].path, rules[i].length))
+            continue;
+        int enough = wanted->kind == 'r' || rules[i].kind == 'w';
+        granted = enough || (granted && rules[i].length == deepest);
+        deepest = rules[i].length;
+    }
+    return granted;
 }
 
 static int is_missing(const struct wanted *wanted) {

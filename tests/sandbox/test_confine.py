@@ -156,7 +156,7 @@ def test_limits_are_set_as_far_as_the_machine_lets_them():
         limits=Limits(open_files=9999, processes=10, cpu_seconds=5, memory=None, scratch=100 << 20)
     )
     assert said(found, "limit", "nofile", "4096")
-    assert said(found, "limit", "nproc", "14")
+    assert said(found, "limit", "nproc", "15")
     assert said(found, "limit", "cpu", "5")
     assert said(found, "limit", "core", "0")
     assert not said(found, "limit", "data")

@@ -78,6 +78,13 @@ def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
         "filters of system calls" if machine.seccomp else "the kernel has none",
         "" if machine.seccomp else "a kernel with CONFIG_SECCOMP_FILTER",
     )
+    yield Mechanism(
+        "denials",
+        machine.tells,
+        "files and programs that are not granted are "
+        + ("told by name" if machine.tells else "refused, and not told"),
+        "" if machine.tells else "Linux 5.5 or later, outside containers whose own system calls are watched",
+    )
     yield _user(machine, around)
     yield _groups(around.parent)
 

@@ -31,7 +31,8 @@ enum { ARCHITECTURE = 0 };
 
 /* The kernel's, of which the headers at build time may know less. */
 enum { NEW_LISTENER = 1 << 3, WAIT_KILLABLE = 1 << 5, NOTIFY = 0x7fc00000, CONTINUE = 1, SYNC_WAKE_UP = 1 };
-enum { LISTENER_FD = 0, REPORT_FD = 1 };
+enum { LISTENER_FD = 0, REPORT_FD = 1 }; /* the watcher's */
+enum { FAR_FD = 16 };                    /* past those that mean something to plughost-inner */
 
 static int channel;
 static volatile pid_t plugin;
@@ -112,8 +113,9 @@ enum watch watch_split(int report) {
     }
     int refused = errno;
     sigprocmask(SIG_SETMASK, &before, NULL);
+    channel = fcntl(ends[1], F_DUPFD_CLOEXEC, FAR_FD);
     close(ends[0]);
-    channel = ends[1];
+    close(ends[1]);
     errno = refused;
     if (child < 0)
         return WATCH_REFUSED;

@@ -14,7 +14,7 @@ from plughost.testkit import VirtualClock
 from tests.notes.support import ELSEWHERE, HERE, copied, spec
 from tests.support import seen, until
 
-MKDIR = f"exec:mkdir:{os.path.realpath(shutil.which('mkdir') or '/usr/bin/mkdir')}"
+MKDIR = f"exec:mkdir:{shutil.which('mkdir')}"
 
 
 @pytest.fixture
@@ -46,6 +46,8 @@ async def test_it_fails_visibly_without_the_program_it_forgot_to_declare_and_wor
     assert caught.value.error["code"] == -32603
     await until(lambda: shown(host, "mkdir ENOENT"))
     await host.remove("notes-node")
+    (denied,) = shown(host, "not granted")
+    assert denied.endswith(f'(to allow it, grants = ["{MKDIR}"] or --grant {MKDIR})')
 
     notes = Kaged(await host.add(spec(place, "declared", MKDIR)))
     answer = await notes.tool("retain", {"content": "Tea is at five", "tags": ["Tea"]}, context=HERE)

@@ -16,6 +16,9 @@
  * folders with colons between them that are not the machine's own, is left out only if it is there. A path is told
  * once a minute, and so many of them as `wanted.c` says: what is beyond that, or finds the pipe full, is not told.
  *
+ * Not told is what a plugin asks for without opening or executing it (stat, as a shell looks for programs), and what
+ * is asked by a process whose memory its own user may not read (PR_SET_DUMPABLE).
+ *
  * A plugin's open and exec take some microseconds longer, and before they are let through a signal whose handler
  * does not restart calls interrupts them (EINTR). A listener of the plugin's own is refused (EBUSY). */
 #ifndef PLUGHOST_WATCH_H

@@ -7,11 +7,14 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tomllib
 
 import pytest
 
 import plughost
+from plughost import control
 from plughost.base.events import Logged
 from plughost.guard import allowance
 from plughost.guard.powers import NONE, Powers
@@ -90,6 +93,17 @@ async def test_a_file_and_a_program_that_are_missing_are_told_and_their_grants_g
     assert await ask(plugin, "open", notes) == "done"
     assert await ask(plugin, "run", os.path.basename(PROGRAM)) == "done"
     assert await told(host, "again") == []
+
+
+async def test_plughost_logs_shows_it(host, folder, notes, tmp_path):
+    plugin = await host.add(spec(folder))
+    await ask(plugin, "open", notes)
+    await until(lambda: denied(host))
+    async with control.Control(host, tmp_path / "sockets", lambda: None) as door:
+        command = [sys.executable, "-m", "plughost.cli", "logs", "asking", "--socket-dir", door.path.parent]
+        shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
+    grant = f'allow.read = ["{notes}"] or --allow read={notes}'
+    assert shown.stdout == f"asking warn (denied): read {notes}: not granted (to allow it, {grant})\n"
 
 
 @pytest.mark.parametrize("sandbox", CLASSES)

@@ -23,6 +23,7 @@ _LANDLOCK_CREATE_RULESET = 444  # the same number on every machine
 _LANDLOCK_VERSION = 1
 _PR_GET_SECCOMP = 21
 _REPORT_FD, _DENIALS_FD = 3, 6
+_UNREADABLE = ("2", "3")  # not even by its parent may a process's memory be read
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -81,7 +82,7 @@ def machine() -> Machine:
         landlock=landlock_abi(),
         seccomp=_libc().prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
         counts_apart=release >= (5, 14),
-        tells=_tells(INNER),
+        tells=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _tells(INNER),
         ceilings={
             name: hard
             for name, number in LIMITS.items()

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,9 +35,13 @@ enum { ARCHITECTURE = 0 };
 enum { NEW_LISTENER = 1 << 3, WAIT_KILLABLE = 1 << 5, NOTIFY = 0x7fc00000, CONTINUE = 1, SYNC_WAKE_UP = 1 };
 enum { LISTENER_FD = 0, REPORT_FD = 1 }; /* the watcher's */
 enum { FAR_FD = 16 };                    /* past those that mean something to plughost-inner */
+enum { PATIENCE = 10000 };               /* microseconds */
 
 static int channel;
 static volatile pid_t plugin;
+static char batch[PIPE_BUF]; /* of so many bytes the pipe takes all or none */
+static volatile size_t batched;
+static volatile sig_atomic_t is_adding;
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define ANSWER(value) BPF_STMT(BPF_RET | BPF_K, value)
@@ -67,14 +73,43 @@ static void end_as(int status) {
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 127);
 }
 
+static void flush(void) {
+    ssize_t written = batched > 0 ? write(REPORT_FD, batch, batched) : 0;
+    (void)written;
+    batched = 0;
+}
+
+static void flush_soon(void) {
+    struct itimerval soon = {.it_value = {.tv_usec = PATIENCE}};
+    setitimer(ITIMER_REAL, &soon, NULL);
+}
+
+/* A record does not wake the host by itself: at its start a plugin asks for many. */
+static void add(const char *record, size_t length) {
+    is_adding = 1;
+    if (batched + length > sizeof batch)
+        flush();
+    if (batched == 0)
+        flush_soon();
+    memcpy(batch + batched, record, length);
+    batched += length;
+    is_adding = 0;
+}
+
 static void on_signal(int number) {
     int before = errno, status;
     pid_t pid;
+    if (number == SIGALRM && is_adding)
+        flush_soon();
+    else if (number == SIGALRM)
+        flush();
     if (number == SIGTERM) /* the launcher's polite one */
         kill(plugin, SIGTERM);
     while (number == SIGCHLD && (pid = waitpid(-1, &status, WNOHANG)) > 0)
-        if (pid == plugin)
+        if (pid == plugin) {
+            flush();
             end_as(status);
+        }
     errno = before;
 }
 
@@ -84,6 +119,7 @@ static void settle(int report, int end_of_channel) {
     sigfillset(&action.sa_mask);
     sigaction(SIGCHLD, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGALRM, &action, NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     prctl(PR_SET_NAME, "plughost-watch");
     fcntl(report, F_SETFL, O_WRONLY | O_NONBLOCK);
@@ -93,6 +129,7 @@ static void settle(int report, int end_of_channel) {
     sigfillset(&others);
     sigdelset(&others, SIGCHLD);
     sigdelset(&others, SIGTERM);
+    sigdelset(&others, SIGALRM);
     sigprocmask(SIG_SETMASK, &others, NULL);
 }
 
@@ -181,10 +218,10 @@ static void take_over(void) {
 
 /* What is done from here on, and by signal handlers; the rest is refused. */
 static void keep_to_what_we_do(void) {
-    static const int calls[] = {SYS_ioctl,        SYS_process_vm_readv, SYS_readlinkat,   SYS_faccessat,
-                                SYS_write,        SYS_clock_gettime,    SYS_wait4,        SYS_kill,
-                                SYS_getpid,       SYS_prlimit64,        SYS_rt_sigaction, SYS_rt_sigprocmask,
-                                SYS_rt_sigreturn, SYS_exit_group,       SYS_restart_syscall};
+    static const int calls[] = {SYS_ioctl,     SYS_process_vm_readv, SYS_readlinkat,     SYS_faccessat,
+                                SYS_write,     SYS_clock_gettime,    SYS_setitimer,      SYS_wait4,
+                                SYS_kill,      SYS_getpid,           SYS_prlimit64,      SYS_rt_sigaction,
+                                SYS_exit_group, SYS_rt_sigprocmask,  SYS_rt_sigreturn,   SYS_restart_syscall};
     if (filter(calls, sizeof calls / sizeof *calls, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, 0) != 0)
         _exit(127);
 }
@@ -212,9 +249,7 @@ void watch(const char *made, char **words) {
         memset(&said, 0, sizes.seccomp_notif_resp);
         said.answer.id = asked.notification.id;
         said.answer.flags = CONTINUE;
-        if (ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_SEND, &said) == 0 && known == 0 && wanted_is_news(&wanted)) {
-            ssize_t written = write(REPORT_FD, &wanted, 2 + strlen(wanted.path)); /* at most PIPE_BUF: all or none */
-            (void)written;
-        }
+        if (ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_SEND, &said) == 0 && known == 0 && wanted_is_news(&wanted))
+            add((const char *)&wanted, 2 + strlen(wanted.path));
     }
 }

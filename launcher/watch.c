@@ -218,10 +218,10 @@ static void take_over(void) {
 
 /* What is done from here on, and by signal handlers; the rest is refused. */
 static void keep_to_what_we_do(void) {
-    static const int calls[] = {SYS_ioctl,     SYS_process_vm_readv, SYS_readlinkat,     SYS_faccessat,
-                                SYS_write,     SYS_clock_gettime,    SYS_setitimer,      SYS_wait4,
-                                SYS_kill,      SYS_getpid,           SYS_prlimit64,      SYS_rt_sigaction,
-                                SYS_exit_group, SYS_rt_sigprocmask,  SYS_rt_sigreturn,   SYS_restart_syscall};
+    static const int calls[] = {SYS_ioctl,      SYS_process_vm_readv, SYS_readlinkat,   SYS_faccessat,
+                                SYS_write,      SYS_clock_gettime,    SYS_setitimer,    SYS_wait4,
+                                SYS_kill,       SYS_getpid,           SYS_prlimit64,    SYS_rt_sigaction,
+                                SYS_exit_group, SYS_rt_sigprocmask,   SYS_rt_sigreturn, SYS_restart_syscall};
     if (filter(calls, sizeof calls / sizeof *calls, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, 0) != 0)
         _exit(127);
 }
@@ -245,11 +245,13 @@ void watch(const char *made, char **words) {
         memset(&asked, 0, sizes.seccomp_notif);
         if (ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
             continue; /* a signal came, or whoever asked is gone */
-        int known = wanted_read(&asked.notification, &wanted);
+        /* Before it goes on: this may be the last thing it does. A process that is gone may not be the one we read. */
+        if (wanted_read(&asked.notification, &wanted) == 0 && wanted_is_news(&wanted) &&
+            ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_ID_VALID, &asked.notification.id) == 0)
+            add((const char *)&wanted, 2 + strlen(wanted.path));
         memset(&said, 0, sizes.seccomp_notif_resp);
         said.answer.id = asked.notification.id;
         said.answer.flags = CONTINUE;
-        if (ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_SEND, &said) == 0 && known == 0 && wanted_is_news(&wanted))
-            add((const char *)&wanted, 2 + strlen(wanted.path));
+        ioctl(LISTENER_FD, SECCOMP_IOCTL_NOTIF_SEND, &said);
     }
 }

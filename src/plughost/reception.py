@@ -110,7 +110,10 @@ class Reception:
         def tell(denial: Denial | None) -> None:
             from plughost.sandbox.denial import told
 
-            denied(caller, *told(denial, granting))
+            try:
+                denied(caller, *told(denial, granting))
+            except Exception as error:
+                caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
 
         plugin._host._keeper.hear(plugin.name, records, caller.generation, plugin.confinement.reach, tell)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from plughost.guard.powers import Powers
@@ -110,18 +112,38 @@ async def test_signals_do_not_break_opens(quarters):
     assert (status, said) == (0, "done\n")
 
 
-async def test_what_is_granted_is_not_even_mentioned(quarters, folder):
+async def test_what_is_granted_is_not_even_mentioned(quarters, folder, launcher):
     shown = folder / "shown"
     shown.write_text("x")
     shown.chmod(0o644)
     script = "import sys\nfor path, mode in zip(sys.argv[1::2], sys.argv[2::2]): open(path, mode).close()"
     command = [PYTHON, "-I", "-S", "-c", script, "/tmp/own", "w", "/proc/self/stat", "r", str(shown), "r"]
     mine = {b"c/tmp/own", b"r/proc/self/stat", b"r" + os.fsencode(shown)}
-    status, *_, refused = await run(confinement(quarters, command).launch)
+    launch = confinement(quarters, command).launch
+    status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (1, {b"r" + os.fsencode(shown)})
-    granted = confinement(quarters, command, powers=Powers(read=(str(shown),))).launch
-    status, *_, refused = await run(granted)
+    launch = confinement(quarters, command, powers=Powers(read=(str(shown),))).launch
+    status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (0, set())
+
+
+LAST_DEED = """
+#include <fcntl.h>
+int main(int argc, char **argv) { return open(argv[argc - 1], O_RDONLY) < 0 ? 3 : 0; }
+"""
+
+
+async def test_the_last_thing_that_it_does_is_told(quarters, folder):
+    if shutil.which("cc") is None:
+        assert not os.environ.get("CI"), "no C compiler"
+        pytest.skip("no C compiler")
+    (folder / "code").mkdir()
+    program = folder / "code" / "last"
+    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=LAST_DEED, text=True, check=True)
+    launch = confinement(quarters, [str(program), "/etc/hostname"]).launch
+    for _ in range(10):
+        status, *_, refused = await run(launch)
+        assert (status, b"r/etc/hostname" in refused) == (3, True)
 
 
 LISTENING = """

@@ -16,8 +16,6 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 
 PROC = "/proc"
-KEEPERS = 6
-"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
 _CONTROLLERS = ("memory", "pids")
 _OURS = re.compile(r"plughost-(\d+)-\d+")
 _numbers = itertools.count(1)
@@ -57,9 +55,7 @@ class Parent(msgspec.Struct, frozen=True):
             else:
                 settings.append((f"{folder}/memory.limit_in_bytes", str(memory)))
         if processes is not None:
-            settings.append(
-                (f"{os.path.join(self.folders['pids'], name)}/pids.max", str(processes + KEEPERS))
-            )
+            settings.append((f"{os.path.join(self.folders['pids'], name)}/pids.max", str(processes)))
         return settings
 
     def sweep(self) -> None:

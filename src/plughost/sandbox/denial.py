@@ -48,9 +48,8 @@ class Denial(msgspec.Struct, frozen=True):
 def parse(record: bytes) -> tuple[str, str] | None:
     """A record of the watcher's (`launcher/watch.h`): its letter and a path without dots; None for others."""
     letter, path = os.fsdecode(record[:1]), os.fsdecode(record[1:])
-    if letter not in KINDS or not path.startswith("/") or os.path.normpath(path) != path or path == "/":
-        return None
-    return letter, path
+    is_plain = path[:1] == "/" != path and path[:2] != "//" and os.path.normpath(path) == path
+    return (letter, path) if letter in KINDS and is_plain else None
 
 
 def is_worth_a_look(letter: str, path: str, reach: Reach) -> bool:

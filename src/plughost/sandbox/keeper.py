@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from plughost.sandbox.reach import Reach
     from plughost.sandbox.wayout import WayOut
 
+KEEPERS = 6
+"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
+
 Told = Callable[[str, "Connection"], None]
 
 
@@ -204,7 +207,8 @@ class _Ground:
         if self.parent is None:
             return None
         try:
-            return self.parent.make(spec.limits.memory, spec.limits.processes)
+            processes = spec.limits.processes
+            return self.parent.make(spec.limits.memory, None if processes is None else processes + KEEPERS)
         except OSError as error:
             raise LaunchFailed(
                 f"no control group could be made for it: {error}",

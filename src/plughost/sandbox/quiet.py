@@ -22,9 +22,12 @@ Look = Callable[[str], os.stat_result]
 
 
 def look() -> Look:
-    """`lstat` by real paths, as the mounts are now; OSError where it would be heard."""
-    with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
-        mounts = parse(file.read())
+    """`lstat` by real paths, as the mounts are now; OSError where it would be heard, or nobody knows."""
+    try:
+        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            mounts = parse(file.read())
+    except OSError:
+        mounts = {}
 
     def lstat(path: str) -> os.stat_result:
         if is_loud(path, mounts):
@@ -49,8 +52,8 @@ def parse(text: str) -> dict[str, str]:
 
 
 def is_loud(path: str, mounts: dict[str, str]) -> bool:
-    deepest = max((place for place in mounts if is_beneath(path, place)), key=len, default="/")
-    return _LOUD.fullmatch(mounts.get(deepest, "")) is not None
+    deepest = max((place for place in mounts if is_beneath(path, place)), key=len, default=None)
+    return deepest is None or _LOUD.fullmatch(mounts[deepest]) is not None
 
 
 def _plain(place: str) -> str:

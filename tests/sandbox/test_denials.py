@@ -232,7 +232,7 @@ async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
         assert await ask(quiet, "open", "/dev/null") == "done"
         slowest = max(slowest, asyncio.get_running_loop().time() - before)
     assert await flood == "done"
-    assert slowest < 1.0
+    assert slowest < 3.0
     lines = await told(host)
     assert len(lines) == MOST_TOLD + 1
     assert lines[-1].startswith("more files and programs: not granted")

@@ -132,3 +132,58 @@ class Faulty:
         plays = self.scripts.get(f"{method} {path.partition('?')[0]}")
         play = problem(404, "not here") if not plays else plays.pop(0) if len(plays) > 1 else plays[0]
         await play(exchange)
+
+
+class Line:
+    """What has passed between a client and the registry behind a relay."""
+
+    address = ""
+    up = down = cuts = 0
+
+
+@asynccontextmanager
+async def relay(
+    registry: str, *, up: int = 1 << 40, down: int = 1 << 40, times: int = 1
+) -> AsyncIterator[Line]:
+    """A line to a real registry that goes dead after so many bytes up or down, so many times."""
+    line = Line()
+    running: set[asyncio.Task[None]] = set()
+
+    async def pump(reader, writer, limit, count) -> None:
+        passed = 0
+        while data := await reader.read(65536):
+            passed += len(data)
+            if passed > limit and line.cuts < times:
+                line.cuts += 1
+                return
+            count(len(data))
+            writer.write(data)
+            await writer.drain()
+
+    async def serve(reader, writer) -> None:
+        running.add(asyncio.current_task())
+        host, port = registry.split(":")
+        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        ways = [
+            asyncio.ensure_future(pump(reader, inner_writer, up, lambda n: setattr(line, "up", line.up + n))),
+            asyncio.ensure_future(
+                pump(inner_reader, writer, down, lambda n: setattr(line, "down", line.down + n))
+            ),
+        ]
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        for stream in (writer, inner_writer):
+            stream.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    line.address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
+    try:
+        yield line
+    finally:
+        server.close()
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)

@@ -11,10 +11,11 @@ import pytest
 from plughost.packages.oci.content import unwatched
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.errors import BadContent, TransferFailed
+from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.patience import Patience
 from plughost.testkit import VirtualClock
 from tests.packages.oci.artifacts import LAYER
-from tests.packages.oci.faults import HASTY, answer, problem
+from tests.packages.oci.faults import HASTY, answer, problem, relay
 from tests.support import until
 
 DATA = os.urandom(5_000_000)
@@ -226,36 +227,13 @@ async def test_the_event_loop_neither_hashes_nor_writes(faulty, tmp_path, monkey
 
 
 async def test_a_cut_line_to_a_real_registry_costs_no_byte_twice(registry, tmp_path):
-    """A relay before it that hangs up after so many bytes."""
-    from plughost.packages.oci.opening import open_content
-
-    passed = []
-
-    async def relay(reader, writer):
-        host, port = registry.split(":")
-        up_reader, up_writer = await asyncio.open_connection(host, int(port))
-        asking = asyncio.ensure_future(_pump(reader, up_writer, 1 << 30))
-        asking.add_done_callback(lambda _: up_writer.close())
-        passed.append(await _pump(up_reader, writer, 2_000_000 if len(passed) < 2 else 1 << 30))
-        asking.cancel()
-        writer.transport.abort()
-
     async with open_content(f"{registry}/tests/relayed") as direct:
         await direct.push_blob(BLOB, DATA, unwatched)
-    server = await asyncio.start_server(relay, "127.0.0.1", 0)
-    address = "127.0.0.1:%d" % server.sockets[0].getsockname()[1]
-    async with open_content(f"{address}/tests/relayed") as cut:
+    async with (
+        relay(registry, down=2_000_000, times=2) as line,
+        open_content(f"{line.address}/tests/relayed") as cut,
+    ):
         await cut.fetch(BLOB, tmp_path / "out", unwatched)
-    server.close()
-    await until(lambda: len(passed) == 3)
     assert (tmp_path / "out").read_bytes() == DATA
-    assert sum(passed) < len(DATA) + 10_000, "the heads of three answers"
-
-
-async def _pump(reader, writer, limit):
-    passed = 0
-    while passed < limit and (data := await reader.read(min(65536, limit - passed))):
-        passed += len(data)
-        writer.write(data)
-        await writer.drain()
-    return passed
+    assert line.cuts == 2
+    assert line.down < len(DATA) + 10_000, "the heads of three answers"

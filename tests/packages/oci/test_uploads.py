@@ -8,8 +8,9 @@ import pytest
 
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.errors import BadContent, TransferFailed
+from plughost.packages.oci.opening import open_content
 from tests.packages.oci.artifacts import LAYER
-from tests.packages.oci.faults import HASTY, answer, problem
+from tests.packages.oci.faults import HASTY, answer, problem, relay
 
 DATA = os.urandom(6_000_000)
 BLOB = describe(DATA, LAYER)
@@ -133,3 +134,18 @@ async def test_a_file_that_became_shorter_is_told(faulty, source):
     os.truncate(source, 1000)
     with pytest.raises(BadContent, match="fewer than"):
         await push(faulty, source)
+
+
+async def test_a_cut_upload_to_a_real_registry_ends_right(registry, source, tmp_path):
+    """Whether this one can go on depends on what it has written by then; the blob is right in any case."""
+    moved = []
+    async with (
+        relay(registry, up=4_000_000) as line,
+        open_content(f"{line.address}/tests/cut-upload") as cut,
+    ):
+        await cut.push_blob(BLOB, source, moved.append)
+    assert line.cuts == 1
+    assert sum(moved) == len(DATA)
+    async with open_content(f"{registry}/tests/cut-upload") as direct:
+        await direct.fetch(BLOB, tmp_path / "out", lambda moved: None)
+    assert (tmp_path / "out").read_bytes() == DATA

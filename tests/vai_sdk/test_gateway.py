@@ -97,6 +97,15 @@ def test_a_cancel_ends_what_waits_for_the_gateway():
             context.gateway.get("/v1/runs")
 
 
+def test_what_cannot_be_ended_does_not_keep_the_cancel_from_the_others(capsys):
+    context = Context({"context": {}}, print)
+    ended = threading.Event()
+    with context.on_cancel(lambda: 1 // 0), context.on_cancel(ended.set):
+        context._cancel("enough")
+    assert ended.is_set()
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
 def test_an_empty_answer_is_none():
     with serving(lambda asked: (204, b"")) as server:
         assert gateway(server.url).post("/v1/x") is None

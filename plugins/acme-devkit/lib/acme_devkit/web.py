@@ -22,7 +22,8 @@ def send(context: vai.Context, url: str, headers: dict[str, str], body: Any = No
     data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
     try:
         connection.connect()
-        with context.on_cancel(lambda: connection.sock.shutdown(socket.SHUT_RDWR)):
+        sock = connection.sock  # which the connection hands over to its reply
+        with context.on_cancel(lambda: sock.shutdown(socket.SHUT_RDWR)):
             connection.request("GET" if data is None else "POST", path, data, headers)
             reply = connection.getresponse()
             answer = _read(context, reply)

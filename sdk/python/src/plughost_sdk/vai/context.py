@@ -142,7 +142,7 @@ class Context:
             for end in self._endings:
                 try:
                     end()
-                except OSError:
+                except Exception:  # it must not keep the reader from going on
                     log_failure()
 
     def __repr__(self) -> str:

@@ -91,14 +91,15 @@ class Gateway:
         connection, prefix = _connection(self.base_url, PATIENCE if left is None else left)
         try:
             connection.connect()
-            with self._on_cancel(lambda: connection.sock.shutdown(BOTH_WAYS)):
+            sock = connection.sock  # which the connection hands over to its reply
+            with self._on_cancel(lambda: sock.shutdown(BOTH_WAYS)):
                 connection.request(method, prefix + path, body, headers)
                 reply = connection.getresponse()
                 return _read(reply.status, reply.read(MAX_REPLY + 1))
-        except http.client.HTTPException as error:
-            raise GatewayError(502, "gateway.no_http", f"the gateway's reply is no HTTP: {error!r}") from None
         except OSError as error:
             raise GatewayBusy(503, "gateway.away", f"the gateway cannot be reached: {error}") from None
+        except http.client.HTTPException as error:
+            raise GatewayError(502, "gateway.no_http", f"the gateway's reply is no HTTP: {error!r}") from None
         finally:
             connection.close()
 

@@ -59,8 +59,8 @@ class Plugin(Hooked):
             if name == export.id:
                 both = f"{other.handler.name} ({kind}) and {export.handler.name} ({export.kind})"
                 raise ValueError(f"two functions for {spelled}, {both}: ids are unique in a package")
-        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,63}", export.id):
-            expected = "up to 64 of a-z, 0-9, - and _, with a letter first"
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", export.id):
+            expected = "up to 64 letters, digits, - and _, with a letter first"
             raise ValueError(f"{spelled}: {export.id!r} is no export's id: that is {expected}")
         self.exports[export.kind, export.id] = export
 

@@ -38,13 +38,16 @@ class Run:
         """Seconds until its deadline."""
         return max(self.deadline - self._clock.time(), 0.001)
 
-    def ended_as(self, status: str, reason: str | None, message: str | None = None) -> Outcome:
+    def ended_as(
+        self, status: str, reason: str | None, message: str | None = None, last_words: str = ""
+    ) -> Outcome:
         return Outcome(
             invocation_id=self.id,
             status=status,
             reason=reason,
             message=None if message is None else self.hidden.text(message),
             retries=self.retries,
+            last_words=self.hidden.text(last_words) or None,
         )
 
     def began(self) -> Began:
@@ -76,6 +79,7 @@ class Run:
             status=outcome.status,
             reason=outcome.reason,
             message=outcome.message,
+            last_words=outcome.last_words,
             retries=self.retries,
             confined_by=self.confined_by,
         )

@@ -14,14 +14,13 @@ import pytest
 import plughost
 from plughost.contracts.vai import manifest
 from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.chains import Chains
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.package import Package
 from plughost.invocations.record import Entry
 from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.tokens import Issuer
+from plughost.invocations.state import State
 from plughost.invocations.work import Tool
 
 LAB = Path(__file__).parent / "lab"
@@ -65,8 +64,8 @@ class Bench:
         self.folder = folder
         self.host = host
         self.kept = Kept()
-        self.issuer = Issuer()
-        self.chains = Chains(str(folder / "state"))
+        self.state = State(str(folder / "state"))
+        self.chains = self.state.chains
         self.shelf = Shelf(folder / "lab", trusted_inline=options.pop("trusted_inline", True))
         self.invoker = LocalInvoker(
             host,
@@ -75,7 +74,6 @@ class Bench:
             host._clock,
             secret_source=SecretFolder(str(folder / "secrets")),
             chains=self.chains,
-            issuer=self.issuer,
             options=Options(**{"scratch_base": str(folder), **options}),
         )
 
@@ -111,7 +109,7 @@ class Bench:
 
     async def close(self) -> None:
         await self.invoker.close()
-        await self.chains.close()
+        self.state.close()
 
 
 @pytest.fixture
@@ -137,6 +135,5 @@ async def bench():
         await host.close()
     for each, _ in made:
         assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
-        assert not each.issuer.running, "no token is left"
         assert not len(each.invoker.pool), "no process is left"
     await asyncio.to_thread(shutil.rmtree, folder)

@@ -14,17 +14,24 @@ import pytest
 import plughost
 from plughost.contracts.vai import manifest
 from plughost.invocations.binding import Binding, Policy, Scope
+from plughost.invocations.bindings import FixedBindings
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.package import Package
 from plughost.invocations.record import Entry
+from plughost.invocations.retry import Backoff
+from plughost.invocations.runtime import Runtime
 from plughost.invocations.secret_source import SecretFolder
 from plughost.invocations.state import State
 from plughost.invocations.work import Tool
+from tests.sandbox.conftest import strict
+
+__all__ = ["strict"]
 
 LAB = Path(__file__).parent / "lab"
 SECRET = "s3cr3t-of-the-lab-4711"
+TENANT = Scope("org_1", "proj_1")
 
 
 class Shelf:
@@ -113,9 +120,8 @@ class Bench:
 
 
 @pytest.fixture
-async def bench():
-    """Makes benches; root's plugins are other users, so their folder is where all may go."""
-    made: list[tuple[Bench, plughost.Host]] = []
+async def ground():
+    """A folder with the lab and its secret; root's plugins are other users, so it is where all may go."""
     folder = Path(tempfile.mkdtemp(prefix="plughost-test-"))
     folder.chmod(0o755)
     shutil.copytree(LAB, folder / "lab")
@@ -123,17 +129,58 @@ async def bench():
     secret.parent.mkdir(parents=True)
     secret.write_text(SECRET + "\n")
     secret.chmod(0o600)
+    yield folder
+    assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
+    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+@pytest.fixture
+async def bench(ground: Path):
+    """Makes benches."""
+    made: list[tuple[Bench, plughost.Host]] = []
 
     def make(**options: Any) -> Bench:
         host = plughost.Host()
-        made.append((Bench(folder, host, **{"sandbox": "none", **options}), host))
+        made.append((Bench(ground, host, **{"sandbox": "none", **options}), host))
         return made[-1][0]
 
     yield make
     for each, host in made:
         await each.close()
         await host.close()
-    for each, _ in made:
-        assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
         assert not len(each.invoker.pool), "no process is left"
-    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+def bound(export: str, scope: Scope = TENANT, binding_id: str | None = None, **policy: Any) -> Binding:
+    return Binding(
+        binding_id=binding_id or f"bind_{export}",
+        package_id="acme/lab",
+        package_version="1.0.0",
+        export_id=export,
+        scope=scope,
+        secrets={"key": "secret://org_1/key"},
+        policy=Policy(**policy),
+    )
+
+
+@pytest.fixture
+async def runtime_of(ground: Path):
+    """Makes runtimes for bindings, all in one folder."""
+    made: list[Runtime] = []
+
+    async def make(*bindings: Binding, deliveries: Backoff | None = None, **options: Any) -> Runtime:
+        runtime = Runtime(
+            str(ground / "state"),
+            Shelf(ground / "lab"),
+            FixedBindings(bindings),
+            secret_source=SecretFolder(str(ground / "secrets")),
+            options=Options(**{"scratch_base": str(ground), "sandbox": "none", **options}),
+            deliveries=deliveries,
+        )
+        made.append(await runtime.__aenter__())
+        return runtime
+
+    yield make
+    for runtime in made:
+        await runtime.__aexit__(None, None, None)
+        assert not runtime.gateway.guests, "no token is good any more"

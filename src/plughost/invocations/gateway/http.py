@@ -18,7 +18,8 @@ from plughost.invocations.gateway.messages import Answer, Head, Problem
 Admit = Callable[[Head], Callable[[bytes], Awaitable[Answer]]]
 """Judges a head, and returns who answers the request; Problem when nobody does."""
 
-READ = 64 << 10
+READ = 16 << 10
+"""Bytes at a time; so no head is larger than that and its own bound."""
 LINGER = 2.0
 """Seconds for a client to stop sending what nobody will read."""
 

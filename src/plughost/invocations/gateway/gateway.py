@@ -184,4 +184,6 @@ def _place() -> tuple[str, int]:
     """A folder for the socket that nobody else can enter, and its lock."""
     base = os.path.realpath(everybodys_folder())
     sweep(base, PREFIX)
-    return settle(base, PREFIX)
+    path, lock = settle(base, PREFIX)
+    os.chmod(path, 0o700)
+    return path, lock

@@ -15,6 +15,7 @@ import plughost
 from plughost.contracts.vai import manifest
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.bindings import FixedBindings
+from plughost.invocations.deliveries import Delivery
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
 from plughost.invocations.outcome import Outcome
@@ -161,6 +162,18 @@ def bound(export: str, scope: Scope = TENANT, binding_id: str | None = None, **p
         secrets={"key": "secret://org_1/key"},
         policy=Policy(**policy),
     )
+
+
+async def over(runtime: Runtime, count: int) -> list[Delivery]:
+    """All deliveries, once that many are over and no other is due."""
+    found: list[Delivery] = []
+    for _ in range(1000):
+        if not await runtime.state.happened.waiting():
+            found = await runtime.deliveries.all()
+            if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:
+                return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(found)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from plughost.invocations.record_book import RecordBook
 from plughost.invocations.runtime import Runtime
 from plughost.invocations.sessions import Session
 from plughost.invocations.work import Harness
-from tests.invocations.conftest import TENANT, bound
+from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until
 
 pytestmark = pytest.mark.usefixtures("strict")
@@ -71,7 +71,7 @@ async def refusals(runtime: Runtime, outcome: Outcome) -> list[str]:
 
 @pytest.mark.clause("VAI-58", "VAI-59", "VAI-45", "VAI-41", "VAI-14")
 async def test_a_harness_acts_through_the_gateway_and_reaches_nothing_else(runtime_of) -> None:
-    runtime = await runtime_of(bound("triage"), sandbox="strict")
+    runtime = await runtime_of(bound("triage"), bound("reacts"), sandbox="strict")
     await with_a_chain(runtime)
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -96,6 +96,9 @@ async def test_a_harness_acts_through_the_gateway_and_reaches_nothing_else(runti
     assert "connected" not in connections
     assert [block.kind for block in await runtime.state.chains.blocks("ch_1")] == ["system", "output"]
     assert (await record(runtime, outcome.invocation_id))["granted"]["network"] == "none"
+    (delivery,) = await over(runtime, 1)
+    assert (delivery.status, delivery.event.subject.id) == ("acknowledged", begun[1]["run_id"])
+    assert delivery.event.summary == {"task": "look", "output": "seen", "status": "succeeded"}
 
 
 @pytest.mark.clause("VAI-59", "VAI-25")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -12,14 +11,13 @@ from plughost.contracts.vai.bodies import CompactionTarget, HookEvent, Subject
 from plughost.invocations.binding import Scope
 from plughost.invocations.bindings import FixedBindings
 from plughost.invocations.chains import Block, Chain
-from plughost.invocations.deliveries import Delivery
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.record_book import RecordBook
 from plughost.invocations.retry import Backoff
 from plughost.invocations.runs import RunRecord
 from plughost.invocations.runtime import Runtime
 from plughost.invocations.work import Compaction
-from tests.invocations.conftest import TENANT, bound
+from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until
 
 SOON = Backoff(attempts=3, first=0.01, jitter=0.0)
@@ -33,18 +31,6 @@ def completed(number: int = 1, answer: Any = "ack") -> HookEvent:
         subject=Subject("run", f"run_{number}"),
         summary={"answer": answer},
     )
-
-
-async def over(runtime: Runtime, count: int) -> list[Delivery]:
-    """All deliveries, once that many are over and no other is due."""
-    found: list[Delivery] = []
-    for _ in range(1000):
-        if not await runtime.state.happened.waiting():
-            found = await runtime.deliveries.all()
-            if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:
-                return found
-        await asyncio.sleep(0.01)
-    raise AssertionError(found)
 
 
 async def invocations(runtime: Runtime) -> list[dict[str, Any]]:
@@ -174,6 +160,17 @@ async def test_what_happens_while_nobody_listens_is_told_later(runtime_of, groun
     second = await runtime_of(bound("reacts"))
     (told,) = await over(second, 1)
     assert told.event == completed(2)
+
+
+@pytest.mark.clause("VAI-54")
+async def test_an_attempt_that_was_cut_short_is_made_again(runtime_of) -> None:
+    first = await runtime_of(bound("reacts"))
+    await first.publish(TENANT, completed(1, ["wait", "ack"]))
+    await until(lambda: first.invoker.running)
+    await first.__aexit__(None, None, None)
+    second = await runtime_of(bound("reacts"))
+    (told,) = await over(second, 1)
+    assert (told.status, told.attempt) == ("acknowledged", 2)
 
 
 def test_a_projects_binding_wins_over_its_organisations() -> None:

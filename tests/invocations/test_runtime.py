@@ -18,9 +18,9 @@ import plughost
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.record_book import RecordBook
 from plughost.invocations.work import Tool
-from tests.invocations.conftest import TENANT, bound
+from tests.invocations.conftest import TENANT, bound, over
 from tests.invocations.test_harness import ask, wanted, with_a_chain
-from tests.invocations.test_hooks import completed, over
+from tests.invocations.test_hooks import completed
 from tests.support import until
 
 

@@ -11,7 +11,7 @@ from plughost.base.errors import PluginError
 from plughost.contracts.vai.bodies import HarnessTarget, Trigger
 from plughost.invocations.binding import Binding
 from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.guest import Guest
+from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
 from plughost.invocations.gateway.tenancy import bound, its_own
 from plughost.invocations.invocation import Invocation, Invoker, Related
@@ -71,7 +71,7 @@ class ChildRuns:
             raise Problem(403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed")
         if guest.over:  # meanwhile
             await self._state.runs.finish(run.run_id, CUT_OFF, reason="parent_ended")
-            raise Problem(401, "unauthenticated", "the delegation token's invocation is over")
+            raise over()
         if binding is not None:
             wanted = _invocation(guest, asked, run, binding)
             task = guest.begin(self._carry_out(run.run_id, wanted))

@@ -11,7 +11,7 @@ import msgspec
 from plughost.base.errors import PluginError
 from plughost.contracts.vai.bodies import CompactionPolicy, CompactionTarget
 from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.guest import Guest
+from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.messages import Answer, Head, Problem, read
 from plughost.invocations.gateway.tenancy import bound, its_own
 from plughost.invocations.invocation import Invocation, Invoker, Related
@@ -69,7 +69,7 @@ class Compactions:
         work = guest.begin(self._invoker.invoke(wanted))
         await asyncio.wait([work])
         if work.cancelled():
-            raise Problem(401, "unauthenticated", "the delegation token's invocation is over")
+            raise over()
         try:
             outcome = work.result()
         except PluginError as error:

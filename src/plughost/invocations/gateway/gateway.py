@@ -17,7 +17,7 @@ from plughost.base.temporary import everybodys_folder
 from plughost.invocations.bindings import Bindings
 from plughost.invocations.gateway.child_runs import ChildRuns
 from plughost.invocations.gateway.compactions import Compactions
-from plughost.invocations.gateway.guest import Guest
+from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.http import Bounds, HttpServer
 from plughost.invocations.gateway.messages import Answer, Head, Problem
 from plughost.invocations.gateway.reading import Reading
@@ -157,13 +157,16 @@ class Gateway:
         try:
             if self._issuer is None:
                 raise Denied("the gateway is closed")
-            return self._guests[self._issuer.verify(head.token, scope).invocation_id]
+            known = self._guests.get(self._issuer.verify(head.token, scope).invocation_id)
         except OutOfScope as refused:
             problem = Problem(403, "scope_missing", f"this needs the scope {scope}")
             self._record(self._guests[refused.delegation.invocation_id], head, problem)
             raise problem from refused
         except Denied as error:
             raise Problem(401, "unauthenticated", error.message) from error
+        if known is None:
+            raise over()
+        return known
 
     def _record(self, guest: Guest, head: Head, problem: Problem) -> None:
         if problem.status not in (403, 404) or guest.over or guest.refusals >= MOST_REFUSALS:

@@ -61,11 +61,12 @@ class Guest:
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Something that ends with it at the latest."""
+        if self.over:
+            work.close()
+            raise over()
         task = asyncio.get_running_loop().create_task(work)
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
-        if self.over:
-            task.cancel("parent_ended")
         return task
 
     def end(self) -> list[asyncio.Task[Any]]:
@@ -75,3 +76,8 @@ class Guest:
         for task in begun:
             task.cancel("parent_ended")
         return begun
+
+
+def over() -> Problem:
+    """For a guest that ended while it was served."""
+    return Problem(401, "unauthenticated", "the delegation token's invocation is over")

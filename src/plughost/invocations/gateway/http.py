@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from urllib.parse import parse_qsl
 
 import h11
@@ -68,9 +69,11 @@ class HttpServer:
         task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
         self._connections.add(task)
         self._silent[task] = None
-        task.add_done_callback(self._over)
+        task.add_done_callback(partial(self._over, writer))
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _over(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
+        """Here, and not where it serves: whoever makes way at once has not come that far."""
+        writer.close()
         self._connections.discard(task)
         self._silent.pop(task, None)
 
@@ -86,8 +89,6 @@ class HttpServer:
                 self._silent[task] = None
         except (OSError, TimeoutError):
             pass  # it has gone, or takes nothing: there is nobody to tell
-        finally:
-            writer.close()
 
     async def _exchange(
         self,

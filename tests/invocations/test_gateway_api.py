@@ -185,6 +185,7 @@ async def test_a_token_is_good_while_its_invocation_runs(desk: Desk) -> None:
     assert (await desk.ask(token, "GET", "/v1/chains/ch"))[0] == 200
     desk.gateway.dismiss(desk.runs[0])
     assert await desk.ask(token, "GET", "/v1/chains/ch") == (401, "unauthenticated")
+    assert desk.gateway._issuer.running == desk.gateway.guests == {"inv_1"}
     assert (await desk.ask(other, "GET", "/v1/chains/ch"))[0] == 200
     for header in ("", "Basic " + other, other, "Bearer"):
         answered = await desk.ask("", "GET", "/v1/chains/ch", headers={"Authorization": header})

@@ -121,6 +121,7 @@ class Runtime:
             self.deliveries.start()
 
     def _is_over(self, invocation_id: str) -> bool:
+        """One that is not in the book yet is a live host's."""
         with RecordBook(self._folder) as book:
             record = book.one(invocation_id)
-        return record is None or record["status"] is not None
+        return record is not None and record["status"] is not None

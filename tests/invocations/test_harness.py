@@ -145,6 +145,23 @@ async def test_child_runs_are_counted_and_nesting_ends(runtime_of) -> None:
         assert {each["trace_id"] for each in book.latest(10)} == {"tr_0"}
 
 
+@pytest.mark.clause("VAI-58", "VAI-59")
+async def test_a_harness_cancels_what_it_began(runtime_of) -> None:
+    runtime = await runtime_of(bound("triage"), sandbox="strict")
+    await with_a_chain(runtime)
+    cancel = ask("PATCH", "/v1/runs/{run_id}", {"status": "cancelled"})
+    steps = [
+        ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}]}),
+        ask("PATCH", "/v1/runs/{run_id}", {"status": "succeeded"}),
+        cancel,
+        cancel,
+    ]
+    _, (forged, problem), (status, run), (again, _) = told(await runtime.invoke(wanted(*steps)))
+    assert (forged, problem["code"]) == (403, "not_its_own"), "a child says itself whether it has succeeded"
+    assert (status, run["status"], run["reason"]) == (200, "cancelled", "parent_cancelled")
+    assert again == 409
+
+
 @pytest.mark.clause("VAI-47", "VAI-55", "VAI-56")
 async def test_compactions_make_a_chain_unless_the_policy_forbids_them(runtime_of) -> None:
     runtime = await runtime_of(bound("triage"), bound("shortens"), sandbox="strict")

@@ -102,7 +102,8 @@ HOST = textwrap.dedent(
 @pytest.mark.clause("VAI-54", "VAI-39", "VAI-59")
 async def test_a_host_that_is_killed_in_the_middle_of_everything(runtime_of, ground: Path) -> None:
     command = [sys.executable, "-c", HOST, str(ground)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
+    environment = {**os.environ, "TMPDIR": str(ground)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as host:
         assert host.stdout is not None
         heard = json.loads(await asyncio.to_thread(host.stdout.readline))
         os.kill(host.pid, signal.SIGKILL)

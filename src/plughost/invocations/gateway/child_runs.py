@@ -22,6 +22,7 @@ from plughost.invocations.work import Harness
 
 LONGEST_WAIT = 60_000
 """Milliseconds that one look at a run may wait for its end."""
+BY_PARENT = "parent_cancelled"
 Text = Annotated[str, msgspec.Meta(max_length=64 << 10)]
 
 
@@ -41,7 +42,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    status: Literal["succeeded", "failed"]
+    """What becomes of a run of one's own; one that an export does can only be cancelled."""
+
+    status: Literal["succeeded", "failed", "cancelled"]
     output: Text | None = None
 
 
@@ -91,9 +94,13 @@ class ChildRuns:
     async def finish(self, guest: Guest, run_id: str, head: Head, body: bytes) -> Answer:
         asked = read(body, FinishedRun)
         run = await its_own(guest, self._state.runs.run(run_id))
-        if run.invocation_id != guest.run.id or run.export_id is not None:
+        if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CUT_OFF):
             raise Problem(403, "not_its_own", "a run is finished by whoever does it")
         guest.spend(len(body))
+        if (task := self._under_way.get(run_id)) is not None:
+            task.cancel(BY_PARENT)
+            await asyncio.wait([task])
+            return Answer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
         output = None if asked.output is None else guest.run.hidden.text(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
             raise Problem(409, "run_is_over", "the run is over already")
@@ -103,8 +110,8 @@ class ChildRuns:
         """The invocation of a child, to its end and into its run."""
         try:
             outcome = await self._invoker.invoke(wanted)
-        except asyncio.CancelledError:
-            outcome = Outcome(invocation_id="", status=CUT_OFF, reason="parent_ended")
+        except asyncio.CancelledError as gone:
+            outcome = Outcome(invocation_id="", status=CUT_OFF, reason=gone.args[0])
         except PluginError as error:
             outcome = Outcome(invocation_id="", status="failed", reason=error.code, message=error.message)
         result = outcome.result

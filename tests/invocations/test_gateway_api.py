@@ -201,6 +201,14 @@ async def test_a_token_ends_at_its_deadline(desk: Desk) -> None:
 
 async def test_pages(desk: Desk) -> None:
     token = desk.guest()
+    await desk.state.chains.create(
+        Chain(chain_id="large", org_id="org_1", project_id="proj_1"),
+        [Block("input", [{"type": "text", "text": "x" * (3 << 20)}])] * 2,
+    )
+    _, page = await desk.ask(token, "GET", "/v1/chains/large")
+    assert ([block["number"] for block in page["blocks"]], page["next"]) == ([1], 1), "as much as is bearable"
+    _, page = await desk.ask(token, "GET", "/v1/chains/large?after=1")
+    assert ([block["number"] for block in page["blocks"]], page["next"]) == ([2], None)
     numbers, after = [], 0
     while after is not None:
         _, page = await desk.ask(token, "GET", f"/v1/chains/ch?after={after}&limit=2")
@@ -210,7 +218,7 @@ async def test_pages(desk: Desk) -> None:
     _, page = await desk.ask(token, "GET", "/v1/sessions/sess?limit=1")
     assert (page["chain_ids"], page["next"]) == (["ch"], "ch")
     assert (await desk.ask(token, "GET", "/v1/sessions/sess?after=ch"))[1]["chain_ids"] == []
-    for wrong in ("limit=-1", "after=x", "after=1e3", "&".join(f"a{n}=1" for n in range(20))):
+    for wrong in ("limit=-1", "limit=0", "after=x", "after=1e3", "&".join(f"a{n}=1" for n in range(20))):
         assert await desk.ask(token, "GET", f"/v1/chains/ch?{wrong}") == (400, "invalid_request")
 
 

@@ -364,3 +364,20 @@ async def test_a_closed_invoker_takes_nothing_and_cancels_what_runs(bench) -> No
     assert (await task).reason == "host_closed"
     with pytest.raises(plughost.PluginError, match="closed"):
         await lab.tool(do="echo")
+
+
+@pytest.mark.timeout(20)
+async def test_closing_does_not_wait_for_what_a_caller_does_next(bench) -> None:
+    lab = bench()
+    outcomes = []
+
+    async def caller() -> None:
+        outcomes.append(await lab.tool(do="wait"))
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(caller())
+    await until(lambda: lab.invoker.running)
+    await lab.invoker.close()
+    await until(lambda: outcomes)
+    assert outcomes[0].reason == "host_closed"
+    task.cancel()

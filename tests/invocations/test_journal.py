@@ -183,6 +183,6 @@ async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_foreve
     journal._catch_up()
     batch = journal._catching_up
     assert batch is not None
-    while not batch.done():
+    while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
         await asyncio.sleep(0)
     await journal.caught_up()

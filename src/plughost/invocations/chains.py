@@ -31,11 +31,10 @@ FIND = "SELECT * FROM chains WHERE chain_id = ?"
 DERIVED = "SELECT chain_id FROM chains WHERE compaction_id = ?"
 INSERT = """INSERT INTO blocks
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1"""
-PAGE = "SELECT number, kind, content FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number LIMIT ?"
+PAGE = "SELECT number, kind, content FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
 LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
 IS_THERE = "SELECT 1 FROM blocks WHERE once = ?"
-ALL = -1
-"""A limit that is none."""
+SIZE = "SELECT coalesce(sum(length(content)), 0) FROM blocks WHERE chain_id = ?"
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -54,6 +53,13 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def scope(self) -> Scope:
         return Scope(self.org_id, self.project_id)
+
+
+class Page(msgspec.Struct, frozen=True):
+    blocks: list[tuple[int, Block]]
+    """Each with its number in the chain."""
+    following: int | None
+    """The number to go on after; None at the end."""
 
 
 class ChainSink(Protocol):
@@ -84,11 +90,21 @@ class Chains:
         return await self._database.do(lambda connection: _chain(connection, chain_id))
 
     async def blocks(self, chain_id: str) -> list[Block]:
-        return [block for _, block in await self.page(chain_id, 0, ALL)]
+        return [block for _, block in (await self.page(chain_id)).blocks]
 
-    async def page(self, chain_id: str, after: int, limit: int) -> list[tuple[int, Block]]:
-        """The blocks that come next after that number, each with its own."""
-        return await self._database.do(lambda connection: _page(connection, chain_id, after, limit))
+    async def page(
+        self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Page:
+        """The blocks that come next after that number: at least one, if there is one."""
+        return await self._database.do(
+            lambda connection: _page(connection, chain_id, after, limit, most_bytes)
+        )
+
+    async def size(self, chain_id: str) -> int:
+        """Bytes of all its blocks."""
+        return await self._database.do(
+            lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
+        )
 
     async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
         block = Block("tool_result", [{"tool_execution_id": tool_execution_id, "result": result}])
@@ -132,10 +148,18 @@ def _chain(connection: sqlite3.Connection, chain_id: str) -> Chain:
     return Chain(**dict(row))
 
 
-def _page(connection: sqlite3.Connection, chain_id: str, after: int, limit: int) -> list[tuple[int, Block]]:
+def _page(
+    connection: sqlite3.Connection, chain_id: str, after: int, limit: int | None, most_bytes: int | None
+) -> Page:
     _chain(connection, chain_id)
-    rows = connection.execute(PAGE, (chain_id, after, limit))
-    return [(number, Block(kind, msgspec.json.decode(content))) for number, kind, content in rows]
+    blocks: list[tuple[int, Block]] = []
+    size = 0
+    for number, kind, content in connection.execute(PAGE, (chain_id, after)):
+        size += len(content)
+        if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
+            return Page(blocks, blocks[-1][0])
+        blocks.append((number, Block(kind, msgspec.json.decode(content))))
+    return Page(blocks, None)
 
 
 def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block) -> bool:

@@ -91,6 +91,7 @@ class LocalInvoker:
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, str] = {}
         self._closed = False
+        self._all_over: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> list[str]:
@@ -122,6 +123,8 @@ class LocalInvoker:
         finally:
             self._cancelled.pop(run.id, None)
             del self._running[run.id]
+            if not self._running and self._all_over is not None and not self._all_over.done():
+                self._all_over.set_result(None)
             self._records.tell(run.ended(outcome))
         return outcome
 
@@ -138,8 +141,9 @@ class LocalInvoker:
         self._closed = True
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
-        while self._running:
-            await asyncio.wait([*self._running.values()])
+        if self._running:  # they are their callers' tasks, which may go on with something else
+            self._all_over = asyncio.get_running_loop().create_future()
+            await self._all_over
         await self.pool.close()
         await self._scratch.close()
 

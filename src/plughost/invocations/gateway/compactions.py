@@ -18,6 +18,8 @@ from plughost.invocations.invocation import Invocation, Invoker, Related
 from plughost.invocations.state import State
 from plughost.invocations.work import Compaction
 
+MOST_BYTES = 32 << 20
+"""Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""
 BYTES_PER_TOKEN = 4
 """A rough estimate; compactors count for themselves."""
 
@@ -44,6 +46,9 @@ class Compactions:
         asked = read(body, NewCompaction)
         chain = await its_own(guest, self._state.chains.chain(asked.chain_id))
         binding = bound(self._bindings, guest, asked.export, asked.package_id)
+        if await self._state.chains.size(asked.chain_id) > MOST_BYTES:
+            raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
+        guest.spend(len(body))
         blocks = msgspec.to_builtins(await self._state.chains.blocks(asked.chain_id))
         compaction_id = f"cmp_{secrets.token_hex(8)}"
         wanted = Invocation(

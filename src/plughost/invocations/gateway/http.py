@@ -75,6 +75,7 @@ class HttpServer:
     async def _serve(self, talk: Talk) -> None:
         try:
             while await self._exchange(talk):
+                await asyncio.sleep(0)  # many small requests in one read do not keep others waiting
                 async with asyncio.timeout(self._bounds.idle_seconds):
                     if not await talk.is_more():
                         return

@@ -15,6 +15,8 @@ from plughost.invocations.state import State
 
 PAGE = 100
 MOST_A_PAGE = 1000
+MOST_BYTES = 4 << 20
+"""Of the blocks of a page that has more than one."""
 HOSTS_OWN = frozenset({"tool_result"})
 """Blocks that the host alone writes, once for each execution of a tool."""
 
@@ -29,7 +31,7 @@ class Reading:
 
     async def session(self, guest: Guest, session_id: str, head: Head, body: bytes) -> Answer:
         session = await its_own(guest, self._state.sessions.session(session_id))
-        limit = number(head.query, "limit", PAGE, MOST_A_PAGE)
+        limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
         chains = await self._state.sessions.chain_ids(session, head.query.get("after", ""), limit)
         following = chains[-1] if chains and len(chains) == limit else None
         return Answer(200, {**msgspec.to_builtins(session), "chain_ids": chains, "next": following})
@@ -37,11 +39,12 @@ class Reading:
     async def chain(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
         chain = await its_own(guest, self._state.chains.chain(chain_id))
         after = number(head.query, "after", 0, 10**9)
-        limit = number(head.query, "limit", PAGE, MOST_A_PAGE)
-        page = await self._state.chains.page(chain_id, after, limit)
-        blocks = [{"number": place, "kind": block.kind, "content": block.content} for place, block in page]
-        following = page[-1][0] if page and len(page) == limit else None
-        return Answer(200, {**msgspec.to_builtins(chain), "blocks": blocks, "next": following})
+        limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
+        page = await self._state.chains.page(chain_id, after, limit, MOST_BYTES)
+        blocks = [
+            {"number": place, "kind": block.kind, "content": block.content} for place, block in page.blocks
+        ]
+        return Answer(200, {**msgspec.to_builtins(chain), "blocks": blocks, "next": page.following})
 
     async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
         asked = read(body, NewBlocks)

@@ -446,3 +446,27 @@ async def test_records_do_not_grow_without_end(desk: Desk) -> None:
     answer = await desk.raw(head.encode() * 120 + b"\r\n")
     assert answer.count(b"HTTP/1.1 404") == 120
     assert len(desk.refused()) == 100
+
+
+async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) -> None:
+    monkeypatch.setattr("plughost.invocations.gateway.guest.MOST_WRITTEN", 200)
+    token = desk.guest()
+    method, path, how = call("append")
+    told = [await desk.ask(token, method, path, **how) for _ in range(3)]
+    assert [status for status, _ in told] == [201, 201, 403]
+    assert told[-1][1] == "budget_exceeded"
+    assert (await desk.ask(desk.guest(), method, path, **how))[0] == 201, "others may"
+
+
+async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> None:
+    """A caller that goes away in the middle of a transaction does not undo it, nor its event."""
+    heard = asyncio.Event()
+    desk.state.happened.announce = heard.set
+    task = asyncio.create_task(desk.state.runs.finish("run", "succeeded"))
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert heard.is_set()
+    assert (await desk.state.runs.run("run")).status == "succeeded"
+    assert len(await desk.state.happened.waiting()) == 1

@@ -114,11 +114,12 @@ class Chains:
 
     async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
         """And an event for hooks, the first time."""
-        derived = await self._database.do(
-            lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
-        )
-        self._happened.announce()
-        return derived
+        try:
+            return await self._database.do(
+                lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
+            )
+        finally:
+            self._happened.announce()
 
 
 def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:

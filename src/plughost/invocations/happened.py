@@ -53,8 +53,10 @@ class Happened:
 
     async def tell(self, scope: Scope, event: HookEvent) -> None:
         """Kept when this returns."""
-        await self._database.do(lambda connection: tell(connection, scope, event))
-        self.announce()
+        try:
+            await self._database.do(lambda connection: tell(connection, scope, event))
+        finally:
+            self.announce()
 
     async def waiting(self) -> list[Kept]:
         """The first of what nobody has taken, in its order."""

@@ -92,9 +92,10 @@ class Runs:
         """False when it is over already. A completed run becomes an event for hooks."""
         written = None if result is None else msgspec.json.encode(result)
         values = (status, reason, output, written, time.time(), run_id)
-        changed = await self._database.do(lambda connection: _finish(connection, run_id, status, values))
-        self._happened.announce()
-        return changed
+        try:
+            return await self._database.do(lambda connection: _finish(connection, run_id, status, values))
+        finally:
+            self._happened.announce()
 
     async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
         """What an invocation began and left unfinished. Nobody completed it, so there is no event."""

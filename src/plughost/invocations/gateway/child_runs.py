@@ -111,7 +111,8 @@ class ChildRuns:
         try:
             outcome = await self._invoker.invoke(wanted)
         except asyncio.CancelledError as gone:
-            outcome = Outcome(invocation_id="", status=CUT_OFF, reason=gone.args[0])
+            why = str(next(iter(gone.args), CUT_OFF))
+            outcome = Outcome(invocation_id="", status=CUT_OFF, reason=why)
         except PluginError as error:
             outcome = Outcome(invocation_id="", status="failed", reason=error.code, message=error.message)
         result = outcome.result

@@ -49,6 +49,14 @@ class Desk:
         self.gateway = Gateway(self.state, self.kept, runtime._bindings, runtime, bounds=bounds)
         self.runs: list[Run] = []
 
+    async def furnish(self, scope: Scope, mark: str = "") -> None:
+        """A session, a chain and a run."""
+        where = {"org_id": scope.org_id, "project_id": scope.project_id}
+        await self.state.sessions.create(Session(session_id=f"sess{mark}", **where))
+        chain = Chain(chain_id=f"ch{mark}", session_id=f"sess{mark}", **where)
+        await self.state.chains.create(chain, [Block("input", TEXT)] * 3)
+        await self.state.runs.start(RunRecord(run_id=f"run{mark}", **where))
+
     def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
         export = "triage" if isinstance(work, Harness) else "watches"
         binding = bound(export, scope, f"bind_{len(self.runs)}", **policy)
@@ -88,13 +96,7 @@ async def desk(runtime_of):
     desk = Desk(runtime, Bounds(connections=24, body=64 << 10, request_seconds=0.5))
     transport = httpx.AsyncHTTPTransport(uds=await desk.gateway.open(), verify=False)
     desk.client = httpx.AsyncClient(transport=transport)
-    for number, scope in enumerate([TENANT, *OTHERS]):
-        where = {"org_id": scope.org_id, "project_id": scope.project_id}
-        mark = "" if number == 0 else f"_other_{number}"
-        await desk.state.sessions.create(Session(session_id=f"sess{mark}", **where))
-        chain = Chain(chain_id=f"ch{mark}", session_id=f"sess{mark}", **where)
-        await desk.state.chains.create(chain, [Block("input", TEXT)] * 3)
-        await desk.state.runs.start(RunRecord(run_id=f"run{mark}", **where))
+    await desk.furnish(TENANT)
     yield desk
     await desk.client.aclose()
     for run in desk.runs:
@@ -147,6 +149,8 @@ async def test_each_endpoint_needs_its_one_scope(desk: Desk) -> None:
 @pytest.mark.clause("VAI-41")
 async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
     token = desk.guest()
+    for number, scope in enumerate(OTHERS, 1):
+        await desk.furnish(scope, f"_other_{number}")
     for name in CALLS:
         if name == "start_run":
             continue
@@ -160,23 +164,12 @@ async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
 
 
 @pytest.mark.clause("VAI-41")
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "wider claims",
-        "no algorithm",
-        "a shared secret",
-        "a key of its own",
-        "a key in the header",
-        "cut",
-        "nothing",
-    ],
-)
-async def test_a_forged_token_is_nobodys(desk: Desk, attack: str) -> None:
-    token = PREFIX + forged(desk.guest(scopes=frozenset({"chains:read"})))[attack]
-    for path in ("/v1/chains/ch", "/v1/chains/ch/blocks"):
-        method = "POST" if path.endswith("blocks") else "GET"
-        assert await desk.ask(token, method, path) == (401, "unauthenticated")
+async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
+    for attack, token in forged(desk.guest(scopes=frozenset({"chains:read"}))).items():
+        if attack == "huge":
+            continue  # of heads that are too large, see below
+        for method, path in (("GET", "/v1/chains/ch"), ("POST", "/v1/chains/ch/blocks")):
+            assert await desk.ask(PREFIX + token, method, path) == (401, "unauthenticated"), attack
 
 
 @pytest.mark.clause("VAI-41")
@@ -254,35 +247,25 @@ async def test_only_a_harness_begins_anything(desk: Desk) -> None:
     assert desk.refused() == ["harness_only"]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b'{"blocks": []}',
-        b'{"blocks": [{"kind": 1}]}',
-        b"[" * 60_000,
-        b'{"blocks": [], "more": 1}',
-    ],
-)
-async def test_a_body_of_another_shape(desk: Desk, body: bytes) -> None:
-    answered = await desk.ask(desk.guest(), "POST", "/v1/chains/ch/blocks", content=body)
-    assert answered == (400, "invalid_request")
+async def test_a_body_of_another_shape(desk: Desk) -> None:
+    token = desk.guest()
+    for body in (
+        b"", b"{", b"[]", b'{"blocks": []}', b'{"blocks": [{"kind": 1}]}', b"[" * 60_000,
+        b'{"blocks": [], "more": 1}', b"\xff",
+    ):  # fmt: skip
+        answered = await desk.ask(token, "POST", "/v1/chains/ch/blocks", content=body)
+        assert answered == (400, "invalid_request"), body[:50]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/", "/v1", "/v1/chains/", "/v1/chains/../chains/ch", "/v1/chains/..", "/v1/chains/%2e%2e/ch", "/v1/chains/ch/",
-        "/v1//chains/ch", "/v1/chains/ch%00", "/v1/chains/ch/blocks/1", "/V1/chains/ch", "/v1/chains/" + "a" * 200,
-        "http://gateway/v1/chains/ch",
-    ],
-)  # fmt: skip
-async def test_a_path_means_what_it_says(desk: Desk, path: str) -> None:
+async def test_a_path_means_what_it_says(desk: Desk) -> None:
     headers = f"Host: gateway\r\nAuthorization: Bearer {desk.guest()}\r\nConnection: close\r\n\r\n"
-    answer = await desk.raw(f"GET {path} HTTP/1.1\r\n{headers}".encode())
-    assert answer.startswith(b"HTTP/1.1 404"), answer
+    for path in (
+        "/", "/v1", "/v1/chains/", "/v1/chains/../chains/ch", "/v1/chains/..", "/v1/chains/%2e%2e/ch",
+        "/v1/chains/ch/", "/v1//chains/ch", "/v1/chains/ch%00", "/v1/chains/ch/blocks/1", "/V1/chains/ch",
+        "/v1/chains/" + "a" * 200, "http://gateway/v1/chains/ch",
+    ):  # fmt: skip
+        answer = await desk.raw(f"GET {path} HTTP/1.1\r\n{headers}".encode())
+        assert answer.startswith(b"HTTP/1.1 404"), path
 
 
 async def test_other_methods(desk: Desk) -> None:
@@ -306,29 +289,30 @@ def post(token: str, *headers: str, body: bytes = b"") -> bytes:
 SMUGGLED = b"GET /v1/chains/ch HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
 
-@pytest.mark.parametrize(
-    ("headers", "body"),
-    [
-        (["Content-Length: 5", "Content-Length: 0"], b"hello"),
-        (["Content-Length: 5, 0"], b"hello"),
-        (["Content-Length: 5", "Transfer-Encoding: chunked"], b"0\r\n\r\n"),
-        (["Transfer-Encoding: chunked", "Content-Length: 0"], b"5\r\nhello\r\n0\r\n\r\n"),
-        (["Transfer-Encoding: gzip, chunked"], b"0\r\n\r\n"),
-        (["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"], b"0\r\n\r\n"),
-        (["Content-Length: +5"], b"hello"),
-        (["Content-Length: -1"], b""),
-        (["Content-Length : 5"], b"hello"),
-        (["Transfer-Encoding: chunked"], b"zz\r\n"),
-        (["Transfer-Encoding: chunked"], b"5\r\nhelloXX0\r\n\r\n"),
-        (["Content-Length: 5", "Authorization: Bearer other"], b"hello"),
-        (["Host: other", "Content-Length: 5"], b"hello"),
-    ],
-)
-async def test_a_request_that_could_mean_two_is_none(desk: Desk, headers: list[str], body: bytes) -> None:
-    answer = await desk.raw(post(desk.guest(), *headers, body=body + SMUGGLED))
-    assert answer.count(b"HTTP/1.1") == 1, "and what follows it is not read"
-    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), answer
-    assert b"Connection: close" in answer
+TWO_MEANINGS: list[tuple[list[str], bytes]] = [
+    (["Content-Length: 5", "Content-Length: 0"], b"hello"),
+    (["Content-Length: 5, 0"], b"hello"),
+    (["Content-Length: 5", "Transfer-Encoding: chunked"], b"0\r\n\r\n"),
+    (["Transfer-Encoding: chunked", "Content-Length: 0"], b"5\r\nhello\r\n0\r\n\r\n"),
+    (["Transfer-Encoding: gzip, chunked"], b"0\r\n\r\n"),
+    (["Transfer-Encoding: chunked", "Transfer-Encoding: chunked"], b"0\r\n\r\n"),
+    (["Content-Length: +5"], b"hello"),
+    (["Content-Length: -1"], b""),
+    (["Content-Length : 5"], b"hello"),
+    (["Transfer-Encoding: chunked"], b"zz\r\n"),
+    (["Transfer-Encoding: chunked"], b"5\r\nhelloXX0\r\n\r\n"),
+    (["Content-Length: 5", "Authorization: Bearer other"], b"hello"),
+    (["Host: other", "Content-Length: 5"], b"hello"),
+]
+
+
+async def test_a_request_that_could_mean_two_is_none(desk: Desk) -> None:
+    token = desk.guest()
+    for headers, body in TWO_MEANINGS:
+        answer = await desk.raw(post(token, *headers, body=body + SMUGGLED))
+        assert answer.count(b"HTTP/1.1") == 1, f"what follows {headers} is not read"
+        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501")), (headers, answer)
+        assert b"Connection: close" in answer
     assert len(await desk.state.chains.blocks("ch")) == 3
 
 

@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -182,3 +191,60 @@ def test_a_projects_binding_wins_over_its_organisations() -> None:
     assert {each.binding_id for each in bindings.of(Scope("org_1", "proj_9"))} == {"whole", "bind_reads"}
     assert {each.binding_id for each in bindings.of(ORG)} == {"whole", "bind_reads"}
     assert bindings.of(Scope("org_2", "proj_1")) == []
+
+
+HOST = textwrap.dedent(
+    """
+    import asyncio, itertools, os, sys
+    from pathlib import Path
+    from plughost.base.clock import best_clock
+    from plughost.invocations.bindings import FixedBindings
+    from plughost.invocations.deliveries import Deliveries
+    from plughost.invocations.hooks import Hooks
+    from plughost.invocations.runs import RunRecord
+    from plughost.invocations.state import State
+    from tests.invocations.conftest import Shelf, bound
+
+    async def main():
+        ground, first = Path(sys.argv[1]), int(sys.argv[2])
+        told = os.open(ground / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+        async def deliver(delivery):
+            os.write(told, f"{delivery.event.subject.id}\\n".encode())
+            return "succeeded", None
+
+        folder = str(ground / "state")
+        state = State(folder)
+        deliveries = Deliveries(folder, deliver, best_clock(asyncio.get_running_loop()))
+        hooks = Hooks(state.happened, deliveries, FixedBindings([bound("reacts")]), Shelf(ground / "lab"))
+        hooks.soon()
+        deliveries.start()
+        for number in itertools.count(first):
+            await state.runs.start(RunRecord(run_id=f"run_{number}", org_id="org_1", project_id="proj_1"))
+            await state.runs.finish(f"run_{number}", "succeeded")
+            print(number, flush=True)
+
+    asyncio.run(main())
+    """
+)
+
+
+@pytest.mark.clause("VAI-54")
+async def test_every_run_that_was_finished_is_told_whenever_the_host_was_killed(
+    runtime_of, ground: Path
+) -> None:
+    number = -1
+    for lines in (1, 5, 14):
+        command = [sys.executable, "-c", HOST, str(ground), str(number + 10)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
+            assert host.stdout is not None
+            for _ in range(lines):
+                number = int(await asyncio.to_thread(host.stdout.readline))
+            os.kill(host.pid, signal.SIGKILL)
+    runtime = await runtime_of(bound("reacts"))
+    with closing(sqlite3.connect(ground / "state/state.db")) as database:
+        finished = {run for (run,) in database.execute("SELECT run_id FROM runs WHERE status = 'succeeded'")}
+    assert len(finished) >= 20
+    told = await over(runtime, len(finished))
+    assert {each.event.subject.id for each in told} == finished
+    assert {each.status for each in told} == {"acknowledged"}

@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
 from plughost.invocations.binding import Scope
+from plughost.invocations.bindings import FixedBindings
 from plughost.invocations.chains import Block, Chain
 from plughost.invocations.gateway.gateway import Gateway
 from plughost.invocations.gateway.guest import MOST_AT_ONCE
 from plughost.invocations.gateway.http import Bounds
+from plughost.invocations.gateway.messages import Problem
 from plughost.invocations.gateway.routes import ROUTES
+from plughost.invocations.gateway.tenancy import bound as find_bound
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.record import Said
 from plughost.invocations.run import Run
@@ -410,8 +415,15 @@ async def test_one_invocation_does_not_take_all_places(desk: Desk, monkeypatch) 
     await until(lambda: guest._at_once == MOST_AT_ONCE)
     assert await desk.ask(token, "GET", "/v1/runs/run") == (429, "too_many_requests")
     assert (await desk.ask(other, "GET", "/v1/runs/run"))[0] == 200
+    path = await desk.gateway.open()
+    silent = [await asyncio.open_unix_connection(path) for _ in range(30)]
+    assert (await desk.ask(other, "GET", "/v1/runs/run"))[0] == 200
     hold.set()
-    assert {status for status, _ in await asyncio.gather(*asked)} == {200}
+    assert {status for status, _ in await asyncio.gather(*asked)} == {200}, (
+        "who is served makes way for nobody"
+    )
+    for _, writer in silent:
+        writer.close()
 
 
 async def test_a_fault_of_the_hosts_own_tells_nothing(desk: Desk, monkeypatch) -> None:
@@ -446,11 +458,30 @@ async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> N
     """A caller that goes away in the middle of a transaction does not undo it, nor its event."""
     heard = asyncio.Event()
     desk.state.happened.announce = heard.set
-    task = asyncio.create_task(desk.state.runs.finish("run", "succeeded"))
-    await asyncio.sleep(0)
-    task.cancel()
+    with desk.state._database._one_at_a_time:
+        task = asyncio.create_task(desk.state.runs.finish("run", "succeeded"))
+        await asyncio.sleep(0)
+        task.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not heard.is_set(), "it is not done yet"
     await asyncio.wait([task])
     assert task.cancelled()
     assert heard.is_set()
     assert (await desk.state.runs.run("run")).status == "succeeded"
     assert len(await desk.state.happened.waiting()) == 1
+
+
+def test_an_export_is_found_by_its_name_and_if_need_be_its_package() -> None:
+    guest: Any = SimpleNamespace(scope=TENANT)
+    other = msgspec.structs.replace(bound("triage", TENANT, "other"), package_id="acme/other")
+    bindings = FixedBindings([bound("triage"), other, bound("reads", OTHERS[0], "foreign")])
+    assert find_bound(bindings, guest, "triage", "acme/other") is other
+    for export, package, code in (
+        ("triage", None, "ambiguous"),
+        ("reads", None, "not_bound"),
+        ("triage", "x", "not_bound"),
+    ):
+        with pytest.raises(Problem) as raised:
+            find_bound(bindings, guest, export, package)
+        assert raised.value.code == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -160,6 +161,26 @@ async def test_a_harness_cancels_what_it_began(runtime_of) -> None:
     assert (forged, problem["code"]) == (403, "not_its_own"), "a child says itself whether it has succeeded"
     assert (status, run["status"], run["reason"]) == (200, "cancelled", "parent_cancelled")
     assert again == 409
+
+
+@pytest.mark.clause("VAI-46", "VAI-59")
+async def test_a_childs_time_is_its_parents_at_most(runtime_of) -> None:
+    runtime = await runtime_of(bound("triage"), sandbox="strict")
+    await with_a_chain(runtime)
+    look = ask("GET", "/v1/runs/{run_id}?wait_ms=20000")
+    steps = [
+        {"do": "body"},
+        ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "body"}], "timeout_ms": 1_000_000}),
+        look,
+        ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}], "timeout_ms": 50}),
+        look,
+    ]
+    body, _, (_, done), _, (_, late) = told(await runtime.invoke(wanted(*steps, timeout_ms=10_000)))
+    own, childs = (
+        datetime.fromisoformat(each["deadline_at"]) for each in (body, done["result"]["artifacts"][0])
+    )
+    assert childs <= own + timedelta(milliseconds=50)
+    assert (late["status"], late["reason"]) == ("cancelled", "deadline_exceeded")
 
 
 @pytest.mark.clause("VAI-47", "VAI-55", "VAI-56")

@@ -215,3 +215,14 @@ async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path
     with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
     assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+
+
+@pytest.mark.timeout(10)
+async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_forever(journal: Journal) -> None:
+    journal.tell(began(1))
+    journal._catch_up()
+    batch = journal._catching_up
+    assert batch is not None
+    while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
+        await asyncio.sleep(0)
+    await journal.caught_up()

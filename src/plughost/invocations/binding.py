@@ -40,3 +40,9 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     secrets: Mapping[str, str] = {}
     """Slot to `secret://…`: where the value is, never the value."""
     policy: Policy = Policy()
+
+
+def tenant_of(binding: Binding, project_id: str | None) -> Scope:
+    """Whom it serves: its project, or the one that an organisation's binding is used for."""
+    scope = binding.scope
+    return scope if scope.project_id is not None else Scope(scope.org_id, project_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from plughost.contracts.contract import PluginSpec
 from plughost.contracts.vai.messages import OPS
 from plughost.guard.powers import Limits
 from plughost.host import Host
-from plughost.invocations.binding import Binding, Policy
+from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
@@ -47,7 +47,9 @@ from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch, used
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
+from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
+from plughost.plugin import Plugin
 from plughost.wire.envelope import decode
 
 SCRATCH_LOOKS = 0.5
@@ -94,8 +96,10 @@ class LocalInvoker:
         self._clock = clock
         self._secrets = secret_source
         self._gateway = gateway
-        self.pool = Pool(host, clock, most=self._options.most_processes, idle=self._options.idle)
         self._scratch = Scratch(self._options.scratch_base)
+        self.pool = Pool(
+            host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
+        )
         self._schemas = Schemas()
         self._workers = Gate(self._options.workers)
         self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
@@ -125,15 +129,15 @@ class LocalInvoker:
         task = asyncio.current_task()
         assert task is not None
         self._running[run.id] = task
+        cancels = task.cancelling()
         outcome = run.ended_as("failed", "host_failure")
         try:
             outcome = await self._outcome(run, on_event)
         except asyncio.CancelledError as gone:
             asked = self._cancelled.get(run.id)
             outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
-            if asked is None:
+            if asked is None or task.uncancel() > cancels:  # its caller has left, too
                 raise
-            task.uncancel()
         finally:
             self._cancelled.pop(run.id, None)
             del self._running[run.id]
@@ -141,6 +145,26 @@ class LocalInvoker:
                 self._all_over.set_result(None)
             self._records.tell(run.ended(outcome))
         return outcome
+
+    def stream(self, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
+        """Its events as they come, and its outcome last. Whoever stops listening cancels it."""
+        return stream(self, wanted)
+
+    async def prewarm(self, binding: Binding, project_id: str | None = None) -> None:
+        """A process that is ready before its first invocation; none where each invocation has its own."""
+        if self._closed:
+            raise Stopped("this host is closed")
+        prepared = self.prepare(binding)
+        if prepared.alone:
+            return
+        process = await self._process(prepared, tenant_of(binding, project_id))
+        try:
+            await process.plugin.start()
+        except PluginError:
+            self.pool.retire(process)
+            raise
+        finally:
+            self.pool.give_back(process)
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
         task = self._running.get(invocation_id)
@@ -173,7 +197,8 @@ class LocalInvoker:
         try:
             for gate in gates:
                 if not gate.enter_now():
-                    await asyncio.wait_for(gate.enter(), run.left)
+                    async with asyncio.timeout(run.left):
+                        await gate.enter()
                 entered.append(gate)
         except BaseException as error:
             _leave(entered)
@@ -222,14 +247,11 @@ class LocalInvoker:
 
     async def _once(self, run: Run, on_event: OnEvent | None) -> Outcome:
         prepared = run.prepared
-        gateway = self._gateway if prepared.granted.scopes else None
-        process = None if prepared.alone else self.pool.warm(prepared.key)
+        process = None if prepared.alone else self.pool.warm(prepared.key_for(run.scope))
         if process is None:
             try:
                 async with asyncio.timeout(run.left):
-                    socket = None if gateway is None else await gateway.open()
-                    spec = partial(self._spec, prepared, socket)
-                    process = await self.pool.take(prepared.key, spec, alone=prepared.alone)
+                    process = await self._process(prepared, run.scope)
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
         run.hidden = process.plugin.hidden
@@ -244,11 +266,23 @@ class LocalInvoker:
             raise
         finally:
             run.confined_by = process.plugin.confined_by
-            if gateway is not None:
-                gateway.dismiss(run)
-            if scratch is not None:
-                await asyncio.shield(self._scratch.remove(scratch))
+            if self._gateway is not None and prepared.granted.scopes:
+                self._gateway.dismiss(run)
             self.pool.give_back(process)
+            if scratch is not None:
+                await self._scratch.remove(scratch)
+
+    async def _process(self, prepared: Prepared, scope: Scope) -> Process:
+        """One that may serve this tenant, to be given back."""
+        scopes = self._gateway if prepared.granted.scopes else None
+        socket = None if scopes is None else await scopes.open()
+        spec = partial(self._spec, prepared, socket)
+        return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
+
+    async def _tidy_up(self, plugin: Plugin) -> None:
+        """When a process is gone, nobody fills its scratch folders any more."""
+        if (root := plugin.spec.options.get("scratch")) is not None:
+            await self._scratch.remove(str(root))
 
     async def _called(
         self, run: Run, process: Process, scratch: str | None, on_event: OnEvent | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from plughost.base.clock import Clock, Timer
@@ -49,8 +49,18 @@ class Process:
 class Pool:
     """At most `most` processes; one that nobody used for `idle` seconds is ended."""
 
-    def __init__(self, host: Host, clock: Clock, *, most: int = 64, idle: float = 300.0) -> None:
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        *,
+        most: int = 64,
+        idle: float = 300.0,
+        after: Callable[[Plugin], Awaitable[None]] | None = None,
+    ) -> None:
+        """`after` is called when a process is gone."""
         self._host = host
+        self._after = after
         self._clock = clock
         self._most = most
         self._idle = idle
@@ -169,6 +179,9 @@ class Pool:
             await self._host.remove(process.plugin.name)
         except PluginError:
             pass  # somebody else has removed it
+        try:
+            if self._after is not None:
+                await self._after(process.plugin)
         finally:
             self._free(process.number)
 

@@ -6,7 +6,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.manifest import Export
-from plughost.invocations.binding import Binding, Policy
+from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
 from plughost.invocations.permissions import Asked, Granted, grant
@@ -28,6 +28,10 @@ class Prepared(msgspec.Struct, frozen=True):
     gate: Gate
     alone: bool
     """A process for each invocation."""
+
+    def key_for(self, scope: Scope) -> Key:
+        """Of the processes that may serve a tenant: an organisation's binding has some for each project."""
+        return self.key if self.key.tenant in (None, scope) else self.key._replace(tenant=scope)
 
 
 class Preparer:

@@ -8,7 +8,7 @@ from typing import Any
 
 from plughost.base.clock import Clock
 from plughost.base.hiding import Hidden
-from plughost.invocations.binding import Scope
+from plughost.invocations.binding import tenant_of
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.prepared import Prepared
@@ -18,18 +18,21 @@ from plughost.invocations.work import execution_id
 
 class Run:
     __slots__ = (
-        "_clock", "confined_by", "deadline", "events", "hidden", "id", "prepared", "retries", "trace_id",
-        "wanted",
+        "_clock", "confined_by", "deadline", "events", "hidden", "id", "prepared", "retries", "scope",
+        "trace_id", "wanted",
     )  # fmt: skip
 
     def __init__(self, id: str, wanted: Invocation, prepared: Prepared, clock: Clock) -> None:
         self.id = id
         self.wanted = wanted
         self.prepared = prepared
+        self.scope = tenant_of(prepared.binding, wanted.related.project_id)
+        """Whose it is."""
         self.trace_id = wanted.related.trace_id or f"tr_{id}"
         allowed = prepared.granted.timeout_ms
+        asked = allowed if wanted.timeout_ms is None else max(wanted.timeout_ms, 0)
         self._clock = clock
-        self.deadline = clock.time() + min(wanted.timeout_ms or allowed, allowed) / 1000
+        self.deadline = clock.time() + min(asked, allowed) / 1000
         self.hidden = Hidden()
         """That of its process, once it has one."""
         self.retries = 0
@@ -40,12 +43,6 @@ class Run:
     def left(self) -> float:
         """Seconds until its deadline."""
         return max(self.deadline - self._clock.time(), 0.001)
-
-    @property
-    def scope(self) -> Scope:
-        """Whose it is."""
-        bound = self.prepared.binding.scope
-        return Scope(bound.org_id, bound.project_id or self.wanted.related.project_id)
 
     def ended_as(
         self, status: str, reason: str | None, message: str | None = None, last_words: str = ""

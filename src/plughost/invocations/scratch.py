@@ -46,11 +46,16 @@ class Scratch:
         return path
 
     async def remove(self, path: str) -> None:
-        """With all that is in it."""
+        """With all that is in it, whoever goes away meanwhile."""
         try:
             os.rmdir(path)
         except OSError:
-            await asyncio.to_thread(remove, path)
+            removed = asyncio.get_running_loop().run_in_executor(None, remove, path)
+            try:
+                await asyncio.shield(removed)
+            except asyncio.CancelledError:
+                await asyncio.wait([removed])
+                raise
 
     async def close(self) -> None:
         """When no process is left that could write."""

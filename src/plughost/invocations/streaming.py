@@ -1,0 +1,25 @@
+"""An invocation as what it says: its events as they come, and its outcome as the last."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from plughost.invocations.invocation import Invocation, Invoker
+from plughost.invocations.outcome import Outcome
+
+
+async def stream(invoker: Invoker, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
+    """Whoever stops listening cancels it. What waits to be heard is bounded by what it may say in all."""
+    said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    task = asyncio.ensure_future(invoker.invoke(wanted, said.put_nowait))
+    task.add_done_callback(lambda _: said.put_nowait(None))
+    try:
+        while (event := await said.get()) is not None:
+            yield event
+        yield await task
+    finally:
+        if not task.done():
+            task.cancel("listener_gone")
+            await asyncio.wait([task])

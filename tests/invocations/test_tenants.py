@@ -1,0 +1,80 @@
+"""Nothing is shared between tenants: no process, no memory, no scratch folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import plughost
+from plughost.invocations.binding import Binding, Scope
+from plughost.invocations.invocation import Invocation, Related
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.work import Tool
+from tests.invocations.conftest import Bench
+from tests.support import until
+
+
+async def for_project(lab: Bench, binding: Binding, project: str | None, **asked: object) -> Outcome:
+    wanted = Invocation(
+        binding=binding,
+        work=Tool(tool_execution_id="toolx_1", input=asked),
+        related=Related(project_id=project),
+    )
+    return await lab.invoker.invoke(wanted)
+
+
+def of_organisation(lab: Bench, export: str, **policy: object) -> Binding:
+    return msgspec.structs.replace(lab.binding(export, **policy), scope=Scope("org_1"))
+
+
+@pytest.mark.clause("VAI-14", "VAI-02")
+async def test_a_binding_of_an_organisation_has_processes_for_each_of_its_projects(bench) -> None:
+    lab = bench()
+    binding = of_organisation(lab, "reads", execution_class="isolated")
+    first = await for_project(lab, binding, "proj_1", do="remember", what="a secret of project 1")
+    other = await for_project(lab, binding, "proj_2", do="remember", what="2")
+    again = await for_project(lab, binding, "proj_1", do="remember", what="3")
+    seen = [each.result["structured_output"]["seen"] for each in (first, other, again)]
+    assert seen[1] == ["2"]
+    assert seen[2] == ["a secret of project 1", "3"], "its own process is warm"
+    assert len(lab.invoker.pool) == 2
+
+
+@pytest.mark.clause("VAI-12")
+async def test_inline_shares_one_process_with_everybody(bench) -> None:
+    lab = bench()
+    binding = of_organisation(lab, "reads")
+    for project in ("proj_1", "proj_2", None):
+        assert (await for_project(lab, binding, project, do="echo")).ok
+    assert len(lab.invoker.pool) == 1
+
+
+async def test_a_process_is_there_before_its_first_invocation(bench) -> None:
+    lab = bench()
+    binding = of_organisation(lab, "reads", execution_class="isolated")
+    await lab.invoker.prewarm(binding, "proj_1")
+    (plugin,) = lab.host.plugins.values()
+    assert plugin.state == "Running"
+    assert (await for_project(lab, binding, "proj_1", do="echo")).ok
+    assert [*lab.host.plugins.values()] == [plugin]
+    await lab.invoker.prewarm(binding, "proj_1")
+    assert len(lab.invoker.pool) == 1
+
+
+async def test_where_each_invocation_has_its_own_there_is_nothing_to_warm(bench) -> None:
+    lab = bench(reuse="invocation")
+    await lab.invoker.prewarm(lab.binding("writes"))
+    assert not len(lab.invoker.pool)
+
+
+async def test_a_process_that_cannot_be_warmed_is_not_kept(bench, ground: Path) -> None:
+    lab = bench()
+    (ground / "lab/bin/plugin").write_text("#!/bin/sh\nexit 3\n")
+    with pytest.raises(plughost.PluginError):
+        await lab.invoker.prewarm(lab.binding("reads"))
+    await until(lambda: not len(lab.invoker.pool))
+    await lab.invoker.close()
+    with pytest.raises(plughost.Stopped):
+        await lab.invoker.prewarm(lab.binding("reads"))

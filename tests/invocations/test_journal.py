@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from plughost.base.clock import best_clock
+from plughost.invocations import database
 from plughost.invocations.binding import Policy
 from plughost.invocations.journal import SUFFIX, Journal, settle
 from plughost.invocations.permissions import Asked, grant
@@ -226,3 +228,75 @@ async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_foreve
     while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
         await asyncio.sleep(0)
     await journal.caught_up()
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch):
+    """Another program writes to the database, and does not come to an end."""
+    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    settle(str(tmp_path))
+    other = sqlite3.connect(tmp_path / "invocations.db", isolation_level=None)
+    yield other
+    other.close()
+
+
+def complaints() -> list[str]:
+    """What the loop is told from now on."""
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
+    return told
+
+
+async def test_what_a_locked_database_did_not_take_it_takes_later(
+    tmp_path: Path, locked, journal: Journal
+) -> None:
+    told = complaints()
+    locked.execute("BEGIN IMMEDIATE")
+    journal.tell(began(1))
+    with pytest.raises(sqlite3.OperationalError):
+        await journal.caught_up()
+    assert told == ["records are behind"]
+    journal.tell(ended(1))
+    locked.execute("ROLLBACK")
+    await journal.close()
+    assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["status"] for row in book.latest(9)] == ["succeeded"]
+
+
+async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
+    tmp_path: Path, locked, journal: Journal
+) -> None:
+    told = complaints()
+    locked.execute("BEGIN IMMEDIATE")
+    journal.tell(began(1))
+    journal.tell(ended(1))
+    await journal.close()
+    assert told == ["records are behind"]
+    locked.execute("ROLLBACK")
+    settle(str(tmp_path))
+    assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["status"] for row in book.latest(9)] == ["succeeded"]
+
+
+async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
+    journal: Journal, tmp_path: Path, monkeypatch
+) -> None:
+    journal.tell(began(1))
+    page = journal._page
+    journal._page = journal._next_page(1 << 20)
+    opened = os.open
+
+    def then_gone(path: str, *other: object, **named: object) -> int:
+        fd = opened(path, *other, **named)  # type: ignore[arg-type]
+        if path == page._path:
+            page.remove()
+        return fd
+
+    monkeypatch.setattr(os, "open", then_gone)
+    settle(str(tmp_path))
+    monkeypatch.undo()
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["status"] for row in book.latest(9)] == [None], "it still runs"
+    journal.tell(ended(1))

@@ -13,6 +13,7 @@ import fcntl
 import mmap
 import os
 import secrets
+import sqlite3
 import time
 from collections.abc import Iterator
 
@@ -28,6 +29,8 @@ SIZE = 4 << 20
 """Bytes of a file; a longer line gets a longer one."""
 DELAY = 0.2
 """Seconds that a line may wait for the database."""
+PATIENCE = 5.0
+"""Seconds until the next try when the database takes nothing."""
 BITE = 64
 """Lines taken in at a time: the thread that does it holds everybody else up for so long."""
 BREATH = 0.002
@@ -75,12 +78,17 @@ class Journal:
         if self._closed:
             return
         self._closed = True
-        await self.caught_up()
-        if self._due is not None:
-            self._due.cancel()
-        if self._book is not None:
-            self._book.close()
-        self._page.remove()
+        try:
+            await self.caught_up()
+            self._page.remove()
+        except sqlite3.Error:  # told already; whoever settles the files next takes in what they hold
+            for page in (*self._full, self._page):
+                page.close()
+        finally:
+            if self._due is not None:
+                self._due.cancel()
+            if self._book is not None:
+                self._book.close()
 
     def _next_page(self, size: int) -> _Page:
         self._numbers += 1
@@ -95,11 +103,12 @@ class Journal:
             self._catching_up.add_done_callback(self._caught)
 
     async def _take(self) -> None:
-        lines, self._behind = self._behind, []
-        full, self._full = self._full, []
-        await asyncio.to_thread(self._into_book, lines)
-        for page in full:
-            page.remove()
+        lines, full = len(self._behind), len(self._full)
+        await asyncio.to_thread(self._into_book, self._behind[:lines])
+        del self._behind[:lines]
+        while full:  # only now: whoever finds a file takes it in
+            self._full.pop(0).remove()
+            full -= 1
 
     def _into_book(self, lines: list[bytes]) -> None:
         if self._book is None:
@@ -112,11 +121,12 @@ class Journal:
     def _caught(self, task: asyncio.Task[None]) -> None:
         self._catching_up = None
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # the files still have everything; whoever settles them next takes it in
+        if error is not None:  # the files still have everything
             told = {"message": "records are behind", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
-        elif self._behind and self._due is None:
-            self._due = self._clock.call_at(self._clock.time() + DELAY, self._catch_up)
+        if self._behind and self._due is None and not self._closed:
+            delay = DELAY if error is None else PATIENCE
+            self._due = self._clock.call_at(self._clock.time() + delay, self._catch_up)
 
 
 class _Page:
@@ -146,6 +156,9 @@ class _Page:
 
     def remove(self) -> None:
         os.unlink(self._path)
+        self.close()
+
+    def close(self) -> None:
         self._memory.close()
         os.close(self._fd)
 
@@ -174,7 +187,7 @@ def settle(folder: str) -> None:
             with open(fd, "rb") as file:
                 held = _is_held(fd)
                 book.take(host, _whole_lines(file.read()))
-                if not held:
+                if not held and os.fstat(fd).st_nlink:  # a live host's own is gone before its lock is
                     dead.setdefault(host, []).append(path)
         for host, paths in dead.items():
             book.end_all_of(host, time.time())

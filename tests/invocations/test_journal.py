@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import plughost
 from plughost.base.clock import best_clock
 from plughost.invocations import database
 from plughost.invocations.binding import Policy
@@ -253,7 +254,7 @@ async def test_what_a_locked_database_did_not_take_it_takes_later(
     told = complaints()
     locked.execute("BEGIN IMMEDIATE")
     journal.tell(began(1))
-    with pytest.raises(sqlite3.OperationalError):
+    with pytest.raises(plughost.PluginError, match=r"invocations.db cannot be used: database is locked"):
         await journal.caught_up()
     assert told == ["records are behind"]
     journal.tell(ended(1))

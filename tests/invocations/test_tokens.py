@@ -8,7 +8,8 @@ from joserfc import jwt
 from joserfc.jwk import OctKey, OKPKey
 
 from plughost.base.errors import Denied
-from plughost.invocations.tokens import AUDIENCE, ISSUER, PREFIX, Delegation, Issuer
+from plughost.base.hiding import HIDDEN, Hidden
+from plughost.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, Issuer
 
 
 class Time:
@@ -109,3 +110,12 @@ def test_others_can_read_what_a_token_says() -> None:
     assert (told["iss"], told["aud"], told["jti"]) == (ISSUER, AUDIENCE, "inv_1")
     assert (told["org"], told["project"], told["scope"]) == ("org_1", "proj_1", "chains:read runs:write")
     assert "key" not in repr(issuer).lower()
+
+
+@pytest.mark.clause("VAI-90")
+def test_every_token_is_hidden_by_its_shape() -> None:
+    hidden = Hidden()
+    hidden.learn_shape(SHAPE)
+    token = Issuer(Time()).mint(delegation())
+    assert hidden.text(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
+    assert hidden.text(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

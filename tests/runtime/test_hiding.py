@@ -52,6 +52,34 @@ def test_the_lines_of_a_key_are_hidden_each_and_short_ones_are_words() -> None:
     assert "MII" not in repr(hidden)
 
 
+def test_of_secrets_that_overlap_nothing_is_shown() -> None:
+    hidden = Hidden()
+    hidden.learn(["left-middle", "middle-right", "mid"])
+    assert hidden.text("a left-middle-right b") == f"a {HIDDEN} b"
+    assert hidden.text("left-middlemiddle-right") == HIDDEN + HIDDEN
+
+
+def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
+    hidden = Hidden()
+    hidden.learn(["n0", ".*", "x", ""])
+    assert hidden.value({"pin": "n0", "n0": "pin=n0;"}) == {"pin": HIDDEN, HIDDEN: f"pin={HIDDEN};"}
+    assert hidden.text("n0pe, anything, and an x") == "n0pe, anything, and an x"
+
+
+def test_a_number_that_is_a_secret_is_hidden() -> None:
+    hidden = Hidden()
+    hidden.learn(["4711", "12"])
+    assert hidden.value({"pin": 4711, "count": 12, "yes": True}) == {"pin": HIDDEN, "count": 12, "yes": True}
+
+
+def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:
+    hidden = Hidden()
+    for _ in range(3):
+        hidden.learn_shape("tok_[a-z]+")
+    assert hidden.text("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
+    assert repr(hidden) == "<Hidden: 1 texts>"
+
+
 async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> None:
     program = tmp_path / "leaky.py"
     program.write_text(

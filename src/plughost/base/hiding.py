@@ -9,62 +9,89 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 SHORTEST = 4
-"""A shorter text would be found in the middle of words."""
+"""A shorter text is found in the middle of words, so it is hidden only where it stands alone."""
+NO_SECRET = 1
+"""A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
 
 
 class Hidden:
     """Grows with every secret that is given; what it has learned, it hides for good."""
 
-    __slots__ = ("_known", "_pattern")
+    __slots__ = ("_known", "_shapes")
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        self._pattern: re.Pattern[str] | None = None
+        self._shapes: dict[str, re.Pattern[str]] = {}
 
     def __repr__(self) -> str:
-        return f"<Hidden: {len(self._known)} texts>"
+        return f"<Hidden: {len(self._known) + len(self._shapes)} texts>"
 
     def learn(self, secrets: Iterable[str]) -> None:
-        new = {spelling for secret in secrets for spelling in _spellings(secret)} - self._known
-        if new:
-            self._known |= new
-            longest_first = sorted(self._known, key=len, reverse=True)
-            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        for secret in secrets:
+            for spelling in _spellings(secret):
+                if len(spelling) >= SHORTEST:
+                    self._known.add(spelling)
+                elif len(spelling) > NO_SECRET:
+                    self.learn_shape(rf"(?<!\w){re.escape(spelling)}(?!\w)")
+
+    def learn_shape(self, shape: str) -> None:
+        """All texts that a regular expression describes, for what is made anew too often to be learned."""
+        if shape not in self._shapes:
+            self._shapes[shape] = re.compile(shape)
 
     def text(self, said: str) -> str:
-        return said if self._pattern is None else self._pattern.sub(HIDDEN, said)
+        """Two secrets may overlap: what belongs to either is left out."""
+        found = [span for known in self._known if known in said for span in _places(known, said)]
+        for shape in self._shapes.values():
+            found += [match.span() for match in shape.finditer(said)]
+        if not found:
+            return said
+        shown, end = [], 0
+        for start, stop in sorted(found):
+            if start >= end:
+                shown += [said[end:start], HIDDEN]
+            end = max(end, stop)
+        return "".join([*shown, said[end:]])
 
     def value(self, said: Any, depth: int = 0) -> Any:
-        """The same of all texts in a JSON value, names too."""
-        if self._pattern is None:
+        """The same of all texts in a JSON value, names and numbers too."""
+        if not self._known and not self._shapes:
             return said
         if isinstance(said, str):
-            return self._pattern.sub(HIDDEN, said)
+            return self.text(said)
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(said, dict):
             return {self.value(name): self.value(inner, depth + 1) for name, inner in said.items()}
         if isinstance(said, list):
             return [self.value(inner, depth + 1) for inner in said]
+        if type(said) is int and str(said) in self._known:
+            return HIDDEN
         return said
 
 
+def _places(known: str, said: str) -> Iterator[tuple[int, int]]:
+    start = said.find(known)
+    while start >= 0:
+        yield start, start + len(known)
+        start = said.find(known, start + len(known))
+
+
 def _spellings(secret: str) -> Iterable[str]:
-    """A secret of several lines is also told line by line."""
-    for part in {secret, *secret.splitlines()}:
-        if len(part) >= SHORTEST:
-            data = part.encode(errors="surrogatepass")
-            yield part
-            yield json.dumps(part)[1:-1]
-            yield json.dumps(part, ensure_ascii=False)[1:-1]
-            yield quote(data, safe="")
-            yield quote_plus(data)
-            yield base64.b64encode(data).decode().rstrip("=")
-            yield base64.urlsafe_b64encode(data).decode().rstrip("=")
+    """A secret of several lines is also told line by line, where a line is long enough to be one."""
+    for part in {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
+        data = part.encode(errors="surrogatepass")
+        yield part
+        yield json.dumps(part)[1:-1]
+        yield json.dumps(part, ensure_ascii=False)[1:-1]
+        yield quote(data, safe="")
+        yield quote_plus(data)
+        yield base64.b64encode(data).decode().rstrip("=")
+        yield base64.urlsafe_b64encode(data).decode().rstrip("=")

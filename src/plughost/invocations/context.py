@@ -10,6 +10,7 @@ from plughost.contracts.vai.bodies import Context, Gateway
 from plughost.invocations.delegator import Delegator
 from plughost.invocations.process_spec import GATEWAY_HOST
 from plughost.invocations.run import Run
+from plughost.invocations.tokens import SHAPE
 
 BASE_URL = f"http://{GATEWAY_HOST}"
 
@@ -23,7 +24,7 @@ def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context
         if gateway is None:
             raise InvalidSpec("this host has no gateway, so no scopes can be granted")
         token = gateway.admit(run)
-        run.hidden.learn([token])
+        run.hidden.learn_shape(SHAPE)
     return Context(
         invocation_id=run.id,
         trace_id=run.trace_id,

@@ -24,6 +24,15 @@ def opened(
     path: str, version: int, tables: Iterable[str], *, synchronous: str = "FULL"
 ) -> sqlite3.Connection:
     """Made when it is missing. `tables` are statements that may run again."""
+    try:
+        return _opened(path, version, tables, synchronous)
+    except (OSError, sqlite3.Error) as error:
+        raise PluginError(
+            f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
+        ) from error
+
+
+def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
         os.mknod(path, 0o600)  # not by open(): closing it would end the locks of others in this process

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import msgspec
 
 from plughost.base.clock import Clock, Timer
+from plughost.base.errors import PluginError
 from plughost.invocations.record import Entry
 from plughost.invocations.record_book import RecordBook
 
@@ -81,7 +82,10 @@ class Journal:
         try:
             await self.caught_up()
             self._page.remove()
-        except sqlite3.Error:  # told already; whoever settles the files next takes in what they hold
+        except (
+            PluginError,
+            sqlite3.Error,
+        ):  # told already; the next who settles takes them in
             for page in (*self._full, self._page):
                 page.close()
         finally:
@@ -180,7 +184,6 @@ def _locked(path: str) -> int:
 
 def settle(folder: str) -> None:
     """Take in what live hosts wrote, and end in the records what dead ones left running."""
-    os.makedirs(folder, 0o700, exist_ok=True)
     with RecordBook(folder) as book:
         dead: dict[str, list[str]] = {}
         for host, path, fd in _pages(folder):

@@ -6,6 +6,7 @@ which do, so a token ends with it even when its time is not over.
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ import msgspec
 from plughost.base.errors import Denied
 
 PREFIX = "vai_dlg_"
+SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"
+"""Any token, and any in base64: `e` is how every JWT begins."""
 ALGORITHM = "Ed25519"
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"

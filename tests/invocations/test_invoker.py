@@ -408,3 +408,28 @@ async def test_closing_does_not_wait_for_what_a_caller_does_next(bench) -> None:
     await until(lambda: outcomes)
     assert outcomes[0].reason == "host_closed"
     task.cancel()
+
+
+@pytest.mark.clause("VAI-39", "VAI-32")
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ('"version": "1.0.0"', "identity_mismatch"),
+        ('"type": "hello"', "handshake_failed"),
+    ],
+)
+async def test_who_says_no_good_hello_fails_at_once(bench, ground: Path, wrong: str, reason: str) -> None:
+    program = ground / "lab/bin/plugin"
+    assert wrong in program.read_text()
+    program.write_text(program.read_text().replace(wrong, wrong[:-2] + '9"'))
+    lab = bench()
+    both = await asyncio.gather(*(lab.tool(do="echo") for _ in range(2)))
+    assert {(each.status, each.reason) for each in both} == {("failed", reason)}
+    await until(lambda: not len(lab.invoker.pool))
+
+
+@pytest.mark.clause("VAI-46")
+@pytest.mark.parametrize("timeout_ms", [0, -5])
+async def test_no_time_at_all_is_not_all_the_time(bench, timeout_ms: int) -> None:
+    outcome = await bench().tool(do="wait", timeout_ms=timeout_ms)
+    assert (outcome.status, outcome.reason) == ("cancelled", "deadline_exceeded")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
@@ -44,7 +45,7 @@ from plughost.invocations.record import RecordSink
 from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
-from plughost.invocations.scratch import Scratch, used
+from plughost.invocations.scratch import Scratch
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
 from plughost.invocations.streaming import stream
@@ -157,14 +158,7 @@ class LocalInvoker:
         prepared = self.prepare(binding)
         if prepared.alone:
             return
-        process = await self._process(prepared, tenant_of(binding, project_id))
-        try:
-            await process.plugin.start()
-        except PluginError:
-            self.pool.retire(process)
-            raise
-        finally:
-            self.pool.give_back(process)
+        self.pool.give_back(await self._process(prepared, tenant_of(binding, project_id)))
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
         task = self._running.get(invocation_id)
@@ -268,9 +262,13 @@ class LocalInvoker:
             run.confined_by = process.plugin.confined_by
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
-            self.pool.give_back(process)
-            if scratch is not None:
-                await self._scratch.remove(scratch)
+            try:
+                if scratch is not None:
+                    await self._scratch.remove(scratch)
+            finally:
+                if scratch is not None and self._scratch.strewn(os.path.dirname(scratch)):
+                    self.pool.retire(process)  # what it has left there goes with it
+                self.pool.give_back(process)
 
     async def _process(self, prepared: Prepared, scope: Scope) -> Process:
         """One that may serve this tenant, to be given back."""
@@ -313,7 +311,7 @@ class LocalInvoker:
         try:
             while True:
                 done, _ = await asyncio.wait([task], timeout=SCRATCH_LOOKS)
-                if limit is not None and await asyncio.to_thread(used, scratch) > limit:
+                if limit is not None and await asyncio.to_thread(self._scratch.used, scratch) > limit:
                     raise OverBudget(f"its scratch folder holds more than {limit} bytes")
                 if done:
                     return task.result()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from plughost.base.clock import Clock, Timer
-from plughost.base.errors import PluginError, Stopped
+from plughost.base.errors import PluginError, Quarantined, Stopped
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.invocations.binding import Scope
@@ -41,6 +41,8 @@ class Process:
         self.number = number
         self.alone = alone
         """For one invocation only."""
+        self.ready = False
+        """It has said hello."""
         self.users = 0
         self.idle_since = 0.0
         self.ending = False
@@ -76,10 +78,11 @@ class Pool:
         return len(self._numbers)
 
     def warm(self, key: Key) -> Process | None:
-        """The process that is there for `key`, taken; None when one must be made."""
+        """The process that is there for `key`, taken; None when one must be made or waited for."""
         process = self._warm.get(key)
-        if process is None:
-            return None
+        return self._taken(process) if process is not None and process.ready else None
+
+    def _taken(self, process: Process) -> Process | None:
         if process.plugin.draining or process.plugin.state in UNUSABLE:
             self.retire(process)
             return None
@@ -87,9 +90,26 @@ class Pool:
         return process
 
     async def take(self, key: Key, spec: Spec, *, alone: bool) -> Process:
-        """A process for one invocation: to be given back."""
+        """A process for one invocation, which has said hello: to be given back."""
+        process = await self._found(key, spec, alone=alone)
+        if process.ready:
+            return process
+        try:
+            await process.plugin.start()
+            process.ready = True
+        except BaseException as error:
+            if isinstance(error, PluginError):
+                self.retire(process)
+            self.give_back(process)  # who has no more time lets it start for the next
+            if isinstance(error, Quarantined) and isinstance(error.__cause__, PluginError):
+                raise error.__cause__ from None  # nobody mends this one: another is made for the next
+            raise
+        return process
+
+    async def _found(self, key: Key, spec: Spec, *, alone: bool) -> Process:
         while not alone:
-            if (process := self.warm(key)) is not None:
+            known = self._warm.get(key)
+            if known is not None and (process := self._taken(known)) is not None:
                 return process
             if (making := self._making.get(key)) is None:
                 break

@@ -46,6 +46,7 @@ def process_spec(
             "exports": [export.id],
             "max_in_flight": SHARED if granted.execution_class == "inline" else granted.max_concurrency,
             "filesystem": granted.filesystem,
+            "failure_limit": 1,  # the pool makes another one, and nobody waits for that
             **({} if scratch is None else {"scratch": scratch}),
         },
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 
+from plughost.base.errors import LaunchFailed
 from plughost.base.temporary import everybodys_folder
 from plughost.sandbox.quarters import settle, sweep
 from plughost.sandbox.removal import remove
@@ -16,6 +17,7 @@ from plughost.sandbox.removal import remove
 PREFIX = "plughost-scratch-"
 MOST_COUNTED = 100_000
 """Files and folders of one invocation; more count as over any limit."""
+TOO_MUCH = 1 << 62
 
 
 class Scratch:
@@ -26,6 +28,8 @@ class Scratch:
         self._path = ""
         self._lock = -1
         self._roots = 0
+        self._live: set[str] = set()
+        """The folders of invocations that run."""
 
     def root(self) -> str:
         """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
@@ -39,11 +43,26 @@ class Scratch:
     def make(self, root: str, invocation_id: str) -> str:
         """A folder for one invocation, of the user whose the root is."""
         path = os.path.join(root, invocation_id)
-        os.mkdir(path, 0o700)
-        owner = os.stat(root)
-        if owner.st_uid != os.geteuid():
-            os.chown(path, owner.st_uid, owner.st_gid)
+        try:
+            os.mkdir(path, 0o700)
+            owner = os.stat(root)
+            if owner.st_uid != os.geteuid():
+                os.chown(path, owner.st_uid, owner.st_gid)
+        except OSError as error:
+            raise LaunchFailed(f"it can be given no scratch folder: {error.strerror}") from error
+        self._live.add(path)
         return path
+
+    def used(self, path: str) -> int:
+        """Bytes of an invocation: in its folder, and beside it where nobody has one. Blocking."""
+        return sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
+
+    def strewn(self, root: str) -> list[str]:
+        """What a process has left beside its invocations' folders."""
+        try:
+            return [path for name in os.listdir(root) if (path := os.path.join(root, name)) not in self._live]
+        except OSError:
+            return []
 
     async def remove(self, path: str) -> None:
         """With all that is in it, whoever goes away meanwhile."""
@@ -56,6 +75,8 @@ class Scratch:
             except asyncio.CancelledError:
                 await asyncio.wait([removed])
                 raise
+        finally:
+            self._live.discard(path)
 
     async def close(self) -> None:
         """When no process is left that could write."""
@@ -66,7 +87,10 @@ class Scratch:
 
 
 def used(path: str) -> int:
-    """Bytes on the disk of all that is in a folder, counted without following a link. Blocking."""
+    """Bytes on the disk of all that is in a folder, counted without following a link. Blocking.
+
+    What is hidden from a look, too deep or closed, counts as over any limit.
+    """
     total = count = 0
     waiting = [path]
     while waiting:
@@ -79,7 +103,9 @@ def used(path: str) -> int:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     if count > MOST_COUNTED:
-                        return 1 << 62
+                        return TOO_MUCH
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # gone meanwhile
         except OSError:
-            continue  # gone meanwhile, or not ours to look into: what is in there was counted as a folder
+            return TOO_MUCH
     return total

@@ -209,7 +209,7 @@ async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path
     clock = best_clock(asyncio.get_running_loop())
     journal = Journal(str(tmp_path), clock)
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(plughost.PluginError, match="records cannot be kept: No space"):
         journal.tell(Said(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)}))
     journal.tell(began(1))
     journal.tell(ended(1))
@@ -301,3 +301,19 @@ async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
     with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == [None], "it still runs"
     journal.tell(ended(1))
+
+
+async def test_an_end_that_finds_a_full_disk_is_an_end_nevertheless(
+    journal: Journal, tmp_path: Path, monkeypatch
+) -> None:
+    journal.tell(began(1))
+
+    def full(fd: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(plughost.PluginError, match="records cannot be kept"):
+        journal.tell(ended(1, "failed", message="x" * (5 << 20)))
+    await journal.caught_up()
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["status"] for row in book.latest(9)] == ["failed"]

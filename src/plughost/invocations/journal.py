@@ -21,7 +21,7 @@ import msgspec
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import PluginError
-from plughost.invocations.record import Entry
+from plughost.invocations.record import Ended, Entry
 from plughost.invocations.record_book import RecordBook
 
 SUFFIX = ".journal"
@@ -59,10 +59,20 @@ class Journal:
     def tell(self, entry: Entry) -> None:
         line = _encode(entry) + b"\n"
         if not self._page.write(line):
-            page = self._next_page(max(SIZE, len(line)))
+            try:
+                page = self._next_page(max(SIZE, len(line)))
+            except OSError as error:
+                if isinstance(entry, Ended):  # it is over, even if nobody can be told now
+                    self._later(line)
+                raise PluginError(
+                    f"records cannot be kept: {error.strerror}", hint=f"make room in {self._folder}"
+                ) from error
             self._full.append(self._page)
             self._page = page
             page.write(line)
+        self._later(line)
+
+    def _later(self, line: bytes) -> None:
         self._behind.append(line)
         if self._due is None:
             self._due = self._clock.call_at(self._clock.time() + DELAY, self._catch_up)

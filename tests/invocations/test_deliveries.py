@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,8 @@ import pytest
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.bodies import HookEvent, Subject
-from plughost.invocations.deliveries import AT_ONCE, Deliveries, Delivery
+from plughost.invocations import database
+from plughost.invocations.deliveries import AT_ONCE, FILE, TAKE_OVER, Deliveries, Delivery
 from plughost.invocations.retry import Backoff
 from plughost.testkit.clock import VirtualClock
 from tests.support import until
@@ -226,3 +228,29 @@ def test_a_killed_host_loses_no_delivery(tmp_path: Path) -> None:
             os.kill(host.pid, signal.SIGKILL)
     assert [attempt for _, attempt in seen] == ["1", "2", "3"]
     assert len({delivery_id for delivery_id, _ in seen}) == 1
+
+
+@pytest.mark.clause("VAI-54")
+async def test_a_locked_database_stops_deliveries_for_a_while_only(
+    deliveries_to, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
+    other = sqlite3.connect(":memory:")
+
+    async def locks_it(delivery: Delivery) -> tuple[str, str | None]:
+        nonlocal other
+        other = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        return "succeeded", None
+
+    deliveries, clock = deliveries_to(locks_it)
+    await deliveries.publish(event(), ["bind_1"])
+    deliveries.start()
+    await until(lambda: told)
+    other.execute("ROLLBACK")
+    other.close()
+    clock.advance(TAKE_OVER)
+    await until(lambda: not deliveries._unsettled)
+    assert [each.status for each in await deliveries.all()] == ["acknowledged"]

@@ -86,6 +86,8 @@ class Deliveries:
         self._backoff = backoff or Backoff()
         self._now = now
         self._under_way: set[asyncio.Task[None]] = set()
+        self._unsettled: list[tuple[str, float | None, str | None, str]] = []
+        """What attempts came to, until the database has taken it."""
         self._looking: asyncio.Task[None] | None = None
         self._look_again = False
         self._timer: Timer | None = None
@@ -163,17 +165,26 @@ class Deliveries:
 
     def _looked(self, task: asyncio.Task[None]) -> None:
         self._looking = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            told = {"message": "deliveries cannot be read", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
+        if self._failed(task):
+            self._look_at(self._now() + TAKE_OVER)
         elif self._look_again:
             self._look_again = False
             self._look()
+
+    def _failed(self, task: asyncio.Task[None]) -> bool:
+        """Whether the database could not be used, which is told."""
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return False
+        told = {"message": "deliveries wait for their database", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(told)
+        return self._started
 
     async def _begin_due(self) -> None:
         if not await self._is_ours():
             self._look_at(self._now() + TAKE_OVER)
             return
+        await self._settle()
         now, room = self._now(), AT_ONCE - len(self._under_way)
         due, following = await self._database.do(lambda connection: _begin(connection, now, room))
         for delivery in due:
@@ -205,7 +216,10 @@ class Deliveries:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._under_way.discard(task)
-        self._look()
+        if self._failed(task):
+            self._look_at(self._now() + TAKE_OVER)
+        else:
+            self._look()
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
@@ -213,8 +227,13 @@ class Deliveries:
         except Exception as error:  # of ours: it says nothing of the event
             status, why = "retryable_failure", f"{type(error).__name__}: {error}"
         after, due_at = _verdict(status, self._backoff.after(delivery.attempt), self._now())
-        values = (after, due_at, why, delivery.delivery_id)
-        await self._database.do(lambda connection: connection.execute(SETTLE, values))
+        self._unsettled.append((after, due_at, why, delivery.delivery_id))
+        await self._settle()
+
+    async def _settle(self) -> None:
+        if known := self._unsettled[:]:
+            await self._database.do(lambda connection: connection.executemany(SETTLE, known))
+            self._unsettled = [each for each in self._unsettled if each not in known]
 
 
 def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float | None]:

@@ -37,7 +37,8 @@ class Settlement:
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
             kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts)
             result = {**result, "artifacts": kept}
-        result = await self._written(run, result)
+        if self._chains is not None:
+            result = await self._written(self._chains, run, result)
         return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
 
     def _wrong_output(self, run: Run, result: Any) -> list[str]:
@@ -49,18 +50,16 @@ class Settlement:
             return []
         return self._schemas.problems(run.prepared.package.folder, schema, output)
 
-    async def _written(self, run: Run, result: Any) -> Any:
+    async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""
         work, chain_id = run.wanted.work, run.wanted.related.chain_id
-        if self._chains is None:
-            return result
         if isinstance(work, Tool) and chain_id is not None:
-            await self._chains.insert_tool_result(chain_id, work.tool_execution_id, result)
+            await chains.insert_tool_result(chain_id, work.tool_execution_id, result)
         elif isinstance(work, Compaction):
             seeds = [Block(seed["kind"], seed["content"]) for seed in result["seed_blocks"]]
             compactor = run.prepared.export.compactor
             if compactor is not None and not compactor.supports_pinned_items:
                 seeds = [*(Block("pinned", [item]) for item in work.pinned_items), *seeds]
-            derived = await self._chains.derive(work.chain_id, work.compaction_id, seeds)
+            derived = await chains.derive(work.chain_id, work.compaction_id, seeds)
             result = {**result, "derived_chain_id": derived}
         return result

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 import msgspec
 
 from plughost.base.errors import Malformed
-from plughost.wire.envelope import NOTHING
 from plughost.wire.framing import HEAD
 
 Status = Literal["succeeded", "failed", "cancelled", "retryable_failure"]
@@ -85,17 +84,9 @@ class Outcome(msgspec.Struct, Generic[T], frozen=True):
     problem: Problem | None = None
 
 
-RESULTS: dict[str, Any] = {
-    "tool.invoke": ToolResult,
-    "compactor.compact": CompactorResult,
-    "harness.run": HarnessResult,
-    "hook.handle": None,
-}
-
-
-class _Body(msgspec.Struct):
+class _Body(msgspec.Struct, Generic[T]):
     status: Status
-    result: msgspec.Raw = NOTHING
+    result: T | None = None
     error: Problem | None = None
 
 
@@ -104,19 +95,29 @@ class _HookBody(msgspec.Struct):
     error: Problem | None = None
 
 
+HOOK = "hook.handle"
+_hooks = msgspec.json.Decoder(_HookBody)
+_bodies: dict[str, msgspec.json.Decoder[Any]] = {
+    "tool.invoke": msgspec.json.Decoder(_Body[ToolResult]),
+    "compactor.compact": msgspec.json.Decoder(_Body[CompactorResult]),
+    "harness.run": msgspec.json.Decoder(_Body[HarnessResult]),
+}
+_EXPECTED = {
+    "tool.invoke": ", ".join(ToolResult.__struct_fields__),
+    "compactor.compact": ", ".join(CompactorResult.__struct_fields__),
+    "harness.run": ", ".join(HarnessResult.__struct_fields__),
+}
+
+
 def outcome(op: str, body: msgspec.Raw) -> Outcome[Any]:
     """The body of a response to `op`; Malformed says what was expected, and where."""
     try:
-        kind = RESULTS[op]
-        if kind is None:
-            told = msgspec.json.decode(body, type=_HookBody)
+        if op == HOOK:
+            told = _hooks.decode(body)
             return Outcome("succeeded" if told.status == "ack" else told.status, None, told.error)
-        answered = msgspec.json.decode(body, type=_Body)
-        result = None
-        if memoryview(answered.result)[:5].tobytes() not in (b"", b"null"):
-            result = msgspec.json.decode(answered.result, type=kind)
-        elif answered.status == "succeeded":
-            raise ValueError(f"`result` is missing; expected {', '.join(kind.__struct_fields__)}")
+        answered = _bodies[op].decode(body)
+        if answered.result is None and answered.status == "succeeded":
+            raise ValueError(f"`result` is missing; expected {_EXPECTED[op]}")
     except (ValueError, RecursionError) as error:
         raise Malformed(f"its result of {op} is wrong: {error}", head=bytes(body)[:HEAD]) from error
-    return Outcome(answered.status, result, answered.error)
+    return Outcome(answered.status, answered.result, answered.error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -145,3 +146,18 @@ def test_packed_signed_installed_and_invoked(place: Path) -> None:
     trust.write_text(trust.read_text() + "revoked = true\n")
     refused = run(*words)
     assert (refused.returncode, "revoked" in refused.stdout) == (3, True), refused.stdout
+
+
+@pytest.mark.clause("VAI-90")
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("sandbox", ["none", "strict"])
+def test_nothing_that_holds_a_secret_dumps_core(place: Path, sandbox: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    if before[1] == 0:
+        pytest.skip("nobody here may dump core")
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "core"}', "--sandbox", sandbox)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    assert json.loads(ran.stdout)["structured_output"]["most"] == 0, ran.stderr

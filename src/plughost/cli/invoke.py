@@ -114,6 +114,7 @@ def invoke(
         ),
     )
     work = work_of(its, _value("JSON", given))
+    _dump_no_core()
     outcome = asyncio.run(
         _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
     )
@@ -256,6 +257,13 @@ def _no_answer(outcome: Outcome) -> bool:
         "crashed", "collateral", "launch_failed", "handshake_failed", "unconfinable", "protocol_failure",
         "malformed", "host_failure", "no_room", "budget_exceeded", "invalid_request",
     }  # fmt: skip
+
+
+def _dump_no_core() -> None:
+    """Secrets are in this process, and in one without a sandbox, which inherits this."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def usual_state() -> Path:

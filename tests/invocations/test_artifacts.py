@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import Denied
+from plughost.base.hiding import Hidden
 from plughost.invocations import artifacts
 from plughost.invocations.artifacts import taken
 
@@ -28,14 +29,14 @@ def test_what_is_handed_over_is_kept_by_its_digest(scratch: Path, tmp_path: Path
         {"path": "sub/more.txt"},
         {"note": "no file"},
     ]
-    kept = taken(given, str(scratch), str(tmp_path / "kept"))
+    kept = taken(given, str(scratch), str(tmp_path / "kept"), Hidden())
     digest = hashlib.sha256(b"findings").hexdigest()
     assert kept[0] == {"type": "text", "name": "report.txt", "sha256": digest, "bytes": 8}
     assert kept[1]["name"] == "more.txt"
     assert kept[2] == {"note": "no file"}
     assert (tmp_path / "kept" / digest).read_text() == "findings"
     assert len(list((tmp_path / "kept").iterdir())) == 2
-    assert taken(given, str(scratch), None) == kept
+    assert taken(given, str(scratch), None, Hidden()) == kept
 
 
 @pytest.mark.parametrize(
@@ -59,14 +60,38 @@ def test_what_is_not_in_the_scratch_folder_is_refused(scratch: Path, path: objec
     os.symlink("..", scratch / "folder link")
     os.mkfifo(scratch / "pipe")
     with pytest.raises(Denied):
-        taken([{"path": path}], str(scratch), None)
+        taken([{"path": path}], str(scratch), None, Hidden())
     with pytest.raises(Denied):
-        taken([{"path": str(scratch / "report.txt")}], None, None)
+        taken([{"path": str(scratch / "report.txt")}], None, None, Hidden())
 
 
 def test_too_many_or_too_much(scratch: Path, monkeypatch) -> None:
     with pytest.raises(Denied, match="more than"):
-        taken([{}] * 65, str(scratch), None)
+        taken([{}] * 65, str(scratch), None, Hidden())
     monkeypatch.setattr(artifacts, "LARGEST", 10)
     with pytest.raises(Denied, match="10 bytes"):
-        taken([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None)
+        taken([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None, Hidden())
+
+
+@pytest.mark.clause("VAI-90")
+def test_a_file_that_holds_a_secret_is_not_kept(scratch: Path, tmp_path: Path) -> None:
+    hidden = Hidden()
+    hidden.learn(["finding"])
+    with pytest.raises(Denied, match="holds a secret"):
+        taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), hidden)
+    assert not (tmp_path / "kept").exists()
+
+
+def test_the_same_file_may_be_kept_by_several_at_once(scratch: Path, tmp_path: Path, monkeypatch) -> None:
+    rename, first = os.rename, True
+
+    def another_between(old: str, new: str) -> None:
+        nonlocal first
+        if first:
+            first = False
+            taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Hidden())
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", another_between)
+    assert taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Hidden())
+    assert len(list((tmp_path / "kept").iterdir())) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -433,3 +434,14 @@ async def test_who_says_no_good_hello_fails_at_once(bench, ground: Path, wrong: 
 async def test_no_time_at_all_is_not_all_the_time(bench, timeout_ms: int) -> None:
     outcome = await bench().tool(do="wait", timeout_ms=timeout_ms)
     assert (outcome.status, outcome.reason) == ("cancelled", "deadline_exceeded")
+
+
+async def test_a_process_that_ended_while_it_was_idle_is_replaced_at_once(bench) -> None:
+    lab = bench()
+    assert (await lab.tool(do="echo")).ok
+    (plugin,) = lab.host.plugins.values()
+    os.kill(plugin.inspect()["instances"][0]["pid"], signal.SIGKILL)
+    await until(lambda: plugin.state == "Quarantined")
+    outcome = await lab.tool(do="echo", timeout_ms=900)
+    assert outcome.ok
+    assert outcome.retries == 0

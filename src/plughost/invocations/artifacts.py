@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 from typing import Any
 
 from plughost.base.errors import Denied
+from plughost.base.hiding import Hidden
 from plughost.guard.beneath import Escapes, open_beneath
 
 MOST = 64
 LARGEST = 64 << 20
 """Bytes of all artifacts of one invocation."""
-CHUNK = 1 << 20
 
 
-def taken(artifacts: list[Any], scratch: str | None, folder: str | None) -> list[Any]:
+def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Hidden) -> list[Any]:
     """The artifacts with digest and size instead of a path; their bytes go into `folder`, if there is one.
 
-    Denied for a path that leads out of the scratch folder, or to no file. Blocking.
+    Denied for a path that leads out of the scratch folder, or to no file, and for what must stay `hidden`.
+    Blocking.
     """
     if len(artifacts) > MOST:
         raise Denied(f"it hands over more than {MOST} artifacts")
@@ -33,14 +35,22 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None) -> list
         if not isinstance(artifact, dict) or "path" not in artifact:
             told.append(artifact)
             continue
-        digest, size = _take(artifact["path"], scratch, folder, left)
-        left -= size
+        content = _content(artifact["path"], scratch, left)
+        left -= len(content)
+        text = content.decode(errors="replace")
+        if hidden.text(text) != text:
+            raise Denied(f"the artifact {artifact['path']!r:.200} holds a secret")
+        digest = hashlib.sha256(content).hexdigest()
+        if folder is not None:
+            _keep(content, folder, digest)
         named = {name: value for name, value in artifact.items() if name != "path"}
-        told.append({**named, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": size})
+        told.append(
+            {**named, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": len(content)}
+        )
     return told
 
 
-def _take(path: Any, scratch: str | None, folder: str | None, left: int) -> tuple[str, int]:
+def _content(path: Any, scratch: str | None, left: int) -> bytes:
     if scratch is None:
         raise Denied("it hands over a file, and has no scratch folder")
     if not isinstance(path, str) or "\0" in path:
@@ -54,7 +64,10 @@ def _take(path: Any, scratch: str | None, folder: str | None, left: int) -> tupl
             if not stat.S_ISREG(os.fstat(looked).st_mode):
                 raise Denied(f"the artifact {path!r:.200} is no file")
             with open(f"/proc/self/fd/{looked}", "rb") as file:
-                return _copied(file, folder, left)
+                content: bytes = file.read(left + 1)
+                if len(content) > left:
+                    raise Denied(f"its artifacts have more than {LARGEST} bytes")
+                return content
         finally:
             os.close(looked)
     except (OSError, Escapes) as error:
@@ -63,22 +76,12 @@ def _take(path: Any, scratch: str | None, folder: str | None, left: int) -> tupl
         os.close(root)
 
 
-def _copied(file: Any, folder: str | None, left: int) -> tuple[str, int]:
-    summed, size, pieces = hashlib.sha256(), 0, []
-    while piece := file.read(CHUNK):
-        size += len(piece)
-        if size > left:
-            raise Denied(f"its artifacts have more than {LARGEST} bytes")
-        summed.update(piece)
-        pieces.append(piece)
-    digest = summed.hexdigest()
-    if folder is not None:
-        os.makedirs(folder, 0o700, exist_ok=True)
-        path = os.path.join(folder, digest)
-        with open(f"{path}.{os.getpid()}", "wb", opener=_private) as copy:
-            copy.writelines(pieces)
-        os.rename(copy.name, path)
-    return digest, size
+def _keep(content: bytes, folder: str, digest: str) -> None:
+    os.makedirs(folder, 0o700, exist_ok=True)
+    path = os.path.join(folder, digest)
+    with open(f"{path}.{secrets.token_hex(8)}", "wb", opener=_private) as copy:
+        copy.write(content)
+    os.rename(copy.name, path)
 
 
 def _private(name: str, flags: int) -> int:

@@ -35,7 +35,7 @@ class Settlement:
         if problems := self._wrong_output(run, result):
             return run.ended_as("failed", "invalid_output", "; ".join(problems))
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
-            kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts)
+            kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
             result = {**result, "artifacts": kept}
         if self._chains is not None:
             result = await self._written(self._chains, run, result)

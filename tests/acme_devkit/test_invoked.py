@@ -10,14 +10,31 @@ from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, Trigger
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
+from plughost.invocations.run import Run
 from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.tokens import Issuer
+from plughost.invocations.tokens import PREFIX
 from plughost.invocations.work import Harness
 from tests import confinable
 from tests.vai_http import serving
 from tests.vai_packages import Nowhere, Shelf, packaged
 
 SLOTS = ("anthropic_key", "openai_key")
+
+
+class Desk:
+    """A `Delegator` for a gateway of the test's own."""
+
+    def __init__(self, socket: str) -> None:
+        self._socket = socket
+
+    async def open(self) -> str:
+        return self._socket
+
+    def admit(self, run: Run) -> str:
+        return f"{PREFIX}{run.id}"
+
+    def dismiss(self, run: Run) -> None:
+        pass
 
 
 def answer(asked):
@@ -41,8 +58,8 @@ async def test_triage_reaches_the_gateway_by_its_reserved_name(host, monkeypatch
         invoker = LocalInvoker(
             host, Shelf(folder), Nowhere(), host._clock,
             secret_source=SecretFolder(str(place / "secrets")),
-            issuer=Issuer(),
-            options=Options(scratch_base=str(place), gateway_socket=str(place / "gateway.sock")),
+            gateway=Desk(str(place / "gateway.sock")),
+            options=Options(scratch_base=str(place)),
         )  # fmt: skip
         binding = Binding(
             binding_id="bind_1", package_id="acme/devkit", package_version="0.1.0", export_id="triage",

@@ -8,9 +8,10 @@ import pytest
 
 from plughost.contracts.vai.bodies import CompactionTarget
 from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.chains import Block, Chain, Chains
+from plughost.invocations.chains import Block, Chain
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.invoker import LocalInvoker, Options
+from plughost.invocations.state import State
 from plughost.invocations.work import INLINE, Compaction
 from tests import confinable
 from tests.vai_packages import Nowhere, Shelf, packaged
@@ -23,7 +24,8 @@ async def woven(host, monkeypatch):
     monkeypatch.setenv("PATH", confinable.PATH)
     with confinable.open_folder() as place:
         folder = packaged("thread-weave", place)
-        chains = Chains(str(place / "state"))
+        state = State(str(place / "state"))
+        chains = state.chains
         options = Options(scratch_base=str(place))
         invoker = LocalInvoker(host, Shelf(folder), Nowhere(), host._clock, chains=chains, options=options)
         binding = Binding(
@@ -49,7 +51,7 @@ async def woven(host, monkeypatch):
 
         yield compact
         await invoker.close()
-        await chains.close()
+        state.close()
         assert not [name for name in os.listdir(place) if "scratch" in name]
 
 

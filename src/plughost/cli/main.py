@@ -19,6 +19,7 @@ from plughost.cli.inspect import inspect
 from plughost.cli.new import new
 from plughost.cli.replay import replay
 from plughost.cli.run import run
+from plughost.cli.show import screen
 from plughost.cli.x import x
 
 
@@ -38,7 +39,9 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (new, call, inspect, explain, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
+for command in (
+    new, call, inspect, explain, run, dev, screen, conform, replay, x, ps, logs, reload, stop, doctor,
+):  # fmt: skip
     plughost.add_command(command)
 
 

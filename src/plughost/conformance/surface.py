@@ -128,6 +128,7 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
     scribe = _Scribe()
     plugin = Ainb(scribe)
     plugin.key("screen", messages.KeyEvent(messages.Enter()))
+    plugin.mouse("screen", messages.MouseEvent(messages.Moved(), 0, 0))
     plugin.event("topic", b"")
     invoked = messages.ActionInvokeParams("an action", b"")
     another: Any = SimpleNamespace(name="another", plugin=scribe)

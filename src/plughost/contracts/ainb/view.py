@@ -18,7 +18,9 @@ from plughost.contracts.ainb.messages import (
     CliDispatchResult,
     HandleEventParams,
     HandleKeyParams,
+    HandleMouseParams,
     KeyEvent,
+    MouseEvent,
     RenderParams,
     RenderResult,
     Viewport,
@@ -30,6 +32,7 @@ RENDER_DEADLINE = 2.0
 
 _keys = itertools.count()
 """The generation of a key: one count for all plugins."""
+_mice = itertools.count()
 
 
 class Plugin(Protocol):
@@ -98,7 +101,7 @@ class Screen:
             self._draw_next()
 
 
-def _check(value: KeyEvent | Viewport) -> None:
+def _check(value: KeyEvent | MouseEvent | Viewport) -> None:
     """Numbers are checked where they are read; what we send should never fail there."""
     try:
         msgspec.convert(msgspec.to_builtins(value), type(value))
@@ -141,6 +144,12 @@ class Ainb:
         _check(key)
         params = HandleKeyParams(screen_id, key, next(_keys))
         return self._plugin.notify("plugin/handle_key", params, urgent=True)
+
+    def mouse(self, screen_id: str, mouse: MouseEvent) -> bool:
+        """Forward what the mouse does, like a key."""
+        _check(mouse)
+        params = HandleMouseParams(screen_id, mouse, next(_mice))
+        return self._plugin.notify("plugin/handle_mouse", params, urgent=True)
 
     def event(self, topic: str, payload: bytes) -> bool:
         """Tell it of an event; False when it is not running."""

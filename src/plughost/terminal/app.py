@@ -45,6 +45,8 @@ class ScreenApp(App[None]):
         self._told = (0, 0.0)
         self._rate = 0.0
         self._canvas = Canvas()
+        self._terminal = select.poll()
+        self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
 
     def compose(self) -> ComposeResult:
@@ -92,7 +94,12 @@ class ScreenApp(App[None]):
 
     def _takes_more(self) -> bool:
         """Whether the terminal takes more: when it does not, whoever writes to it stands still."""
-        return self.is_headless or bool(select.select([], [STDERR], [], 0)[1])
+        if self.is_headless:
+            return True
+        told = dict(self._terminal.poll(0)).get(STDERR, 0)
+        if told & (select.POLLHUP | select.POLLERR):  # it is gone, and nobody sees us any more
+            self.exit()
+        return bool(told & select.POLLOUT)
 
     def on_resize(self) -> None:
         self._show_tabs()

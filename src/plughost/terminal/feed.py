@@ -117,19 +117,18 @@ class Feed:
         """Show what there is to see until cancelled. Frames that are due while not `ready` are dropped."""
         self._painting = None
         clock = asyncio.get_running_loop().time
-        self._drawn_at = clock()
+        self._drawn_at = due = clock()
         while True:
             view = self._view
             with view.shown():
                 while view is self._view:
                     self._woken.clear()
-                    began = clock()
-                    wait = IDLE
+                    wait = self._pace.interval
                     if ready():
                         wait = await self._show(*size(), show, clock)
                     else:
                         self.dropped += 1
-                    await self._rest(began, wait, clock)
+                    due = await self._rest(due, wait, clock)
 
     async def _show(
         self, width: int, height: int, show: Callable[[Sight], None], clock: Callable[[], float]
@@ -164,16 +163,19 @@ class Feed:
             self._start()
         return IDLE
 
-    async def _rest(self, began: float, wait: float, clock: Callable[[], float]) -> None:
-        """Until the next frame is due, or sooner when something has happened; never less than an interval."""
-        await asyncio.sleep(max(began + self._pace.interval - clock(), 0))
-        left = began + wait - clock()
-        if left > 0:
+    async def _rest(self, due: float, wait: float, clock: Callable[[], float]) -> float:
+        """Until the next frame is due, or sooner when something has happened, but no sooner than in an interval;
+        when that was. One that comes a little late does not put off those after it."""
+        soonest = max(due + self._pace.interval, clock())
+        await asyncio.sleep(soonest - clock())
+        if wait > self._pace.interval:
             try:
-                async with asyncio.timeout(left):
+                async with asyncio.timeout_at(due + wait):
                     await self._woken.wait()
             except TimeoutError:
                 pass
+            return clock()
+        return soonest
 
     def _start(self) -> None:
         if self._starting is None or self._starting.done():

@@ -71,30 +71,49 @@ def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
 def row_of(cells: Sequence[Cell]) -> Row:
     """A row that is as wide as there are cells, whatever they hold."""
     width = len(cells)
+    symbols = [cell.symbol for cell in cells]
+    text = "".join(symbols)
+    if not (text.isascii() and text.isprintable() and len(text) == width and max(map(len, symbols)) == 1):
+        symbols = _fitted(symbols)
     runs: list[Run] = []
-    texts: list[str] = []
-    start = x = 0
-    first = cells[0] if cells else BLANK
-    fg, bg, modifier = first.fg, first.bg, first.modifier
-    while x < width:
-        cell = cells[x]
+    start = 0
+    for end in _ends(cells):
+        if end < width and not symbols[end]:
+            end += 1  # a wide character reaches over
+        if end > start:
+            look = cells[start]
+            text = "".join(symbols[start:end])
+            runs.append(Run(text, end - start, look.fg, look.bg, _known(look.modifier)))
+            start = end
+    return tuple(runs)
+
+
+def _ends(cells: Sequence[Cell]) -> list[int]:
+    """Where a run of cells that look alike ends."""
+    ends: list[int] = []
+    look = cells[0] if cells else BLANK
+    fg, bg, modifier = look.fg, look.bg, look.modifier
+    for x, cell in enumerate(cells):
         if cell.fg != fg or cell.bg != bg or cell.modifier != modifier:
-            runs.append(Run("".join(texts), x - start, fg, bg, _known(modifier)))
-            texts, start = [], x
+            ends.append(x)
             fg, bg, modifier = cell.fg, cell.bg, cell.modifier
-        symbol = cell.symbol
-        if len(symbol) == 1 and " " <= symbol <= "~":
-            texts.append(symbol)
-            x += 1
+    return [*ends, len(cells)]
+
+
+def _fitted(symbols: Sequence[str]) -> list[str]:
+    """What is shown of each; nothing where a wide character covers it."""
+    fitted: list[str] = []
+    for x, symbol in enumerate(symbols):
+        if len(fitted) > x:
             continue
         text, columns = shown(symbol)
-        if x + columns > width:  # half of a wide character cannot be drawn
-            text, columns = " ", 1
-        texts.append(text)
-        x += columns  # a cell that a wide character covers is not seen
-    if texts:
-        runs.append(Run("".join(texts), width - start, fg, bg, _known(modifier)))
-    return tuple(runs)
+        if columns == 1:
+            fitted.append(text)
+        elif x + 1 < len(symbols):
+            fitted += [text, ""]
+        else:
+            fitted.append(" ")  # half of a wide character cannot be drawn
+    return fitted
 
 
 def _known(modifier: int) -> int:

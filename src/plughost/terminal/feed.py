@@ -16,7 +16,7 @@ from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.terminal.pace import IDLE, Pace, missed
 from plughost.terminal.painter import Painting, Row, paint
-from plughost.terminal.panel import STARTING, Trouble, of_state, panel, unresponsive
+from plughost.terminal.panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
 
 Size = tuple[int, int]
 
@@ -100,7 +100,7 @@ class Feed:
 
     def happened(self, event: Event) -> None:
         if event.plugin == self.name and isinstance(event, StateChanged | Exited):
-            if isinstance(event, StateChanged):
+            if isinstance(event, StateChanged) and event.new in FAILED:
                 self._why = event.why
             self._woken.set()
 
@@ -164,8 +164,10 @@ class Feed:
         return IDLE
 
     async def _rest(self, due: float, wait: float, clock: Callable[[], float]) -> float:
-        """Until the next frame is due, or sooner when something has happened, but no sooner than in an interval;
-        when that was. One that comes a little late does not put off those after it."""
+        """Until the next frame is due, or sooner when something has happened; when that was.
+
+        Between two frames is an interval at least, but one that is a little late does not put off the others.
+        """
         soonest = max(due + self._pace.interval, clock())
         await asyncio.sleep(soonest - clock())
         if wait > self._pace.interval:

@@ -73,13 +73,13 @@ def row_of(cells: Sequence[Cell]) -> Row:
     width = len(cells)
     symbols = [cell.symbol for cell in cells]
     text = "".join(symbols)
-    if not (text.isascii() and text.isprintable() and len(text) == width and max(map(len, symbols)) == 1):
+    if not (text.isascii() and text.isprintable() and set(map(len, symbols)) == {1}):
         symbols = _fitted(symbols)
     runs: list[Run] = []
     start = 0
-    for end in _ends(cells):
-        if end < width and not symbols[end]:
-            end += 1  # a wide character reaches over
+    for cut in _ends(cells):
+        # A wide character may reach over.
+        end = cut if cut == width or symbols[cut] else cut + 1
         if end > start:
             look = cells[start]
             text = "".join(symbols[start:end])

@@ -24,6 +24,8 @@ class Trouble(NamedTuple):
     """Whether to offer the key that ends it and starts it anew."""
 
 
+FAILED = ("Backoff", "Quarantined")
+"""States that come of a failure."""
 STARTING = Trouble("is starting", restartable=False)
 
 

@@ -102,6 +102,17 @@ class Terminal:
     def resize(self, columns: int, rows: int) -> None:
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
+    def type(self, text: str) -> None:
+        """These very bytes, as a terminal would send them."""
+        self._tmux("send-keys", "-l", text)
+
+    def modes(self) -> str:
+        """Whether it shows the other screen, reports the mouse, shows the cursor."""
+        return self._tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}").strip()
+
+    def hang_up(self) -> None:
+        self._tmux("kill-server")
+
     def record(self, file: Path) -> None:
         """Keep what is written to the terminal from now on."""
         self._tmux("pipe-pane", f"cat > {shlex.quote(str(file))}")

@@ -70,7 +70,7 @@ async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
         drawn = first.frames
         await until(lambda: second.frames > 5)
         assert first.frames == drawn
-        assert "second/main  Running" in text(app, "status")
+        await until(lambda: "second/main  Running" in text(app, "status"))
         await pilot.click("#tabs", offset=(3, 0))
         await until(lambda: first.frames > drawn)
         await pilot.press("ctrl+pageup")

@@ -34,7 +34,13 @@ class Seen:
         self.size = SIZE
         self.ready = True
 
-    def show(self, sight) -> None:
+    def room(self):
+        return self.size
+
+    def takes_more(self) -> bool:
+        return self.ready
+
+    def see(self, sight) -> None:
         self.text = "\n".join("".join(run.text for run in row).rstrip() for row in sight.rows)
         self.sights += 1
         self.changed.append(sight.changed)
@@ -47,7 +53,7 @@ async def watched(place, **settings):
         feed = Feed(host, plugin, **{"rate": 60, **settings})
         seen = Seen()
         async with fed(host, [feed]):
-            watching = asyncio.create_task(feed.watch(lambda: seen.size, seen.show, lambda: seen.ready))
+            watching = asyncio.create_task(feed.watch(seen))
             try:
                 yield host, feed, seen
             finally:
@@ -66,7 +72,7 @@ async def test_looking_at_a_lazy_plugin_starts_it_and_a_new_size_is_drawn_at_onc
         await until(lambda: "60x12" in seen.text)
         assert feed.state == "Running"
         seen.size = (40, 5)
-        feed.resized()
+        feed.stir()
         await until(lambda: "40x5" in seen.text)
 
 
@@ -200,7 +206,7 @@ async def test_a_plugin_that_nobody_looks_at_is_not_drawn(tmp_path):
         feed = Feed(host, plugin, 60)
         look = Seen()
         async with fed(host, [feed]):
-            watching = asyncio.create_task(feed.watch(lambda: SIZE, look.show, lambda: True))
+            watching = asyncio.create_task(feed.watch(look))
             await until(lambda: feed.frames > 1)
             assert plugin._pins
             watching.cancel()

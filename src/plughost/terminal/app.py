@@ -75,8 +75,7 @@ class ScreenApp(App[None]):
         self._chosen = number
         tab = self._canvas.tab = self._screens[number]
         self._told = (tab.feed.frames, asyncio.get_running_loop().time())
-        watching = tab.feed.watch(self._size_of_canvas, self._show, self._takes_more)
-        self._watching = asyncio.create_task(watching)
+        self._watching = asyncio.create_task(tab.feed.watch(self))
         self._watching.add_done_callback(self._watched)
         self._show_tabs()
         self._tell()
@@ -86,13 +85,13 @@ class ScreenApp(App[None]):
         if not task.cancelled() and (error := task.exception()) is not None:
             self._handle_exception(error)  # type: ignore[arg-type]
 
-    def _size_of_canvas(self) -> tuple[int, int]:
+    def room(self) -> tuple[int, int]:
         return self._canvas.size.width, self._canvas.size.height
 
-    def _show(self, sight: Sight) -> None:
+    def see(self, sight: Sight) -> None:
         self._canvas.show(sight.rows, sight.changed)
 
-    def _takes_more(self) -> bool:
+    def takes_more(self) -> bool:
         """Whether the terminal takes more: when it does not, whoever writes to it stands still."""
         if self.is_headless:
             return True
@@ -110,7 +109,7 @@ class ScreenApp(App[None]):
             self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self.size.width)])
 
     def _tell(self) -> None:
-        if not self._takes_more():
+        if not self.takes_more():
             return
         feed = self._screens[self._chosen].feed
         frames, at = self._told

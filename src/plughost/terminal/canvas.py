@@ -66,4 +66,4 @@ class Canvas(Rows, can_focus=True):
 
     def on_resize(self) -> None:
         if self.tab is not None:
-            self.tab.feed.resized()
+            self.tab.feed.stir()

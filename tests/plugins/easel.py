@@ -1,7 +1,7 @@
 """An ainb plugin with a screen, which does as the keys say. Standard library only.
 
 c crashes, h holds frames back and u lets them go, e answers with an error, w with a wrong frame;
-anything else is shown. What it gets is kept in the file that INPUTS names.
+anything else is shown. What it gets is kept in the file that INPUTS names; in that of FRAMES is a dot for each.
 """
 
 import json
@@ -54,12 +54,16 @@ def key(params):
 
 def frame(view):
     seen["frames"] += 1
+    if "FRAMES" in os.environ:
+        with open(os.environ["FRAMES"], "a") as file:
+            file.write(".")
     lines = [
         f"{view['width']}x{view['height']} born {BORN}",
         seen["last"],
         "counting %d" % (seen["frames"] if os.environ.get("MOVING") else 0),
     ]
-    shown = [list(line) for line in lines] + ROWS
+    turn = seen["frames"] % len(ROWS) if ROWS and os.environ.get("MOVING") else 0
+    shown = [*map(list, lines), *ROWS[turn:], *ROWS[:turn]]
     cells = [
         [{"x": x, "y": y}, {"symbol": symbol, "fg": {"r": 255, "g": 0, "b": 0}, "modifier": 1}]
         for y, line in enumerate(shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import struct
 import subprocess
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -146,11 +148,12 @@ def command(pid: int) -> bytes:
 @pytest.mark.clause("AINB-29")
 async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
     """Nobody reads what is drawn; a plugin that dies is started again all the same."""
-    rows = [[chr(65 + (x + y) % 26) for x in range(150)] for y in range(40)]
-    env = {"MOVING": "1", "ROWS": json.dumps(rows)}
+    rows = [[chr(65 + (x + y) % 26) for x in range(100)] for y in range(20)]
+    count = tmp_path / "count"
+    env = {"MOVING": "1", "ROWS": json.dumps(rows), "FRAMES": str(count)}
     program = f"{easel(tmp_path, env=env, backoff=[0.05], failure_limit=99)}/easel"
     ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
     host = subprocess.Popen(
         screen_command(os.path.dirname(program), "--fps", "60"),
         stdin=its, stderr=its, stdout=its, start_new_session=True,
@@ -162,7 +165,8 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
         drawn = b""
         while b"counting" not in drawn:
             drawn += os.read(ours, 4096)
-        for _ in range(3):
+        await standstill(count)
+        for _ in range(2):
             alive = await until(lambda: (pid := there(program)) != dead and pid, 20)
             os.kill(alive, signal.SIGKILL)
             dead = alive
@@ -171,6 +175,14 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
         host.wait()
         os.close(ours)
     await all_gone(program, within=10)
+
+
+async def standstill(count: Path) -> None:
+    """No frame was asked for in half a second."""
+    size = -1
+    while (now := count.stat().st_size) != size:
+        size = now
+        await asyncio.sleep(0.5)
 
 
 def there(program: str) -> int | None:

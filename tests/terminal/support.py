@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import pytest
 
 from plughost.contracts.ainb import manifest as manifests
-from tests.support import PLUGINS, ROOT
+from tests.support import PLUGINS, ROOT, processes, token
 
 PATIENCE = 20.0
 
@@ -61,9 +60,6 @@ def inputs(path: Path) -> list[list[Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-_numbers = itertools.count()
-
-
 class Terminal:
     """A tmux server of one's own with one window, in which a command runs."""
 
@@ -74,7 +70,8 @@ class Terminal:
             if os.environ.get("CI"):
                 pytest.fail("tmux is missing")
             pytest.skip("screens in a terminal are tried in tmux (Debian: apt-get install tmux)")
-        self.mark = f"plughost-{uuid.uuid4().hex}"
+        self.mark = token()
+        self._folder = tempfile.TemporaryDirectory(prefix="tmux-")
         told = {"PYTHONPATH": f"{ROOT}/src", "LANG": "C.UTF-8", "MARK": self.mark, **(env or {})}
         self._env = {**os.environ, **told, "TERM": "xterm-256color"}
         self._env.pop("TMUX", None)
@@ -89,9 +86,14 @@ class Terminal:
 
     def __exit__(self, *_: object) -> None:
         self._tmux("kill-server", check=False)
+        end = time.monotonic() + PATIENCE
+        while left := processes(self.mark, "environ"):
+            assert time.monotonic() < end, f"left running: {left}"
+            time.sleep(0.01)
+        self._folder.cleanup()
 
     def _tmux(self, *words: str, check: bool = True) -> str:
-        command = ["tmux", "-L", self.mark, "-u", *words]
+        command = ["tmux", "-S", f"{self._folder.name}/socket", "-u", *words]
         done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=20)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout

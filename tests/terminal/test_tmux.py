@@ -127,8 +127,8 @@ async def test_rows_that_have_not_changed_are_not_drawn_again(tmp_path):
 
 @pytest.mark.parametrize("how", ["hangs up", "SIGTERM"])
 async def test_when_the_terminal_or_the_user_is_gone_so_is_everything(tmp_path, how):
-    place = easel(tmp_path)
-    with Terminal(screen_command(str(place))) as terminal:
+    place = easel(tmp_path, env={"MOVING": "1"})
+    with Terminal(screen_command(str(place), "--fps", "60")) as terminal:
         terminal.until("80x23")
         if how == "hangs up":
             terminal.hang_up()
@@ -138,6 +138,32 @@ async def test_when_the_terminal_or_the_user_is_gone_so_is_everything(tmp_path, 
             screen = terminal.until(lambda screen: re.search(r"left with \d+\n\d", screen))
             assert re.search(r"left with \d+\n1\n", screen)
         await all_gone(f"{place}/easel", within=10)
+
+
+async def test_a_terminal_that_sends_no_signal_is_missed_all_the_same(tmp_path):
+    place = easel(tmp_path, env={"MOVING": "1"})
+    host, ours = in_terminal(screen_command(str(place)))
+    read_until(ours, b"counting")
+    os.close(ours)
+    await until(lambda: host.poll() is not None, 20)
+    assert host.returncode == 128 + signal.SIGHUP
+    await all_gone(f"{place}/easel", within=10)
+
+
+def in_terminal(words: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """A program in a terminal that is not its controlling one, and the terminal's other end."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}/src", "TERM": "xterm-256color"}
+    program = subprocess.Popen(words, stdin=its, stderr=its, stdout=its, env=env, start_new_session=True)
+    os.close(its)
+    return program, ours
+
+
+def read_until(terminal: int, seen: bytes) -> None:
+    drawn = b""
+    while seen not in drawn:
+        drawn += os.read(terminal, 4096)
 
 
 def command(pid: int) -> bytes:
@@ -152,19 +178,10 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
     count = tmp_path / "count"
     env = {"MOVING": "1", "ROWS": json.dumps(rows), "FRAMES": str(count)}
     program = f"{easel(tmp_path, env=env, backoff=[0.05], failure_limit=99)}/easel"
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    host = subprocess.Popen(
-        screen_command(os.path.dirname(program), "--fps", "60"),
-        stdin=its, stderr=its, stdout=its, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}/src", "TERM": "xterm-256color"},
-    )  # fmt: skip
-    os.close(its)
+    host, ours = in_terminal(screen_command(os.path.dirname(program), "--fps", "60"))
     dead = 0
     try:
-        drawn = b""
-        while b"counting" not in drawn:
-            drawn += os.read(ours, 4096)
+        read_until(ours, b"counting")
         await standstill(count)
         for _ in range(2):
             alive = await until(lambda: (pid := there(program)) != dead and pid, 20)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,10 +28,6 @@ class Wanted(NamedTuple):
 
     screens: list[tuple[PluginSpec, str]]
     others: list[PluginSpec]
-
-    @property
-    def shown(self) -> list[PluginSpec]:
-        return list({spec.name: spec for spec, _ in self.screens}.values())
 
 
 def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[int, int]:
@@ -86,7 +81,7 @@ def screen(
     elif not (os.isatty(0) and os.isatty(2)):
         raise click.UsageError("this is no terminal; --png FILE or --svg FILE draws one frame without one")
     else:
-        asyncio.run(_show(wanted, fps))
+        _show(wanted, fps)
 
 
 def _wanted(root: Path | None, plugin: str | None, name: str | None) -> Wanted:
@@ -150,23 +145,10 @@ async def _still(spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int
         return await still(plugin, *size, wait)
 
 
-async def _show(wanted: Wanted, fps: float) -> None:
+def _show(wanted: Wanted, fps: float) -> None:
     try:
-        from plughost.terminal.app import ScreenApp
+        from plughost.terminal.run import run
     except ImportError as error:
         raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
-    from plughost.terminal.feed import Feed
-    from plughost.terminal.lines import Tab
-    from plughost.terminal.stage import fed, stage
-
-    async with stage(wanted.shown, wanted.others) as (host, plugins):
-        feeds = {plugin.name: Feed(host, plugin, fps) for plugin in plugins}
-        app = ScreenApp([Tab(feeds[spec.name], name) for spec, name in wanted.screens])
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, app.exit)
-        async with fed(host, list(feeds.values())):
-            await app.run_async()
-        for feed in feeds.values():
-            feed.kill_if_hung()
-    if app.return_code:
+    if asyncio.run(run(wanted.screens, wanted.others, fps)):
         raise RuntimeError("the screen failed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
@@ -37,8 +37,10 @@ class ScreenApp(App[None]):
         Binding("ctrl+pageup", "turn(-1)", priority=True),
     ]
 
-    def __init__(self, tabs: Sequence[Tab]) -> None:
+    def __init__(self, tabs: Sequence[Tab], hang_up: Callable[[], None] = lambda: None) -> None:
+        """`hang_up` is called once nobody can see it any more."""
         super().__init__()
+        self._hang_up = hang_up
         self._screens = tabs
         self._chosen = 0
         self._watching: asyncio.Task[None] | None = None
@@ -96,8 +98,8 @@ class ScreenApp(App[None]):
         if self.is_headless:
             return True
         told = dict(self._terminal.poll(0)).get(STDERR, 0)
-        if told & (select.POLLHUP | select.POLLERR):  # it is gone, and nobody sees us any more
-            self.exit()
+        if told & (select.POLLHUP | select.POLLERR):
+            self._hang_up()
         return bool(told & select.POLLOUT)
 
     def on_resize(self) -> None:

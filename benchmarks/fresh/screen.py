@@ -1,58 +1,109 @@
-"""`python -m benchmarks.fresh.screen KIND SECONDS`: a screen at 60 frames a second, in its terminal."""
+"""`python -m benchmarks.fresh.screen KIND RATE SECONDS MIB`: a screen in the terminal that this is run in.
+
+Its plugin draws a KIND of picture RATE times a second and gets keys meanwhile; another one publishes so many
+MiB to it, in chunks.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
+from typing import Any
 
 from benchmarks.ainb import ainb_plugin
-from benchmarks.paths import PAINTER
+from benchmarks.bus import TOPIC, publishing
+from benchmarks.paths import C_AINB, PAINTER
+from benchmarks.stats import quantile
+from plughost import Host, Plugin
+from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.messages import Char
 from plughost.terminal.app import ScreenApp
 from plughost.terminal.feed import Feed
 from plughost.terminal.lines import Tab
 from plughost.terminal.stage import fed, stage
 
-RATE = 60
-WARM = 1.0
-"""Seconds: the plugin encodes its frames, the interpreter specialises."""
+WARM = 20
+"""Frames: the plugin encodes its pictures, the interpreter specialises."""
 PATIENCE = 30.0
+KEYS = 20
+"""A second."""
+CHUNK = 2 << 20
 
 
-async def measured(feed: Feed, seconds: float) -> dict[str, float]:
-    async with asyncio.timeout(PATIENCE):
-        while feed.frames < RATE * WARM:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+class Timed(Feed):
+    """Keeps how long each frame took, and counts those that are waited for."""
+
+    def __init__(self, host: Host, plugin: Plugin, rate: float) -> None:
+        super().__init__(host, plugin, rate)
+        self.times: list[float] = []
+        self.warm = asyncio.Event()
+
+    def _drawn(self, *frame: Any) -> float:
+        wait = super()._drawn(*frame)
+        self.times.append(self.took)
+        if self.frames == WARM:
+            self.warm.set()
+        return wait
+
+
+async def press(feed: Feed, end: float) -> list[float]:
+    """When each key was sent."""
+    sent: list[float] = []
+    while (now := perf_counter()) < end:
+        if not feed.key("picture", KeyEvent(Char("x"))):
+            sys.exit("the plugin does not run")
+        sent.append(now)
+        await asyncio.sleep(random.uniform(0.5, 1.5) / KEYS)
+    return sent
+
+
+async def measured(
+    feed: Timed, painter: Plugin, publisher: Plugin, seconds: float, mib: int
+) -> dict[str, float]:
+    await asyncio.wait_for(feed.warm.wait(), PATIENCE)
+    await publisher.start()
     began, used, frames, dropped = perf_counter(), process_time(), feed.frames, feed.dropped
-    slowest = 0.0
-    while perf_counter() - began < seconds:
-        await asyncio.sleep(0.05)
-        slowest = max(slowest, feed.took)
+    feed.times.clear()
+    params = publishing((mib << 20) // CHUNK, CHUNK)
+    published = asyncio.create_task(publisher.call("publish", params, timeout=60)) if mib else None
+    sent = await press(feed, began + seconds)
     took = perf_counter() - began
+    cpu = process_time() - used
+    times = [*feed.times]
+    if published is not None:
+        await published
+    heard = await painter.call("heard", timeout=30)
+    if len(heard["keys"]) != len(sent):
+        sys.exit(f"sent {len(sent)} keys, {len(heard['keys'])} came")
+    late = [came / 1e9 - went for went, came in zip(sent, heard["keys"], strict=True)]
     return {
-        "cpu": (process_time() - used) / took * 100,
+        "cpu": cpu / took * 100,
         "frames": (feed.frames - frames) / took,
         "dropped": (feed.dropped - dropped) / took,
-        "frame": slowest * 1e3,
+        "frame": quantile(times, 0.5) * 1e3,
+        "worst frame": max(times) * 1e3,
+        "key": quantile(late, 0.5) * 1e3,
+        "worst key": max(late) * 1e3,
     }
 
 
-async def main(words: Sequence[str]) -> None:
-    kind, seconds = words[0], float(words[1])
+async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
     with TemporaryDirectory() as root:
-        spec = ainb_plugin(Path(root), "painter", (*PAINTER, kind))
-        async with stage([spec], []) as (host, (plugin,)):
-            feed = Feed(host, plugin, RATE)
+        painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
+        publishing = ainb_plugin(Path(root), "publisher", C_AINB)
+        async with stage([painting, publishing], []) as (host, (painter, publisher)):
+            feed = Timed(host, painter, rate)
             app = ScreenApp([Tab(feed, "picture")])
             async with fed(host, [feed]):
-                measuring = asyncio.create_task(measured(feed, seconds))
+                measuring = asyncio.create_task(measured(feed, painter, publisher, seconds, mib))
                 measuring.add_done_callback(lambda _: app.exit())
                 await app.run_async()
                 print(json.dumps(await measuring))
 
 
-asyncio.run(main(sys.argv[1:]))
+asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])))

@@ -1,11 +1,13 @@
 """An ainb plugin with a screen: frames that were encoded before, so that drawing them costs it nothing.
 
 `painter.py KIND`: `still` is one picture, `runs` a picture of coloured runs of which every row moves,
-`mixed` one in which every cell looks different from its neighbours and from what it was.
+`mixed` one in which every cell looks different from its neighbours and from what it was. `heard` tells when
+keys came.
 """
 
 import json
 import sys
+import time
 import tomllib
 
 FRAMES = 16
@@ -45,6 +47,7 @@ def send(number, result):
 
 
 turn = 0
+keys = []
 while line := sys.stdin.buffer.readline():
     length = int(line.split(b":")[1])
     sys.stdin.buffer.readline()
@@ -59,5 +62,9 @@ while line := sys.stdin.buffer.readline():
         turn += 1
         view = message["params"]["viewport"]
         send(number, body(view["width"], view["height"], turn))
+    elif method == "plugin/handle_key":
+        keys.append(time.perf_counter_ns())
+    elif method == "heard":
+        send(number, json.dumps({"keys": keys}).encode())
     elif number is not None:
         send(number, b"{}")

@@ -120,11 +120,13 @@ class Plugin:
         timeout: float | None = None,
         context: Mapping[str, str] | None = None,
         type: Any = Any,
+        ahead: bool = False,
     ) -> Any:
         """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
         CallFailed when the plugin answers with an error of its own; another PluginError when there
-        is no answer. `timeout` counts from now; without it the contract's own applies.
+        is no answer. `timeout` counts from now; without it the contract's own applies. `ahead` is before
+        what waits to be sent, but after what is urgent.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -132,7 +134,7 @@ class Plugin:
         if instance is None:
             instance = self._route()
         try:
-            pending = instance.submit(method, params, timeout, context)
+            pending = instance.submit(method, params, timeout, context, ahead)
         except PluginError as error:
             error.plugin = self.name
             if self._per_call:

@@ -110,7 +110,13 @@ class _Scribe:
         self.noted: list[tuple[str, str, Any, Any]] = []
 
     async def call(
-        self, method: str, params: Any = None, *, timeout: float | None = None, type: Any = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        type: Any = None,
+        ahead: bool = False,
     ) -> Any:
         self.noted.append((method, "request", params, type))
         raise PluginError("noted")

@@ -42,7 +42,13 @@ class Plugin(Protocol):
     def clock(self) -> Clock: ...
 
     async def call(
-        self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        type: Any = ...,
+        ahead: bool = ...,
     ) -> Any: ...
 
     def notify(self, method: str, params: Any = ..., *, urgent: bool = ...) -> bool: ...
@@ -90,7 +96,9 @@ class Screen:
         try:
             # No timeout here: a frame that comes late ends the wait for it, and the next may be asked for.
             params = RenderParams(self._viewport)
-            result = await self._plugin.call("plugin/render", params, timeout=FOREVER, type=RenderResult)
+            result = await self._plugin.call(
+                "plugin/render", params, timeout=FOREVER, type=RenderResult, ahead=True
+            )
             frame.set_result(result)
         except Exception as error:
             frame.set_exception(error)

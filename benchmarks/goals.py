@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk, storage
+from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, screen, sdk, storage
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -95,6 +95,10 @@ def confined_slower(program: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
 
 
+def drawing(scenario: str, metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[screen.NAME].spread(scenario, metric)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -139,6 +143,11 @@ GOALS = (
     *(
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
         for contract in sdk.FIRST
+    ),
+    Goal(f"CPU of a screen, {screen.RUNS}", "≤", 25, "%", drawing(screen.RUNS, "cpu")),
+    Goal(f"worst key of a screen, {screen.CROWDED}", "≤", 20, "ms", drawing(screen.CROWDED, "worst key")),
+    Goal(
+        f"worst frame of a screen, {screen.CROWDED}", "≤", 100, "ms", drawing(screen.CROWDED, "worst frame")
     ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),

@@ -14,6 +14,7 @@ from benchmarks.measures import (
     keys,
     latency,
     neighbour,
+    screen,
     sdk,
     spawn,
     storage,
@@ -36,4 +37,5 @@ MEASURES: dict[str, Measure] = {
     "sdk": sdk.measure,
     "storage": storage.measure,
     "confined": confined.measure,
+    "screen": screen.measure,
 }

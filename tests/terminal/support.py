@@ -94,7 +94,7 @@ class Terminal:
 
     def _tmux(self, *words: str, check: bool = True) -> str:
         command = ["tmux", "-S", f"{self._folder.name}/socket", "-u", *words]
-        done = subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, env=self._env, cwd=ROOT, capture_output=True, text=True, timeout=20)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 

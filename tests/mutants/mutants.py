@@ -48,6 +48,7 @@ MUTANTS = [
     Mutant("a-late-answer-goes-to-the-next", "runtime/peer.py", "pending = self._ledger.pop(incoming.id, None)", "pending = self._ledger.pop(incoming.id, None) or self._ledger.pop(next(iter(self._ledger), None), None)", MCPTEST),
     Mutant("a-malformed-line-fails-nobody", "runtime/peer.py", "        oldest = self._ledger.oldest()\n", "        oldest = None\n", MCPTEST),
     Mutant("keys-wait-their-turn", "runtime/peer.py", "            channel.write(frame, urgent=urgent)\n        return True", "            channel.write(frame)\n        return True", "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_lifecycle.py"),
+    Mutant("frames-wait-for-events", "contracts/ainb/view.py", "type=RenderResult, ahead=True", "type=RenderResult", "tests/contracts/test_ainb_wire.py"),
     Mutant("unread-notifications-pile-up", "runtime/peer.py", "if unheard + len(frame) > self._max_buffered:", "if False:", f"{AINB} tests/faults/test_services_under_fire.py"),
     Mutant("what-a-starting-plugin-is-told-is-lost", "runtime/peer.py", "held.add(self._ledger.following, frame, urgent)", "pass", AINB),
     Mutant("waiting-calls-do-not-move-over", "runtime/peer.py", "                self._wait(pending)\n            except", "                pass\n            except", "tests/host"),
@@ -168,4 +169,12 @@ MUTANTS = [
     Mutant("anybodys-data-folder-is-taken", "sandbox/data_folder.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/sandbox/test_ainb_confined.py"),
     Mutant("files-that-others-may-write-are-public", "sandbox/trust.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
     Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
+    # Screens
+    Mutant("a-terminal-obeys-a-plugin", "terminal/symbols.py", "(character.isprintable() and category[0]", "(category[0]", "tests/terminal/test_painter.py"),
+    Mutant("a-variation-changes-the-width", "terminal/symbols.py", '        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")\n', "", "tests/terminal/test_painter.py"),
+    Mutant("half-a-wide-character", "terminal/painter.py", "        elif x + 1 < len(symbols):", "        elif True:", "tests/terminal/test_painter.py"),
+    Mutant("every-row-is-drawn-again", "terminal/rows.py", "if changed is None or not known or not fitting:", "if True:", "tests/terminal/test_tmux.py"),
+    Mutant("a-stalled-terminal-stalls-the-host", "terminal/app.py", "return bool(told & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
+    Mutant("r-is-typed-into-a-hung-plugin", "terminal/canvas.py", "trouble is not None and trouble.restartable", "False", "tests/terminal/test_app.py"),
+    Mutant("unseen-screens-are-drawn", "terminal/app.py", "            self._watching.cancel()\n        self._chosen", "            pass\n        self._chosen", "tests/terminal/test_app.py"),
 ]  # fmt: skip

@@ -16,10 +16,13 @@ from typing import Any
 
 import pytest
 
+import plughost
 from plughost.contracts.ainb import manifest as manifests
 from tests.support import PLUGINS, ROOT, processes, token
 
 PATIENCE = 20.0
+OURS = str(Path(plughost.__file__).parent.parent)
+"""Where the plughost under test is."""
 
 
 def easel(
@@ -72,7 +75,7 @@ class Terminal:
             pytest.skip("screens in a terminal are tried in tmux (Debian: apt-get install tmux)")
         self.mark = token()
         self._folder = tempfile.TemporaryDirectory(prefix="tmux-")
-        told = {"PYTHONPATH": f"{ROOT}/src", "LANG": "C.UTF-8", "MARK": self.mark, **(env or {})}
+        told = {"PYTHONPATH": OURS, "LANG": "C.UTF-8", "MARK": self.mark, **(env or {})}
         self._env = {**os.environ, **told, "TERM": "xterm-256color"}
         self._env.pop("TMUX", None)
         words = shlex.join(command)

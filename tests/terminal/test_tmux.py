@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, all_gone, plugin_process, processes, until
-from tests.terminal.support import Terminal, easel, screen_command
+from tests.support import all_gone, plugin_process, processes, until
+from tests.terminal.support import OURS, Terminal, easel, screen_command
 
 HOSTILE = [
     "\x1b[2J",
@@ -154,7 +154,7 @@ def in_terminal(words: list[str]) -> tuple[subprocess.Popen[bytes], int]:
     """A program in a terminal that is not its controlling one, and the terminal's other end."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}/src", "TERM": "xterm-256color"}
+    env = {**os.environ, "PYTHONPATH": OURS, "TERM": "xterm-256color"}
     program = subprocess.Popen(words, stdin=its, stderr=its, stdout=its, env=env, start_new_session=True)
     os.close(its)
     return program, ours

@@ -157,7 +157,7 @@ class Peer:
         pending = Pending(loop=self._loop)
         pending.file(number, method, frame, timeout, FOREVER if timeout is None else now + timeout)
         pending.owner = self._owner
-        if self._open and (self._may_pass() if ahead else not self._waiting and self._has_room()):
+        if self._open and (ahead or not self._waiting) and self._has_room(ahead):
             self._send(pending, now, ahead)
         else:
             if starts_at_write:
@@ -168,15 +168,13 @@ class Peer:
             self._wait(pending)
         return pending
 
-    def _has_room(self) -> bool:
+    def _has_room(self, ahead: bool = False) -> bool:
         channel = self._channel
         return (
-            channel is not None and channel.buffered < HIGH_WATER and len(self._ledger) < self._max_in_flight
+            channel is not None
+            and (channel.buffered < HIGH_WATER or ahead)
+            and len(self._ledger) < self._max_in_flight
         )
-
-    def _may_pass(self) -> bool:
-        """Whether a call that is ahead of others may be written: it does not wait for those before it."""
-        return self._channel is not None and len(self._ledger) < self._max_in_flight
 
     def _send(self, pending: Pending, now: float, ahead: bool = False) -> None:
         ledger = self._ledger

@@ -104,6 +104,14 @@ async def test_a_new_size_reaches_the_plugin(tmp_path):
         await until(lambda: "30x5" in text(app))
 
 
+async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_path):
+    async with shown(easel(tmp_path)) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        await pilot.click("#status", offset=(3, 0))
+        await pilot.press("x")
+        await until(lambda: "key x" in text(app))
+
+
 class Fed:
     name, state, took, dropped = "plugin", "Running", 0.0042, 3
 

@@ -34,7 +34,10 @@ NASTY = (
     "\u1160", "\u0903", "A\x1b", "\U000e0001", "\ue0b0", "\u3000", "ｱ",
 )  # fmt: skip
 
-symbols = st.one_of(st.sampled_from(NASTY), st.text(max_size=3), st.characters(), st.just("x"))
+WIDE = ("漢", "👨‍👩‍👧", "🇩🇪")
+symbols = st.one_of(
+    st.sampled_from(NASTY), st.sampled_from(WIDE), st.text(max_size=3), st.characters(), st.just("x")
+)
 colours = st.one_of(st.none(), st.builds(Color, *[st.integers(0, 255)] * 3))
 cells = st.builds(Cell, symbols, colours, colours, st.integers(0, 65535))
 places = st.builds(Coord, st.integers(0, 12), st.integers(0, 6))
@@ -63,6 +66,14 @@ def test_every_row_is_as_wide_as_the_viewport_and_holds_no_control_bytes_but_our
         assert cell_len(text) == width
         assert not row or written.endswith("\x1b[0m")
         assert all(cell_len(run.text) == run.columns for run in row)
+
+
+@settings(deadline=None)
+@given(st.lists(cells, max_size=6))
+def test_a_row_is_as_wide_as_there_are_cells(cells):
+    row = row_of(cells)
+    assert [cell_len(run.text) for run in row] == [run.columns for run in row]
+    assert sum(run.columns for run in row) == len(cells)
 
 
 @settings(deadline=None)

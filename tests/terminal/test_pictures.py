@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -168,3 +169,27 @@ def test_plugins_of_a_root_go_by_their_names(tmp_path):
     assert "has no screens" in plughost("--root", str(tmp_path), "mute", "--svg", str(file)).stderr
     nobody = plughost("--root", str(tmp_path), "nobody", "--svg", str(file))
     assert (nobody.returncode, "there are: mute, painter" in nobody.stderr) == (2, True)
+
+
+LACKING = """
+import sys
+sys.modules["textual"] = sys.modules["PIL"] = None
+from plughost.cli import show
+try:
+    if sys.argv[1] == "textual":
+        show._show(show.Wanted([], []), 30.0)
+    else:
+        from plughost.terminal import picture
+        picture.Drawer(picture.Family("x.ttf"))
+except show.InvalidSpec as error:
+    print(error.explain())
+"""
+
+
+@pytest.mark.parametrize("what", ["textual", "Pillow"])
+def test_without_the_extra_it_says_what_to_install(what):
+    done = subprocess.run(
+        [sys.executable, "-c", LACKING, what], capture_output=True, text=True, cwd=ROOT, timeout=60
+    )
+    assert f"need {what}" in done.stdout, done.stderr
+    assert "pip install 'plughost[tui]'" in done.stdout

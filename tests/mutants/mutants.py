@@ -176,5 +176,5 @@ MUTANTS = [
     Mutant("every-row-is-drawn-again", "terminal/rows.py", "if changed is None or not known or not fitting:", "if True:", "tests/terminal/test_tmux.py"),
     Mutant("a-stalled-terminal-stalls-the-host", "terminal/app.py", "return bool(told & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
     Mutant("r-is-typed-into-a-hung-plugin", "terminal/canvas.py", "trouble is not None and trouble.restartable", "False", "tests/terminal/test_app.py"),
-    Mutant("unseen-screens-are-drawn", "terminal/app.py", "            self._watching.cancel()\n        self._chosen", "            pass\n        self._chosen", "tests/terminal/test_app.py"),
+    Mutant("unseen-screens-are-drawn", "terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
 ]  # fmt: skip

@@ -130,7 +130,7 @@ def _draw(
             wide, high = picture.png(painting, family, png)
             drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
         if svg is not None:
-            svg.write_text(as_svg(painting))
+            svg.write_text(as_svg(painting), encoding="utf-8")
             drawn["svg"] = {"file": str(svg)}
     except OSError as error:
         raise InvalidSpec(f"cannot write the picture: {error}") from error

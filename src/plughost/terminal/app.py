@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events
 from textual.app import App, ComposeResult
@@ -72,8 +72,7 @@ class ScreenApp(App[None]):
 
     def _choose(self, number: int) -> None:
         """Only what is seen is drawn."""
-        if self._watching is not None:
-            self._watching.cancel()
+        self._look_away()
         self._chosen = number
         tab = self._canvas.tab = self._screens[number]
         self._told = (tab.feed.frames, asyncio.get_running_loop().time())
@@ -121,6 +120,14 @@ class ScreenApp(App[None]):
             self._told = (feed.frames, now)
         self._status.show([status_line(self._screens, self._chosen, self._rate, self.size.width)])
 
-    async def on_unmount(self) -> None:
+    def exit(self, *what: Any, **more: Any) -> None:
+        """Nothing is drawn any more: the terminal is about to be somebody else's again."""
+        self._look_away()
+        super().exit(*what, **more)
+
+    def on_unmount(self) -> None:
+        self._look_away()
+
+    def _look_away(self) -> None:
         if self._watching is not None:
             self._watching.cancel()

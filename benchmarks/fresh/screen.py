@@ -15,6 +15,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Any
 
+import msgspec
+
 from benchmarks.ainb import ainb_plugin
 from benchmarks.bus import TOPIC, publishing
 from benchmarks.paths import C_AINB, PAINTER
@@ -95,6 +97,7 @@ async def measured(
 async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
     with TemporaryDirectory() as root:
         painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
+        painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
         async with stage([painting, publishing], []) as (host, (painter, publisher)):
             feed = Timed(host, painter, rate)

@@ -37,6 +37,19 @@ class Batch:
         self.data = data
 
 
+class Chunk:
+    """One piece of a publish that came in its turn; the first has the aggregates, all have `calls`."""
+
+    def __init__(
+        self, index: int, is_final: bool, published_ns: int, partial: bool, data: dict[str, Any]
+    ) -> None:
+        self.index = index
+        self.is_final = is_final
+        self.published_ns = published_ns
+        self.partial = partial
+        self.data = data
+
+
 class Mismatch:
     """Data of another wire version: to be shown as such, not read."""
 
@@ -93,35 +106,54 @@ def _slices(data: dict[str, Any], target: int, encode: Callable[[Any], bytes]) -
     yield begun
 
 
+class InTurn:
+    """Takes the snapshots of one topic as they come, and leaves out what is not in its turn."""
+
+    def __init__(self) -> None:
+        self._expected: tuple[int, int] | None = None
+        """The batch that is under way and the index of its next chunk."""
+
+    def feed(self, payload: bytes) -> Chunk | Mismatch | None:
+        """None for a chunk without those before it. A chunk with index 0 discards what was under way."""
+        # Kept only if this chunk belongs to it.
+        expected, self._expected = self._expected, None
+        told = _decoded(payload)
+        if told["version"] != WIRE_VERSION:
+            return Mismatch(WIRE_VERSION, told["version"])
+        chunk = _checked(told)
+        if chunk.index != 0 and (chunk.published_ns, chunk.index) != expected:
+            return None
+        if not chunk.is_final:
+            self._expected = chunk.published_ns, chunk.index + 1
+        return chunk
+
+
 class Assembler:
-    """Takes the snapshots of one topic as they come."""
+    """Takes the snapshots of one topic as they come, and keeps the calls until the last is there."""
 
     def __init__(self, most: int = MAX_BATCH) -> None:
         self._most = most
+        self._in_turn = InTurn()
         self._begun: dict[str, Any] | None = None
-        self._published_ns = 0
-        self._expected = 0
         self._size = 0
 
     def feed(self, payload: bytes) -> Batch | Mismatch | None:
         """A whole batch with its last chunk; None before that, and for a chunk without those before it."""
-        begun, self._begun = self._begun, None  # kept only if this chunk is the one that belongs to it
-        chunk = _decoded(payload)
-        if chunk["version"] != WIRE_VERSION:
-            return Mismatch(WIRE_VERSION, chunk["version"])
-        index, data = _checked(chunk)
-        if index == 0:  # a new publish: what was under way is old
-            begun, self._size = data, 0
-        elif begun is None or (chunk["published_ns"], index) != (self._published_ns, self._expected):
+        begun, self._begun = self._begun, None
+        chunk = self._in_turn.feed(payload)
+        if not isinstance(chunk, Chunk):
+            return chunk
+        if chunk.index == 0:
+            begun, self._size = chunk.data, 0
+        elif begun is None:  # it was too large
             return None
         else:
-            begun["calls"] += data["calls"]
+            begun["calls"] += chunk.data["calls"]
         self._size += len(payload)
         if self._size > self._most:
             raise Unreadable(f"a batch is over the limit of {self._most} bytes")
-        self._published_ns, self._expected = chunk["published_ns"], index + 1
-        if chunk.get("is_final", True):
-            return Batch(chunk["published_ns"], chunk["partial"], begun)
+        if chunk.is_final:
+            return Batch(chunk.published_ns, chunk.partial, begun)
         self._begun = begun
         return None
 
@@ -139,8 +171,8 @@ def _decoded(payload: bytes) -> dict[str, Any]:
 _MEMBERS = {"published_ns": int, "partial": bool, "chunk_index": int, "is_final": bool, "data": dict}
 
 
-def _checked(chunk: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Its index, and its data with all the members there are."""
+def _checked(chunk: dict[str, Any]) -> Chunk:
+    """Its data has all the members there are."""
     chunk = {"chunk_index": 0, "is_final": True, **chunk}
     for name, kind in _MEMBERS.items():
         if type(chunk.get(name)) is not kind:
@@ -151,7 +183,7 @@ def _checked(chunk: dict[str, Any]) -> tuple[int, dict[str, Any]]:
             raise Unreadable(f"no chunk: its `{name}` is no list")
     if not isinstance(data["grand_total"], dict):
         raise Unreadable("no chunk: its `grand_total` is no map")
-    return chunk["chunk_index"], data
+    return Chunk(chunk["chunk_index"], chunk["is_final"], chunk["published_ns"], chunk["partial"], data)
 
 
 def msgpack() -> Any:

@@ -68,10 +68,12 @@ class Snapshots(Service):
 
 
 class Entry:
-    def __init__(self, name: str, is_dir: bool, size: int) -> None:
+    def __init__(self, name: str, is_dir: bool, size: int, modified_ns: int = 0) -> None:
         self.name = name
         self.is_dir = is_dir
         self.size = size
+        self.modified_ns = modified_ns
+        """When its content last changed, in nanoseconds of Unix time; 0 where the host does not tell."""
 
     def __repr__(self) -> str:
         return f"Entry({self.name!r}, {'folder' if self.is_dir else self.size})"
@@ -82,10 +84,25 @@ class Files(Service):
 
     def read_dir(self, path: str) -> list[Entry]:
         entries = self._peer.call("host/fs/read_dir", {"path": path})["entries"]
-        return [Entry(entry["name"], entry["is_dir"], entry.get("size", 0)) for entry in entries]
+        return [
+            Entry(entry["name"], entry["is_dir"], entry.get("size", 0), entry.get("modified_ns", 0))
+            for entry in entries
+        ]
 
-    def read_file(self, path: str) -> bytes:
-        return to_bytes(self._peer.call("host/fs/read_file", {"path": path})["bytes"])
+    def read_file(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """All of it, or a part: up to `length` bytes from `offset` on, of which 12 MiB come at a time."""
+        params: dict[str, Any] = {"path": path}
+        if not offset and length is None:
+            return to_bytes(self._peer.call("host/fs/read_file", params)["bytes"])
+        params["offset"] = offset
+        if length is not None:
+            params["length"] = length
+        answer = self._peer.call("host/fs/read_file", params)
+        data = to_bytes(answer["bytes"])
+        if "offset" in answer:
+            return data
+        # The whole file: this host knows no parts.
+        return data[offset:] if length is None else data[offset : offset + length]
 
 
 class Response:

@@ -1,0 +1,5 @@
+"""session-reader: the program that a host starts."""
+
+from session_reader.plugin import make
+
+make().run()

@@ -1,0 +1,133 @@
+"""The work that goes on while the plugin answers: look for what is new, read it, publish the sums."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from plughost_sdk.ainb import Ended, Error
+from plughost_sdk.handlers import log_failure
+from plughost_sdk.wire import BrokenWire
+from session_reader.files import Counted, trees
+from session_reader.prices import Prices
+from session_reader.publisher import Publisher
+from session_reader.totals import Totals
+
+FIRST_PICTURE = 0.2
+"""Seconds until the first publish, of what there is by then; so that nobody waits for all of it."""
+PICTURES = 0.5
+"""Seconds between the next ones."""
+POLL = 1.0
+"""Seconds between two looks; more where a look takes long, of which it may be a twentieth."""
+SOONEST = 0.2
+"""Seconds between two looks, however often somebody asks."""
+OWED = 10.0
+"""Seconds for which changes may go on before all calls are published again."""
+
+
+class Reader(threading.Thread):
+    """A thread of its own; calls to the host may be made from any."""
+
+    def __init__(self, host: Any, home: str, prices: Prices) -> None:
+        super().__init__(name="reader", daemon=True)
+        self.prices = prices
+        self._host = host
+        self._home = home
+        self._lock = threading.Lock()
+        self._awake = threading.Event()
+        self._hard = False
+        self._asked = True
+        self._publisher = Publisher(host)
+        self._owed_since: float | None = None
+        self.complete = threading.Event()
+        """All that was there when it began has been read; or there is no host to read it from."""
+        self._forget()
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._trees = trees(self._home)
+            self.counted = Counted()
+            self._totals = Totals(self.prices)
+
+    @property
+    def files(self) -> int:
+        return sum(map(len, self._trees))
+
+    def refresh(self, *, hard: bool = False) -> None:
+        """Look now, and publish whatever comes of it; `hard` reads everything anew."""
+        self._hard = self._hard or hard
+        self._asked = True
+        self._awake.set()
+
+    def aggregates(self) -> dict[str, Any]:
+        with self._lock:
+            return self._totals.aggregates()
+
+    def run(self) -> None:
+        try:
+            while True:
+                begun = time.monotonic()
+                try:
+                    self._round()
+                except Error as error:
+                    self._host.log.warn(f"cannot read: {error.message}")
+                except (Ended, BrokenWire):
+                    raise
+                except Exception:
+                    log_failure()
+                took = time.monotonic() - begun
+                time.sleep(max(0.0, SOONEST - took))
+                self._awake.wait(max(POLL, 20 * took))
+        except (Ended, BrokenWire):
+            pass  # and so does the plugin
+        finally:
+            self.complete.set()
+
+    def _round(self) -> None:
+        self._awake.clear()
+        asked, self._asked = self._asked, False
+        if self._hard:
+            self._hard = False
+            self.complete.clear()
+            self._forget()
+        changed = self._read_changed()
+        self.complete.set()
+        self._publish(asked, changed)
+
+    def _read_changed(self) -> bool:
+        """Whether anything new was counted. The newest files come first: they matter most."""
+        found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted)]
+        found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
+        changed = False
+        due = time.monotonic() + FIRST_PICTURE
+        for number, (modified, size, file) in enumerate(found):
+            try:
+                for calls in file.follow(size, self._host.fs, self.counted):
+                    with self._lock:
+                        for key, call in calls:
+                            changed |= self._totals.add(key, call)
+                    if time.monotonic() >= due:
+                        self._publisher.progress(number, len(found), file.folder)
+                        self._publisher.partial(self.aggregates())
+                        due = time.monotonic() + PICTURES
+                self.counted.unreadable.pop(file.path, None)
+            except Error as error:
+                self.counted.unreadable[file.path] = error.message
+            file.seen = size, modified
+        self._publisher.progress(len(found), len(found), "")
+        return changed
+
+    def _publish(self, asked: bool, changed: bool) -> None:
+        """Calls are many: while they keep coming, only what they add up to is published."""
+        now = time.monotonic()
+        if changed and self._owed_since is None:
+            self._owed_since = now
+        owed = self._owed_since is not None and (not changed or now - self._owed_since >= OWED)
+        with self._lock:
+            aggregates, calls = self._totals.aggregates(), self._totals.calls()
+        if asked or owed or (changed and len(calls) <= self._publisher.FEW):
+            self._publisher.complete(aggregates, calls)
+            self._owed_since = None
+        elif changed:
+            self._publisher.partial(aggregates)

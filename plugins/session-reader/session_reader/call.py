@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from datetime import UTC, datetime
+from sys import intern
 from typing import Annotated
 
 import msgspec
@@ -50,8 +53,15 @@ class Call(msgspec.Struct, gc=False):
         )
 
 
+_usual = re.compile(
+    r"20[2-9]\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII
+)
+
+
 def moment(text: str | None) -> str:
     """A time as RFC 3339 in UTC with milliseconds, so that texts compare as times do."""
+    if text is not None and _usual.fullmatch(text):
+        return text  # as it is written by those whose logs these are
     try:
         time = datetime.fromisoformat(text or "")
         if time.tzinfo is not UTC:
@@ -63,9 +73,10 @@ def moment(text: str | None) -> str:
     return f"{time.isoformat(timespec='milliseconds')[:23]}Z"
 
 
+@functools.lru_cache(4096)
 def project_of(path: str, otherwise: str) -> str:
     """What people call a project: the last name of its folder."""
-    return path.rstrip("/").rpartition("/")[2] or otherwise
+    return intern(path.rstrip("/").rpartition("/")[2] or otherwise)
 
 
 class _Kind(msgspec.Struct, gc=False):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from sys import intern
+
 import msgspec
 
 from session_reader.call import Call, Count, Name, Place, Unusable, kind_of, moment, project_of
 
-WORDS = (b'"usage"',)
+WORDS = (b'"output_tokens"',)
+"""Part of every usage. Long words are found faster than short ones."""
 OURS = ("assistant", "")
 
 
@@ -66,12 +69,12 @@ class Log:
         )
         if not any(counts):
             return None  # an error that Claude Code words as a message
-        path = told.cwd or ""
+        path = intern(told.cwd or "")  # the same in thousands of lines
         call = Call(
             number,
             "claude",
-            message.model or "unknown",
-            told.sessionId or self._name,
+            intern(message.model or "unknown"),
+            intern(told.sessionId or self._name),
             project_of(path, self._folder),
             path,
             moment(told.timestamp),

@@ -12,7 +12,9 @@ from session_reader.call import Call, Unusable
 from session_reader.lines import holding, whole
 
 BLOCK = 4 << 20
-"""Bytes that are read at a time. A line that is longer is left out."""
+"""Bytes that are read at a time: large ones cost less."""
+LONGEST = 4 << 20
+"""Bytes of a line that is looked at."""
 OVERLAP = 64
 """Bytes before the new ones that are read again, to see that the file is the one that was read before."""
 DEEPEST = 8
@@ -24,7 +26,7 @@ class Folders(Protocol):
 
     def read_dir(self, path: str) -> list[Any]: ...
 
-    def read_file(self, path: str, offset: int = 0, length: int | None = None) -> bytes: ...
+    def reading(self, path: str, offset: int = 0, length: int | None = None) -> Callable[[], bytes]: ...
 
 
 class Counted:
@@ -39,7 +41,7 @@ class Counted:
 
 
 class File:
-    """One log, read up to somewhere."""
+    """One log, read up to the end of some line."""
 
     def __init__(self, path: str, folder: str, name: str, kind: Callable[[str, str], Any]) -> None:
         self.path = path
@@ -55,44 +57,76 @@ class File:
         self._log = self._kind(self.folder, self._name)
         self._offset = 0
         self._before = b""
+        """What the lines up to there end with."""
+        self._rest = b""
+        """The beginning of a line."""
         self._inside = False
-        """In the middle of a line that is too long."""
+        """In a line that is too long."""
+        self._next = -1
 
-    def follow(self, size: int, files: Folders, counted: Counted) -> Iterator[list[tuple[object, Call]]]:
-        """What has been added since, a block at a time. If it is another file by now, all of it."""
+    def plan(self, size: int) -> range:
+        """Where the blocks begin that are to be taken now; there is one even if nothing was added."""
         if size < self._offset:
             self._begin()
-        while True:
-            block = files.read_file(self.path, self._offset - len(self._before), BLOCK)
+        self._rest = b""
+        self._next = start = self._offset - len(self._before)
+        return range(start, max(size, start + 1), BLOCK)
+
+    def take(self, start: int, block: bytes, counted: Counted) -> list[tuple[object, Call]] | None:
+        """The calls in a block; None when the file is not what it was, and is to be looked at again."""
+        if start != self._next:
+            return None
+        self._next += len(block)
+        if start < self._offset:
             if not block.startswith(self._before):
                 self._begin()
-                continue
+                return None
             block = block[len(self._before) :]
-            end = whole(block)
-            counted.bytes += end
-            yield [*self._calls(block, end, counted)]
-            full = len(block) + len(self._before) >= BLOCK
-            if not end and full:  # a line without an end in sight
-                counted.skipped += not self._inside
-                self._inside, end = True, len(block)
-            self._before = (self._before + block[:end])[-OVERLAP:]
-            self._offset += end
-            if not full:
-                return
+        data = self._rest + block
+        end = whole(data)
+        calls = [*self._calls(data, end, counted)]
+        if len(data) - end > LONGEST:
+            counted.skipped += not self._inside
+            self._inside, end = True, len(data)
+        counted.bytes += end
+        self._before = (self._before + data[max(0, end - OVERLAP) : end])[-OVERLAP:]
+        self._offset += end
+        self._rest = data[end:]
+        return calls
 
-    def _calls(self, block: bytes, end: int, counted: Counted) -> Iterator[tuple[object, Call]]:
-        cut = block.find(b"\n") + 1 if self._inside and end else 0
+    def _calls(self, data: bytes, end: int, counted: Counted) -> Iterator[tuple[object, Call]]:
+        cut = data.find(b"\n") + 1 if self._inside and end else 0
         self._inside = self._inside and not end
-        for place, line in holding(block, end, self._log.words):
+        for place, line in holding(data, end, self._log.words):
             if place < cut:
                 continue  # the end of a line that was too long
             try:
+                if len(line) > LONGEST:
+                    raise Unusable("too long")
                 told = self._log.read(line, (self._number + self._offset + place) % 2**64)
             except Unusable:
                 counted.skipped += 1
             else:
                 if told is not None:
                     yield told
+
+
+Found = tuple[int, int, File]
+"""When it changed, how large it is, and the file."""
+
+
+def blocks(found: list[Found], files: Folders) -> Iterator[tuple[Found, int, Callable[[], bytes]]]:
+    """Every block that is to be read, each asked for before the one before it is looked at."""
+    asked = None
+    for each in found:
+        _, size, file = each
+        for start in file.plan(size):
+            following = each, start, files.reading(file.path, start, BLOCK)
+            if asked is not None:
+                yield asked
+            asked = following
+    if asked is not None:
+        yield asked
 
 
 class Tree:
@@ -103,8 +137,8 @@ class Tree:
         self._kind = kind
         self._files: dict[str, File] = {}
 
-    def look(self, files: Folders, counted: Counted) -> list[tuple[int, int, File]]:
-        """Those that have changed, with time and size."""
+    def look(self, files: Folders, counted: Counted) -> list[Found]:
+        """Those that have changed."""
         found = {}
         for path, folder, entry in self._walk(files, self.root, DEEPEST, counted):
             known = self._files.get(path) or File(path, folder, entry.name.removesuffix(".jsonl"), self._kind)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from plughost_sdk.ainb import Ended, Error
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.wire import BrokenWire
-from session_reader.files import Counted, trees
+from session_reader.files import Counted, Found, blocks, trees
 from session_reader.prices import Prices
 from session_reader.publisher import Publisher
 from session_reader.totals import Totals
@@ -101,21 +102,34 @@ class Reader(threading.Thread):
         found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
         changed = False
         due = time.monotonic() + FIRST_PICTURE
-        for number, (modified, size, file) in enumerate(found):
-            try:
-                for calls in file.follow(size, self._host.fs, self.counted):
-                    with self._lock:
-                        for key, call in calls:
-                            changed |= self._totals.add(key, call)
-                    if time.monotonic() >= due:
-                        self._publisher.progress(number, len(found), file.folder)
-                        self._publisher.partial(self.aggregates())
-                        due = time.monotonic() + PICTURES
-                self.counted.unreadable.pop(file.path, None)
-            except Error as error:
-                self.counted.unreadable[file.path] = error.message
-            file.seen = size, modified
+        scanned: set[str] = set()
+        for each, start, read in blocks(found, self._host.fs):
+            changed |= self._take(each, start, read)
+            scanned.add(each[2].path)
+            if time.monotonic() >= due:
+                self._publisher.progress(len(scanned), len(found), each[2].folder)
+                self._publisher.partial(self.aggregates())
+                due = time.monotonic() + PICTURES
         self._publisher.progress(len(found), len(found), "")
+        return changed
+
+    def _take(self, found: Found, start: int, read: Callable[[], bytes]) -> bool:
+        modified, size, file = found
+        try:
+            calls = file.take(start, read(), self.counted)
+            self.counted.unreadable.pop(file.path, None)
+        except Error as error:
+            calls = []
+            self.counted.unreadable[file.path] = error.message
+        if calls is None:
+            file.seen = (-1, -1)
+            self._awake.set()
+            return False
+        file.seen = size, modified
+        changed = False
+        with self._lock:
+            for key, call in calls:
+                changed |= self._totals.add(key, call)
         return changed
 
     def _publish(self, asked: bool, changed: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from session_reader.call import Call
 from session_reader.prices import Prices
 
-MOST_CALLS = 50_000
+MOST_CALLS = 20_000
 """Calls that are kept one by one, the newest; older ones are in the sums only."""
 MOST_CELLS = 200_000
 """Above that, new sessions are counted without their names."""
@@ -34,6 +34,10 @@ class Cell:
         self.calls = 0
         self.first = "9"
         self.last = ""
+
+    def span(self, first: str, last: str) -> None:
+        self.first = min(self.first, first)
+        self.last = max(self.last, last)
 
 
 class Totals:
@@ -60,7 +64,7 @@ class Totals:
             self._close_oldest()
         cell = self._cell(call)
         cell.calls += 1
-        cell.first, cell.last = min(cell.first, call.timestamp), max(cell.last, call.timestamp)
+        cell.span(call.timestamp, call.timestamp)
         cell.tokens = [*map(add, cell.tokens, call.tokens())]
         return True
 
@@ -182,7 +186,7 @@ class Sum(Cell):
             self.unpriced += cell.calls
         else:
             self.costs.append(cost)
-        self.first, self.last = min(self.first, cell.first), max(self.last, cell.last)
+        self.span(cell.first, cell.last)
         self.sessions.add(key[5])
         self.projects.add(key[2])
 

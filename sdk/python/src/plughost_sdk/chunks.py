@@ -96,8 +96,9 @@ def _slices(data: dict[str, Any], target: int, encode: Callable[[Any], bytes]) -
     room = target - len(encode(begun))
     for at in range(0, len(calls), STEP):
         some = calls[at : at + STEP]
-        for piece in [some] if len(encode(some)) <= target else [[call] for call in some]:
-            size = len(encode(piece))
+        size = len(encode(some))
+        alone = [([call], len(encode([call]))) for call in some] if size > target else [(some, size)]
+        for piece, size in alone:
             if begun["calls"] and size > room:
                 yield begun
                 begun, room = nothing(), target

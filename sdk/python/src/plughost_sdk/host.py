@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 
+from plughost_sdk.message import quick
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from plughost_sdk.peer import Peer
@@ -22,7 +24,10 @@ def to_text(data: bytes) -> str:
 
 def to_bytes(wire: Any) -> bytes:
     """Base64, or the older form: an array of numbers."""
-    return a2b_base64(wire, strict_mode=True) if isinstance(wire, str) else bytes(wire)
+    if not isinstance(wire, str):
+        return bytes(wire)
+    msgspec = quick(len(wire))
+    return a2b_base64(wire, strict_mode=True) if msgspec is None else msgspec.convert(wire, bytes)
 
 
 class Host:
@@ -91,18 +96,26 @@ class Files(Service):
 
     def read_file(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
         """All of it, or a part: up to `length` bytes from `offset` on, of which 12 MiB come at a time."""
+        return self.reading(path, offset, length)()
+
+    def reading(self, path: str, offset: int = 0, length: int | None = None) -> Callable[[], bytes]:
+        """The same, asked for now and taken later by a call that must be made; the host reads meanwhile."""
         params: dict[str, Any] = {"path": path}
-        if not offset and length is None:
-            return to_bytes(self._peer.call("host/fs/read_file", params)["bytes"])
-        params["offset"] = offset
+        if offset:
+            params["offset"] = offset
         if length is not None:
             params["length"] = length
-        answer = self._peer.call("host/fs/read_file", params)
-        data = to_bytes(answer["bytes"])
-        if "offset" in answer:
-            return data
-        # The whole file: this host knows no parts.
-        return data[offset:] if length is None else data[offset : offset + length]
+        number = self._peer.start("host/fs/read_file", params)
+
+        def take() -> bytes:
+            answer = self._peer.finish(number)
+            data = to_bytes(answer["bytes"])
+            if len(params) == 1 or "offset" in answer:
+                return data
+            # The whole file: this host knows no parts.
+            return data[offset:] if length is None else data[offset : offset + length]
+
+        return take
 
 
 class Response:

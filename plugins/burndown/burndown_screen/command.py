@@ -9,12 +9,12 @@ from argparse import ArgumentParser
 from typing import Any
 
 from burndown_screen import words
-from burndown_screen.usage import Bucket, Row, Usage, read
+from burndown_screen.usage import Bucket, Row, Usage, events, read
 from plughost_sdk.ainb import Error
 from plughost_sdk.chunks import WIRE_VERSION, InTurn, Mismatch, Unreadable
 
 ACTION = "sessions"
-ARRIVES_WITHIN = 1.0
+ARRIVES_WITHIN = 0.5
 """Seconds: session-reader may be added to the host a moment after us."""
 TABLES = {"day": "days", "project": "projects", "model": "models"}
 UNKNOWN_ACTION, UNKNOWN_METHOD, TIMED_OUT = -32602, -32601, -32002
@@ -44,7 +44,11 @@ def run(host: Any, argv: list[str]) -> int:
         print(f"schema mismatch: published is version {got}, this reads {WIRE_VERSION}", file=sys.stderr)
         return MISMATCH
     tables = [TABLES[asked.by]] if asked.by else [*TABLES.values()]
-    usage = read(chunk.data)
+    try:
+        usage = read(events.decode(chunk.raw).data)
+    except (ValueError, RecursionError) as error:
+        print(f"no usage: {error}", file=sys.stderr)
+        return MISMATCH
     if asked.json:
         print(json.dumps(_document(usage, tables, not chunk.partial), indent=1))
     else:
@@ -94,7 +98,8 @@ def _print(usage: Usage, tables: list[str], complete: bool) -> None:
         print()
     _line("total" if complete else "total so far", usage.total)
     if usage.total.unpriced_calls:
-        print(f"? is the cost of {usage.total.unpriced_calls:,} calls to models without a known price")
+        calls = words.many(usage.total.unpriced_calls, "calls")
+        print(f"? is the cost of {calls} to models without a known price")
 
 
 def _line(name: str, bucket: Bucket) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from burndown_screen import words
 from burndown_screen.inbox import Inbox
 from burndown_screen.usage import Row, Usage
@@ -12,7 +14,9 @@ ACCENT, QUIET, MONEY, ALARM = (120, 190, 255), (140, 140, 140), (150, 220, 130),
 COLUMNS = (("tokens", 8), ("input", 8), ("cached", 8), ("output", 8), ("calls", 7), ("cost", 14))
 NARROWEST = 12
 """Of the column with the names."""
-KEYS = "tab table  ↑↓ row  enter parts  / search  s order  r refresh"
+NAMED = 30
+"""Where there is more room than that, bars compare the tokens."""
+KEYS = "tab table  enter parts  / search  s order  r refresh"
 
 
 def paint(inbox: Inbox, view: View, width: int, height: int) -> Buffer:
@@ -86,11 +90,24 @@ def _rows(buffer: Buffer, rows: list[Row], top: int, room: int, selected: int | 
     header = "".join(f"{title:>{width}}" for title, width in columns)
     buffer.put(1 + names, top - 1, header, fg=QUIET, style=DIM)
     first = max(0, (selected or 0) - room + 1)
+    largest = max((row.bucket.tokens for row in rows), default=0)
     for y, (number, row) in enumerate([*enumerate(rows)][first : first + room], top):
-        line = f" {words.fit(row.name, names - 1):<{names}}" + "".join(
+        room_for_name = NAMED - 2 if names > NAMED else names - 1
+        line = f" {words.fit(row.name, room_for_name):<{names}}" + "".join(
             f"{_cell(row, title):>{width}}" for title, width in columns
         )
-        buffer.put(0, y, f"{line:<{buffer.width}}", style=REVERSED if number == selected else 0)
+        if number == selected:
+            buffer.put(0, y, f"{line:<{buffer.width}}", style=REVERSED)
+        else:
+            _put_words(buffer, y, line)
+        bar = (names - NAMED) * row.bucket.tokens // largest if largest and names > NAMED else 0
+        buffer.put(NAMED, y, "▇" * bar, fg=ACCENT, style=REVERSED if number == selected else DIM)
+
+
+def _put_words(buffer: Buffer, y: int, line: str) -> None:
+    """Without the spaces between them: a frame is as large as what is painted."""
+    for word in re.finditer(r"\S+", line):
+        buffer.put(word.start(), y, word[0])
 
 
 def _columns(width: int) -> list[tuple[str, int]]:
@@ -127,7 +144,6 @@ def _parts(buffer: Buffer, usage: Usage, view: View, row: Row) -> None:
     half = max(1, (buffer.height - 3) // 2 - 2)
     y = 3
     for table, rows in parts.items():
-        buffer.put(1, y - 1, words.fit(table, buffer.width), fg=QUIET)
         _rows(buffer, rows, y, half, None)
         buffer.put(1, y - 1, table, fg=QUIET, style=BOLD)
         y += min(half, len(rows)) + 2
@@ -138,7 +154,7 @@ def _foot(buffer: Buffer, inbox: Inbox, usage: Usage, view: View) -> None:
     if view.is_typing or view.search:
         sought = f" search: {words.plain(view.search)}{'▏' if view.is_typing else ''}"
         buffer.put(0, y - 1, words.fit(sought, buffer.width), fg=ACCENT)
-    told = [f"{len(view.rows(usage))} {view.table}", f"{usage.total.call_count:,} calls"]
+    told = [words.many(len(view.rows(usage)), view.table), words.many(usage.total.call_count, "calls")]
     if view.order != "usual":
         told.append(f"by {view.order}")
     if usage.total.unpriced_calls:

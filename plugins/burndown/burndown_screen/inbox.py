@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from burndown_screen.usage import Bucket, Usage, fold, read
+from burndown_screen.usage import Cells, Usage, events, fold, read
 from plughost_sdk.ainb import Chunk, Mismatch
 
 
@@ -21,26 +21,26 @@ class Inbox:
         self.trouble = ""
         self.complete = False
         self.progress: Progress | None = None
-        self._begun: dict[tuple[str, str, str], Bucket] | None = None
-        self._cells: dict[tuple[str, str, str], Bucket] = {}
+        self._begun: Cells | None = None
+        self._cells: Cells = {}
 
     def take(self, came: Chunk | Mismatch) -> None:
         """A batch without calls has newer sums; the calls that were there before still stand."""
         self.mismatch = came if isinstance(came, Mismatch) else None
         if isinstance(came, Mismatch):
             return
+        try:
+            data = events.decode(came.raw).data
+        except (ValueError, RecursionError) as error:
+            self.trouble, self._begun = f"what was published is no usage data: {error}", None
+            return
         if came.index == 0:
-            self._begun = {}
-            try:
-                self.usage = read(came.data)
-            except ValueError as error:
-                self.trouble = f"what was published is no usage data: {error}"
-                return
-            self.trouble = ""
+            self.trouble, self._begun = "", {}
+            self.usage = read(data)
             self.usage.cells = self._cells
         if self._begun is None or self.usage is None:
-            return
-        fold(self._begun, came.data["calls"])
+            return  # of a batch that could not be read
+        fold(self._begun, data.calls)
         if came.is_final:
             self.complete = not came.partial
             if self._begun or self.complete:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -55,22 +55,15 @@ class Row(msgspec.Struct):
     note: str = ""
 
 
-class Project(msgspec.Struct):
+class Project(msgspec.Struct, gc=False):
     name: Name
     bucket: Bucket
     path: Name = ""
 
 
-class Model(msgspec.Struct):
+class Model(msgspec.Struct, gc=False):
     model: Name
     bucket: Bucket
-
-
-class Aggregates(msgspec.Struct):
-    daily: list[tuple[Name, Bucket]]
-    projects: list[Project]
-    models: list[Model]
-    grand_total: Bucket
 
 
 class Call(msgspec.Struct, gc=False):
@@ -87,13 +80,33 @@ class Call(msgspec.Struct, gc=False):
     cost_usd: float | None = None
 
 
+class UsageData(msgspec.Struct, gc=False):
+    daily: list[tuple[Name, Bucket]] = []
+    projects: list[Project] = []
+    models: list[Model] = []
+    grand_total: Bucket = msgspec.field(default_factory=Bucket)
+    calls: list[Call] = []
+
+
+class Event(msgspec.Struct, gc=False):
+    """A chunk, as far as it is of interest here."""
+
+    data: UsageData
+
+
+events = msgspec.msgpack.Decoder(Event)
+
+Cells = dict[tuple[str, str, str], Bucket]
+"""By day, project and model."""
+
+
 class Usage:
     """The tables, and the calls folded by day, project and model."""
 
     def __init__(self, days: list[Row], projects: list[Row], models: list[Row], total: Bucket) -> None:
         self.tables = {"days": days, "projects": projects, "models": models}
         self.total = total
-        self.cells: dict[tuple[str, str, str], Bucket] = {}
+        self.cells: Cells = {}
 
     def parts(self, table: str, name: str) -> dict[str, list[Row]]:
         """What a row of a table is made of, by the other two tables, the largest first."""
@@ -113,38 +126,30 @@ class Usage:
         }
 
 
-def read(data: dict[str, Any]) -> Usage:
-    """The aggregates of a first chunk; ValueError when they are none."""
-    told = msgspec.convert({key: data.get(key) for key in Aggregates.__struct_fields__}, Aggregates)
+def read(told: UsageData) -> Usage:
+    """The tables of a first chunk."""
     days = [Row(day, bucket) for day, bucket in told.daily[-MOST_ROWS:]][::-1]
     projects = [Row(each.name, each.bucket, each.path) for each in told.projects[:MOST_ROWS]]
     models = [Row(each.model, each.bucket) for each in told.models[:MOST_ROWS]]
     return Usage(days, projects, models, told.grand_total)
 
 
-def fold(cells: dict[tuple[str, str, str], Bucket], calls: list[Any]) -> None:
-    """Add calls to what they are part of; those that are none are left out."""
-    for told in calls:
-        try:
-            call = msgspec.convert(told, Call)
-        except msgspec.ValidationError:
-            continue
+def fold(cells: Cells, calls: list[Call]) -> None:
+    """Add calls to the cells that they are part of. There are many: a frame may be waiting for this."""
+    for call in calls:
         key = call.timestamp[:10], call.project, call.model
         cell = cells.get(key)
         if cell is None:
             if len(cells) >= MOST_CELLS:
                 continue
             cell = cells[key] = Bucket()
-        cell.take(
-            Bucket(
-                call.input_tokens,
-                call.cache_creation_tokens,
-                call.cache_read_tokens,
-                call.output_tokens,
-                call.reasoning_tokens,
-                0,
-                1,
-                call.cost_usd,
-                call.cost_usd is None,
-            )
-        )
+        cell.call_count += 1
+        cell.input_tokens += call.input_tokens
+        cell.cache_creation_tokens += call.cache_creation_tokens
+        cell.cache_read_tokens += call.cache_read_tokens
+        cell.output_tokens += call.output_tokens
+        cell.reasoning_tokens += call.reasoning_tokens
+        if call.cost_usd is None:
+            cell.unpriced_calls += 1
+        else:
+            cell.cost_usd = (cell.cost_usd or 0.0) + call.cost_usd

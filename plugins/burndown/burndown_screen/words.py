@@ -18,8 +18,13 @@ def cost(bucket: Bucket) -> str:
     """A question mark stands for what has no price."""
     if bucket.cost_usd is None:
         return "?" if bucket.call_count else "-"
-    told = f"${bucket.cost_usd:,.2f}"
+    told = "<$0.01" if 0 < bucket.cost_usd < 0.005 else f"${bucket.cost_usd:,.2f}"
     return f"{told} + ?" if bucket.unpriced_calls else told
+
+
+def many(count: int, what: str) -> str:
+    """1 call, 2 calls"""
+    return f"{count:,} {what}" if count != 1 else f"1 {what.removesuffix('s')}"
 
 
 def plain(text: str) -> str:

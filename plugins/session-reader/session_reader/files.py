@@ -15,7 +15,7 @@ BLOCK = 4 << 20
 """Bytes that are read at a time: large ones cost less."""
 LONGEST = 4 << 20
 """Bytes of a line that is looked at."""
-OVERLAP = 64
+OVERLAP = 1024
 """Bytes before the new ones that are read again, to see that the file is the one that was read before."""
 DEEPEST = 8
 MOST_FILES = 100_000

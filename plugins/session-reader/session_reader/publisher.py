@@ -35,6 +35,7 @@ class Publisher:
             self._host.snapshot.publish(USAGE, chunk)
 
     def complete(self, aggregates: dict[str, Any], calls: list[Call]) -> None:
-        for chunk in split({**aggregates, "calls": calls}, time.time_ns(), target=CHUNK):
+        for number, chunk in enumerate(split({**aggregates, "calls": calls}, time.time_ns(), target=CHUNK)):
+            if number:
+                time.sleep(PACE)
             self._host.snapshot.publish(USAGE, chunk)
-            time.sleep(PACE)

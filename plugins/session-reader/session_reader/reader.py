@@ -70,7 +70,7 @@ class Reader(threading.Thread):
             while True:
                 begun = time.monotonic()
                 try:
-                    self._round()
+                    self.look_once()
                 except Error as error:
                     self._host.log.warn(f"cannot read: {error.message}")
                 except (Ended, BrokenWire):
@@ -85,7 +85,8 @@ class Reader(threading.Thread):
         finally:
             self.complete.set()
 
-    def _round(self) -> None:
+    def look_once(self) -> None:
+        """Read what is new, and publish what is due."""
         self._awake.clear()
         asked, self._asked = self._asked, False
         if self._hard:

@@ -39,8 +39,8 @@ def test_the_examples_run_one_after_another(name, told, env):
 
 
 AXES = {
-    "session-reader": ["manifest", "dispatch", "capabilities", "pubsub", "files", "cli", "chunks"],
-    "burndown": ["manifest", "dispatch", "capabilities", "render", "pubsub", "cli"],
+    "session-reader": ["manifest", "pubsub", "files", "chunks"],
+    "burndown": ["manifest", "render", "cli"],
 }
 
 
@@ -53,3 +53,19 @@ def test_both_keep_their_contract(name, env):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{len(AXES[name])} passed" in ran.stdout
     assert "skipped" not in ran.stdout or "0 skipped" in ran.stdout
+
+
+def test_the_tour_shows_the_screen_and_the_totals(env):
+    ran = subprocess.run(
+        [sys.executable, "-m", "plughost.tour"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert ran.returncode == 0, ran.stderr
+    _, screen, command = re.split(r"the screen of burndown:|its command line", ran.stdout)
+    assert "272k tokens  $0.75 + ?" in screen
+    assert "2025-11-10" in screen
+    assert ["tea-timer", "187k", "9", "$0.53"] in [line.split() for line in command.splitlines()]

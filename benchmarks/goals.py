@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk, storage
+from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk, sessions, storage
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -95,6 +95,14 @@ def confined_slower(program: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
 
 
+def session_costs(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.COSTS].ratio(metric, sessions.OURS, sessions.PLAIN)
+
+
+def on_screen(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.SCREEN].spread(sessions.OURS, metric)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -150,4 +158,9 @@ GOALS = (
             Goal(f"{confined.warm(program)}, strict / none", "≤", 1.1, "×", confined_slower(program)),
         )
     ),
+    Goal("session logs, processors / plain json.loads", "≤", 2.0, "×", session_costs("cpu")),
+    Goal("session logs, time / plain json.loads", "≤", 2.0, "×", session_costs("wall")),
+    Goal("session logs, first picture", "≤", 2.0, "s", on_screen("first")),
+    Goal("session logs, worst frame meanwhile", "≤", 100, "ms", on_screen("frame")),
+    Goal("session logs, worst key meanwhile", "≤", 20, "ms", on_screen("key")),
 )

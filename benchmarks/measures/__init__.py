@@ -15,6 +15,7 @@ from benchmarks.measures import (
     latency,
     neighbour,
     sdk,
+    sessions,
     spawn,
     storage,
     throughput,
@@ -36,4 +37,5 @@ MEASURES: dict[str, Measure] = {
     "sdk": sdk.measure,
     "storage": storage.measure,
     "confined": confined.measure,
+    "sessions": sessions.measure,
 }

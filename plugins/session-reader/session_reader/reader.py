@@ -20,7 +20,9 @@ FIRST_PICTURE = 0.2
 PICTURES = 0.5
 """Seconds between the next ones."""
 POLL = 1.0
-"""Seconds between two looks; more where a look takes long, of which it may be a twentieth."""
+"""Seconds between two looks."""
+LAZY = 20
+"""Where a look takes long, it is so many times as long until the next."""
 SOONEST = 0.2
 """Seconds between two looks, however often somebody asks."""
 OWED = 10.0
@@ -41,6 +43,7 @@ class Reader(threading.Thread):
         self._asked = True
         self._publisher = Publisher(host)
         self._owed_since: float | None = None
+        self._looked_for = 0.0
         self.complete = threading.Event()
         """All that was there when it began has been read; or there is no host to read it from."""
         self._forget()
@@ -68,7 +71,6 @@ class Reader(threading.Thread):
     def run(self) -> None:
         try:
             while True:
-                begun = time.monotonic()
                 try:
                     self.look_once()
                 except Error as error:
@@ -77,9 +79,8 @@ class Reader(threading.Thread):
                     raise
                 except Exception:
                     log_failure()
-                took = time.monotonic() - begun
-                time.sleep(max(0.0, SOONEST - took))
-                self._awake.wait(max(POLL, 20 * took))
+                time.sleep(SOONEST)
+                self._awake.wait(max(POLL, LAZY * self._looked_for))
         except (Ended, BrokenWire):
             pass  # and so does the plugin
         finally:
@@ -99,7 +100,9 @@ class Reader(threading.Thread):
 
     def _read_changed(self) -> bool:
         """Whether anything new was counted. The newest files come first: they matter most."""
+        begun = time.monotonic()
         found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted)]
+        self._looked_for = time.monotonic() - begun
         found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
         changed = False
         due = time.monotonic() + FIRST_PICTURE

@@ -28,6 +28,10 @@ def make(manifest: str | None = None, home: str | None = None) -> ainb.Plugin:
         held[:] = [Reader(plugin.host, home or os.path.expanduser("~"), load())]
         held[0].start()
 
+    @plugin.on_shutdown
+    def end() -> None:
+        held[0].end()
+
     @plugin.on("sessions.refresh_request")
     def refresh(payload: bytes) -> None:
         held[0].refresh(hard=_wants(payload).get("hard") is True)

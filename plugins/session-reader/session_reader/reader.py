@@ -44,6 +44,7 @@ class Reader(threading.Thread):
         self._publisher = Publisher(host)
         self._owed_since: float | None = None
         self._looked_for = 0.0
+        self._ending = False
         self.complete = threading.Event()
         """All that was there when it began has been read; or there is no host to read it from."""
         self._forget()
@@ -64,13 +65,17 @@ class Reader(threading.Thread):
         self._asked = True
         self._awake.set()
 
+    def end(self) -> None:
+        self._ending = True
+        self._awake.set()
+
     def aggregates(self) -> dict[str, Any]:
         with self._lock:
             return self._totals.aggregates()
 
     def run(self) -> None:
         try:
-            while True:
+            while not self._ending:
                 try:
                     self.look_once()
                 except Error as error:

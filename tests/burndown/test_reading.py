@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from session_reader import files as reading
+from session_reader.call import Unusable, moment
 from session_reader.lines import holding, whole
 from session_reader.prices import load
 from session_reader.reader import Reader
@@ -312,7 +313,7 @@ def test_a_line_without_end_takes_no_room_and_the_lines_around_it_count(monkeypa
     monkeypatch.setattr(reading, "BLOCK", 1000)
     monkeypatch.setattr(reading, "OVERLAP", 16)
     monkeypatch.setattr(reading, "LONGEST", 2000)
-    endless = json.dumps(answer(9, note="x" * 9000)).encode()
+    endless = json.dumps({"note": "x" * 9000, **answer(9)}).encode()
     memory = MemoryFiles(a=log(answer(1), endless, answer(2)))
     reader = read(memory)
     assert (total(reader)["call_count"], reader.counted.skipped) == (2, 1)
@@ -320,6 +321,44 @@ def test_a_line_without_end_takes_no_room_and_the_lines_around_it_count(monkeypa
     memory.write(claude("a"), log(answer(1), endless, answer(2), answer(3)))
     reader.look_once()
     assert total(reader)["call_count"] == 3
+
+
+def test_a_line_that_is_too_long_is_left_out_wherever_blocks_begin(monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST", 2000)
+    reader = read(MemoryFiles(a=log(answer(1), answer(9, note="x" * 3000), answer(2))))
+    assert (total(reader)["call_count"], reader.counted.skipped) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [
+        ("2025-11-10T09:00:00.123Z", "2025-11-10T09:00:00.123Z"),
+        ("2025-11-10T09:00:00Z", "2025-11-10T09:00:00.000Z"),
+        ("2025-11-10T09:00:00.123456+02:00", "2025-11-10T07:00:00.123Z"),
+        ("2025-11-10", "2025-11-10T00:00:00.000Z"),
+        ("2024-02-29T23:59:59+14:00", "2024-02-29T09:59:59.000Z"),
+        ("2025-02-29T00:00:00.000Z", None),
+        ("2025-11-10T24:00:00.000Z", None),
+        ("1969-12-31T23:59:59.000Z", None),
+        ("2100-01-01T00:00:00.000Z", None),
+        ("9999-12-31T23:59:59-14:00", None),
+        ("２０２５-11-10T09:00:00.000Z", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_times_are_in_utc_or_not_believed(written, read_as):
+    if read_as is not None:
+        assert moment(written) == read_as
+    else:
+        with pytest.raises(Unusable):
+            moment(written)
+
+
+def test_an_answer_that_used_nothing_is_no_call():
+    nothing = answer(1, output=0, usage={"input_tokens": 0, "cache_read_input_tokens": None})
+    reader = read(MemoryFiles(a=log(nothing)))
+    assert (total(reader)["call_count"], reader.counted.skipped) == (0, 0)
 
 
 def test_the_newest_files_come_first():

@@ -66,8 +66,6 @@ class File:
 
     def plan(self, size: int) -> range:
         """Where the blocks begin that are to be taken now; there is one even if nothing was added."""
-        if size < self._offset:
-            self._begin()
         self._rest = b""
         self._next = start = self._offset - len(self._before)
         return range(start, max(size, start + 1), BLOCK)

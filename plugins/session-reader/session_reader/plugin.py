@@ -30,11 +30,13 @@ def make(manifest: str | None = None, home: str | None = None) -> ainb.Plugin:
 
     @plugin.on_shutdown
     def end() -> None:
-        held[0].end()
+        for reader in held:
+            reader.end()
 
     @plugin.on("sessions.refresh_request")
     def refresh(payload: bytes) -> None:
-        held[0].refresh(hard=_wants(payload).get("hard") is True)
+        for reader in held:
+            reader.refresh(hard=_wants(payload).get("hard") is True)
 
     @plugin.action("sessions")
     def totals(payload: bytes) -> bytes:

@@ -19,7 +19,7 @@ from plughost.contracts.ainb.messages import Char
 
 WIDTH, HEIGHT = 120, 40
 RATE, KEYS = 30, 25
-LATER = 5
+LATER = 2
 """Times that everything is read again, to see what that leaves behind."""
 
 

@@ -99,13 +99,14 @@ async def _usage(host: Host) -> None:
 
 async def _frame(screen: Ainb) -> list[str]:
     """Once there is something on it."""
-    while True:
+    for _ in range(500):
         buffer = (await screen.render(WIDTH, HEIGHT)).buffer
         cells = {(place.x, place.y): cell.symbol for place, cell in buffer.inside()}
         lines = ["".join(cells.get((x, y), " ") for x in range(WIDTH)) for y in range(HEIGHT)]
         if "tokens" in lines[0]:
-            return lines
+            break
         await asyncio.sleep(0.02)
+    return lines
 
 
 def _show(rows: list[Row]) -> None:

@@ -294,7 +294,7 @@ def test_new_files_and_folders_are_found_and_those_that_go_stay_counted():
     memory.write(f"{HOME}/.claude/projects/notes.txt", log(answer(3)))
     del memory.content[claude("a")]
     reader.look_once()
-    assert (total(reader)["call_count"], reader.files) == (2, 1)
+    assert (total(reader)["call_count"], reader.file_count) == (2, 1)
 
 
 def test_what_the_host_does_not_give_out_is_told_and_the_rest_is_read():
@@ -307,6 +307,25 @@ def test_what_the_host_does_not_give_out_is_told_and_the_rest_is_read():
     reader.look_once()
     assert claude("b") not in reader.counted.unreadable
     assert total(reader)["call_count"] == 2
+
+
+def test_a_folder_that_is_not_granted_is_asked_for_once():
+    memory = MemoryFiles(a=log(answer(1)))
+    asked = []
+
+    def read_dir(folder):
+        asked.append(folder)
+        if folder.endswith("/.codex/sessions"):
+            raise Error(-32001, "capability denied: read_codex_logs")
+        return MemoryFiles.read_dir(memory, folder)
+
+    memory.read_dir = read_dir
+    reader = read(memory)
+    reader.look_once()
+    assert asked.count(f"{HOME}/.codex/sessions") == 1
+    assert asked.count(f"{HOME}/.claude/projects") == 2
+    assert reader.counted.unreadable == {f"{HOME}/.codex/sessions": "capability denied: read_codex_logs"}
+    assert total(reader)["call_count"] == 1
 
 
 def test_a_line_without_end_takes_no_room_and_the_lines_around_it_count(monkeypatch):

@@ -17,6 +17,7 @@ LONGEST = 4 << 20
 """Bytes of a line that is looked at."""
 OVERLAP = 1024
 """Bytes before the new ones that are read again, to see that the file is the one that was read before."""
+DENIED = -32001
 DEEPEST = 8
 MOST_FILES = 100_000
 
@@ -113,18 +114,16 @@ Found = tuple[int, int, File]
 """When it changed, how large it is, and the file."""
 
 
-def blocks(found: list[Found], files: Folders) -> Iterator[tuple[Found, int, Callable[[], bytes]]]:
-    """Every block that is to be read, each asked for before the one before it is looked at."""
-    asked = None
+Wanted = tuple[Found, int]
+"""A file, and where in it a block begins."""
+
+
+def wanted(found: list[Found]) -> Iterator[Wanted]:
+    """Every block that is to be read."""
     for each in found:
         _, size, file = each
         for start in file.plan(size):
-            following = each, start, files.reading(file.path, start, BLOCK)
-            if asked is not None:
-                yield asked
-            asked = following
-    if asked is not None:
-        yield asked
+            yield each, start
 
 
 class Tree:
@@ -134,9 +133,13 @@ class Tree:
         self.root = root
         self._kind = kind
         self._files: dict[str, File] = {}
+        self._is_denied = False
+        """Which stays so while we live: to ask again would only fill the host's log."""
 
     def look(self, files: Folders, counted: Counted) -> list[Found]:
         """Those that have changed."""
+        if self._is_denied:
+            return []
         found = {}
         for path, folder, entry in self._walk(files, self.root, DEEPEST, counted):
             known = self._files.get(path) or File(path, folder, entry.name.removesuffix(".jsonl"), self._kind)
@@ -161,6 +164,7 @@ class Tree:
             counted.unreadable.pop(folder, None)
         except Error as error:
             counted.unreadable[folder] = error.message
+            self._is_denied = folder == self.root and error.code == DENIED
             return
         for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
             path = f"{folder}/{entry.name}"

@@ -84,7 +84,7 @@ def _report(reader: Reader, complete: bool) -> dict[str, Any]:
     counted = reader.counted
     return {
         "complete": complete,
-        "files": reader.files,
+        "files": reader.file_count,
         "bytes": counted.bytes,
         "skipped_lines": counted.skipped,
         "unreadable": dict(sorted(counted.unreadable.items())),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from plughost_sdk.ainb import Ended, Error
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.wire import BrokenWire
-from session_reader.files import Counted, Found, blocks, trees
+from session_reader import files
+from session_reader.files import Counted, Found, Wanted, trees, wanted
 from session_reader.prices import Prices
 from session_reader.publisher import Publisher
 from session_reader.totals import Totals
@@ -21,7 +22,7 @@ PICTURES = 0.5
 """Seconds between the next ones."""
 POLL = 1.0
 """Seconds between two looks."""
-LAZY = 20
+LAZY = 8
 """Where a look takes long, it is so many times as long until the next."""
 SOONEST = 0.2
 """Seconds between two looks, however often somebody asks."""
@@ -56,7 +57,7 @@ class Reader(threading.Thread):
             self._totals = Totals(self.prices)
 
     @property
-    def files(self) -> int:
+    def file_count(self) -> int:
         return sum(map(len, self._trees))
 
     def refresh(self, *, hard: bool = False) -> None:
@@ -112,24 +113,40 @@ class Reader(threading.Thread):
         changed = False
         due = time.monotonic() + FIRST_PICTURE
         scanned: set[str] = set()
-        for each, start, read in blocks(found, self._host.fs):
-            changed |= self._take(each, start, read)
+        todo = wanted(found)
+        ahead = self._ask(todo)
+        while ahead is not None:
+            (each, start), read = ahead
+            block = _answer(read)
+            # The host reads the next block while we look at this one. But whoever leaves an answer unread
+            # is not read by the host either: while something is published, nothing may be on its way.
+            is_due = time.monotonic() >= due
+            ahead = None if is_due else self._ask(todo)
+            changed |= self._take(each, start, block)
             scanned.add(each[2].path)
-            if time.monotonic() >= due:
+            if is_due:
                 self._publisher.progress(len(scanned), len(found), each[2].folder)
                 self._publisher.partial(self.aggregates())
                 due = time.monotonic() + PICTURES
+                ahead = self._ask(todo)
         self._publisher.progress(len(found), len(found), "")
         return changed
 
-    def _take(self, found: Found, start: int, read: Callable[[], bytes]) -> bool:
+    def _ask(self, todo: Iterator[Wanted]) -> tuple[Wanted, Callable[[], bytes]] | None:
+        following = next(todo, None)
+        if following is None:
+            return None
+        (_, _, file), start = following
+        return following, self._host.fs.reading(file.path, start, files.BLOCK)
+
+    def _take(self, found: Found, start: int, block: bytes | Error) -> bool:
         modified, size, file = found
-        try:
-            calls = file.take(start, read(), self.counted)
-            self.counted.unreadable.pop(file.path, None)
-        except Error as error:
-            calls = []
-            self.counted.unreadable[file.path] = error.message
+        if isinstance(block, Error):
+            self.counted.unreadable[file.path] = block.message
+            file.seen = size, modified
+            return False
+        self.counted.unreadable.pop(file.path, None)
+        calls = file.take(start, block, self.counted)
         if calls is None:
             file.seen = (-1, -1)
             self._awake.set()
@@ -154,3 +171,10 @@ class Reader(threading.Thread):
             self._owed_since = None
         elif changed:
             self._publisher.partial(aggregates)
+
+
+def _answer(read: Callable[[], bytes]) -> bytes | Error:
+    try:
+        return read()
+    except Error as error:
+        return error

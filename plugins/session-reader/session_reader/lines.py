@@ -13,6 +13,13 @@ def whole(block: bytes) -> int:
 def holding(block: bytes, end: int, words: tuple[bytes, ...]) -> Iterator[tuple[int, bytes]]:
     """The lines up to `end` that hold one of the words, each with its place in the block."""
     at = 0
+    if len(words) == 1:  # most of what there is to read, and a third faster
+        (word,) = words
+        while (hit := block.find(word, at, end)) >= 0:
+            start = block.rfind(b"\n", at, hit) + 1 or at
+            at = block.find(b"\n", hit, end)
+            yield start, block[start:at]
+        return
     hits = [block.find(word, 0, end) for word in words]
     while found := [hit for hit in hits if hit >= 0]:
         hit = min(found)

@@ -69,7 +69,10 @@ class Totals:
         return True
 
     def _grow(self, before: Call, call: Call) -> bool:
-        more = [max(0, new - old) for new, old in zip(call.tokens(), before.tokens(), strict=True)]
+        new, old = call.tokens(), before.tokens()
+        if new == old:  # as nearly always
+            return False
+        more = [max(0, one - other) for one, other in zip(new, old, strict=True)]
         if not any(more):
             return False
         for name, count in zip(COUNTS, more, strict=True):

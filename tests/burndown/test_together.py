@@ -59,10 +59,12 @@ async def shown(screen: Ainb, width: int = 100, height: int = 20) -> str:
 async def shows(screen: Ainb, *words: str) -> str:
     """A frame with these words, as soon as there is one."""
     end = time.monotonic() + 30
-    while not all(word in (text := await shown(screen)) for word in words):
+    while True:
+        text = await shown(screen)
+        if all(word in text for word in words):
+            return text
         assert time.monotonic() < end, f"no {words} in:\n{text}"
         await asyncio.sleep(0.01)
-    return text
 
 
 # The command line

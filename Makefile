@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := .setup-stamp
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
+PACKAGES := acme-devkit thread-weave
 NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
@@ -12,7 +13,7 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint soak mutants surface bench bench-peers setup lock clean
+.PHONY: run test lint soak mutants surface bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -43,6 +44,13 @@ bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe a
 bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into docs/benchmarks.md; QUICK=1 takes two minutes
 	-@$(MAKE) --no-print-directory --keep-going $(PEERS) # who cannot be installed is left out
 	$(BIN)/python -m benchmarks.side_by_side $(if $(QUICK),--quick)
+
+packages: setup ## the first-party vai packages, each with the SDK in it, as dist/*.vai.tar
+	@rm -rf build/packages && mkdir -p build/packages dist
+	@for each in $(PACKAGES); do \
+	  cp -r plugins/$$each build/packages/ && \
+	  PYTHONPATH=sdk/python/src $(BIN)/python -m plughost_sdk.vai vendor build/packages/$$each && \
+	  $(BIN)/plughost pack build/packages/$$each --out dist || exit 1; done
 
 setup: $(STAMP) $(COMPILED) $(NOTES_TS)/bin/main.js $(REGISTRY)
 
@@ -119,5 +127,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/*/bin benchmarks/bin .tools src/*.egg-info \
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/echo-mcptest-*/bin plugins/echo-rune-*/bin $(NOTES_TS)/bin benchmarks/bin .tools src/*.egg-info \
 	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

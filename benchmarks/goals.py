@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.measures import confined, fan_out, idle, importing, keys, neighbour, sdk, storage
+from benchmarks.measures import (
+    confined,
+    fan_out,
+    idle,
+    importing,
+    invocations,
+    keys,
+    neighbour,
+    pull,
+    sdk,
+    storage,
+)
 from benchmarks.roster import (
     BARE_C,
     BARE_PYTHON,
@@ -95,6 +106,10 @@ def confined_slower(program: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
 
 
+def invoked(way: str, to: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[invocations.WARM].ratio("p50", way, to)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -140,8 +155,29 @@ GOALS = (
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
         for contract in sdk.FIRST
     ),
+    Goal(
+        "invocation, warm inline / yardstick",
+        "≤",
+        5,
+        "×",
+        invoked(invocations.INLINE, invocations.RAW),
+    ),
+    Goal(
+        "invocation, warm isolated / inline",
+        "≤",
+        1.5,
+        "×",
+        invoked(invocations.BOUND, invocations.INLINE),
+    ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
+    Goal(
+        "pull, verify and unpack 200 MB / sha256sum and tar x",
+        "≤",
+        1.5,
+        "×",
+        lambda sheets: sheets[pull.NAME].ratio("time", pull.OURS, pull.BARE),
+    ),
     *(
         goal
         for program in confined.PROGRAMS

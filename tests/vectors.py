@@ -20,7 +20,7 @@ import msgspec
 from plughost.base import errors
 from plughost.base.errors import Malformed, PluginError
 from plughost.contracts.contract import PluginSpec, contract
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Request, decode
+from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Progress, Request, decode
 from plughost.wire.framing import Frame, FrameError, Framing
 
 PATIENCE = 20.0
@@ -71,6 +71,8 @@ class Step(Shape):
     call: Call | None = None
     tell: Tell | None = None
     event: Event | None = None
+    cancel: str | None = None
+    """Why nobody waits for the oldest open call any more."""
     stop: bool = False
     out: Text = ""
     in_: Text = msgspec.field(name="in", default="")
@@ -81,6 +83,8 @@ class Step(Shape):
     dropped: bool | msgspec.UnsetType = ABSENT
     asks: dict[str, Any] | msgspec.UnsetType = ABSENT
     tells: dict[str, Any] | msgspec.UnsetType = ABSENT
+    says: list[Any] | msgspec.UnsetType = ABSENT
+    """What the plugin says of open calls before their answers."""
     answer: Any = ABSENT
     """What the host's own side says to what the plugin asks."""
     refusal: Refusal | None = None
@@ -88,7 +92,7 @@ class Step(Shape):
 
     def outcome(self) -> dict[str, Any]:
         """What comes of it; empty when nothing does yet."""
-        kinds = ("result", "error", "failure", "dropped", "asks", "tells")
+        kinds = ("result", "error", "failure", "dropped", "asks", "tells", "says")
         return {kind: value for kind in kinds if (value := getattr(self, kind)) is not ABSENT}
 
 
@@ -98,6 +102,8 @@ class Spec(Shape):
     options: dict[str, Any] = {}
     folder: dict[str, str] = {}
     """The files of its folder, beside its program."""
+    program: str = ""
+    """Where that is in its folder; without it, it has the plugin's name."""
 
 
 class Conversation(Shape):
@@ -185,10 +191,11 @@ def staged(contract_name: str, spec: Spec, program: str = "") -> Iterator[Plugin
         plugin = PluginSpec(contract=contract_name, name=spec.name, command=["x"])
         if spec.folder:
             folder = Path(root, spec.name)
-            folder.mkdir()
-            for name, text in {**spec.folder, spec.name: program}.items():
+            place = spec.program or spec.name
+            for name, text in {**spec.folder, place: program}.items():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text)
-            (folder / spec.name).chmod(0o755)
+            (folder / place).chmod(0o755)
             read = contract(contract_name).read_folder(folder)
             assert read is not None
             plugin = read
@@ -228,6 +235,8 @@ class HostSide:
         self._framing = self._session.framing()
         self._first = self._next = self._session.first_id
         self._open: dict[int, str] = {}
+        self._stopping: set[int] = set()
+        """Calls that it was told to stop, and that it has not answered."""
         self._held: list[tuple[bytes, dict[int, str]]] = []
         """What waits for the handshake, and the call that it is."""
         self._asked: Request | None = None
@@ -254,8 +263,20 @@ class HostSide:
             self._tell(self._session.notify(step.tell.method, step.tell.params))
         if step.event is not None:
             self._tell(self._session.event(step.event.topic, wire(step.event.payload)))
-        if step.stop and (farewell := self._session.farewell()) is not None:
-            self._call(Call(method=farewell[0], params=farewell[1]))
+        if step.cancel is not None:
+            self._cancel(step.cancel)
+        if step.stop:
+            if (farewell := self._session.farewell()) is not None:
+                self._call(Call(method=farewell[0], params=farewell[1]))
+            self._written += b"".join(map(self._framing.encode, self._session.parting()))
+
+    def _cancel(self, reason: str) -> None:
+        number = min(self._open)
+        del self._open[number]
+        message = self._session.cancel(number, reason)
+        assert message is not None
+        self._written += self._framing.encode(message)
+        self._stopping.add(number)
 
     def _reply(self, number: int | str, step: Step) -> bytes:
         if step.refusal is None:
@@ -302,7 +323,8 @@ class HostSide:
     def _receive(self, data: bytes, *, eof: bool) -> dict[str, Any]:
         outcome: dict[str, Any] = {}
         for frame in self._framing.feed(data) if data else []:
-            outcome |= self._take(frame)
+            came = self._take(frame)
+            outcome |= {**came, "says": [*outcome.get("says", ()), *came["says"]]} if "says" in came else came
         for frame in self._framing.end() if eof else []:
             outcome |= self._take(frame, last=True)
         return outcome
@@ -332,6 +354,8 @@ class HostSide:
             return self._failure(incoming)
         if isinstance(incoming, Noise):
             return {"dropped": True}
+        if isinstance(incoming, Progress):
+            return {"says": [decode(incoming.payload)]} if incoming.id in self._open else {"dropped": True}
         if isinstance(incoming, Request):
             self._asked = incoming
             return {"asks": _said(incoming)}
@@ -344,6 +368,9 @@ class HostSide:
         return self._first <= number < self._next
 
     def _settle(self, answer: Answer) -> dict[str, Any]:
+        if answer.id in self._stopping:
+            self._stopping.remove(answer.id)
+            return {}
         method = self._open.pop(answer.id, None)
         if method is None:
             return {"dropped": True}

@@ -11,9 +11,11 @@ from benchmarks.measures import (
     fan_out,
     idle,
     importing,
+    invocations,
     keys,
     latency,
     neighbour,
+    pull,
     sdk,
     spawn,
     storage,
@@ -36,4 +38,6 @@ MEASURES: dict[str, Measure] = {
     "sdk": sdk.measure,
     "storage": storage.measure,
     "confined": confined.measure,
+    "invocations": invocations.measure,
+    "pull": pull.measure,
 }

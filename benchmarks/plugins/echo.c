@@ -5,6 +5,7 @@
  *   echo content-length   the same behind Content-Length headers
  *   echo ainb             the same by the ainb contract, where it can do more: `publish` publishes
  *                         numbered payloads, `heard` tells of the events and keys that came
+ *   echo vai              a package whose every tool returns its input
  *
  * Everything that one read completes is answered by one write. */
 #define _GNU_SOURCE
@@ -17,7 +18,7 @@
 
 enum { CHUNK = 65536 };
 
-static enum { LINES, RAW, CONTENT_LENGTH, AINB } mode;
+static enum { LINES, RAW, CONTENT_LENGTH, AINB, VAI } mode;
 
 struct span {
     const char *at, *end;
@@ -228,11 +229,43 @@ static struct span obey(struct span method, struct span params) {
     return (struct span){result.bytes, result.bytes + result.used};
 }
 
+static void say_framed(const char *opening, struct span middle, const char *between, struct span rest,
+                       const char *closing) {
+    say_header(strlen(opening) + length_of(middle) + strlen(between) + length_of(rest) + strlen(closing));
+    say(opening);
+    say_span(middle);
+    say(between);
+    say_span(rest);
+    say(closing);
+}
+
+static void answer_vai(struct span message) {
+    enum { ID, TYPE, BODY };
+    static const char *const names[] = {"id", "type", "body"}, *const inner[] = {"input"};
+    struct span found[3] = {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}}, input = {NULL, NULL};
+    struct span nothing = {names[0], names[0]};
+    find_members(message, 3, names, found);
+    if (is(found[TYPE], "\"hello\""))
+        say_framed("{\"protocol\":\"vai.rpc.v1\",\"type\":\"hello\",\"role\":\"plugin\",\"plugin\":"
+                   "{\"package_id\":\"bench/echo\",\"version\":\"1.0.0\"}}",
+                   nothing, "", nothing, "");
+    if (!is(found[TYPE], "\"request\""))
+        return;
+    find_members(found[BODY], 1, inner, &input);
+    say_framed("{\"protocol\":\"vai.rpc.v1\",\"type\":\"response\",\"id\":", found[ID],
+               ",\"ok\":true,\"body\":{\"status\":\"succeeded\",\"result\":{\"content\":[],\"structured_output\":",
+               input, "}}}");
+}
+
 static void answer(struct span message) {
     enum { ID, METHOD, PARAMS };
     static const char *const names[] = {"id", "method", "params"};
     static const char nothing[] = "null";
     struct span null = {nothing, nothing + 4}, found[3] = {null, null, null};
+    if (mode == VAI) {
+        answer_vai(message);
+        return;
+    }
     find_members(message, 3, names, found);
     if (mode != AINB)
         reply(found[ID], found[PARAMS]);
@@ -277,10 +310,10 @@ static size_t take_content_length(void) {
 }
 
 int main(int argc, char **argv) {
-    static const char *const modes[] = {"lines", "raw", "content-length", "ainb"};
+    static const char *const modes[] = {"lines", "raw", "content-length", "ainb", "vai"};
     while (argc > 1 && strcmp(modes[mode], argv[1]))
-        if (++mode > AINB)
-            die("lines, raw, content-length or ainb?");
+        if (++mode > VAI)
+            die("lines, raw, content-length, ainb or vai?");
     own_name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0]; /* a plugin has its program's */
     for (;;) {
         reserve(&in, CHUNK);

@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.clock import Clock
-from plughost.base.errors import Crashed, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.base.errors import Malformed, OverBudget, PluginError, Stopped, UnknownMethod
 from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
@@ -255,7 +255,7 @@ class Plugin:
         limit = self.spec.limits.memory
         for instance in [*self._instances]:
             instance.on_fatal(
-                Crashed(
+                OverBudget(
                     f"it used {used >> 20} MiB of memory, more than the limit of {(limit or 0) >> 20}",
                     hint="if it needs more, raise limits.memory",
                 )

@@ -381,3 +381,30 @@ async def test_closing_does_not_wait_for_what_a_caller_does_next(bench) -> None:
     await until(lambda: outcomes)
     assert outcomes[0].reason == "host_closed"
     task.cancel()
+
+
+@pytest.mark.clause("VAI-13", "VAI-11")
+async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_else_up(bench) -> None:
+    lab = bench(workers=2)
+    slow = [
+        asyncio.create_task(
+            lab.tool(binding=lab.binding("reads", f"org_{n}", execution_class="worker"), do="wait")
+        )
+        for n in range(5)
+    ]
+    await until(lambda: len(lab.invoker.running) == 5 and len(lab.invoker.pool) == 2)
+    assert (await lab.tool(do="echo", timeout_ms=4000)).ok, "an inline call does not wait for them"
+    assert len(lab.invoker.pool) == 3
+    for running in lab.invoker.running:
+        lab.invoker.cancel(running, "enough")
+    assert {outcome.reason for outcome in await asyncio.gather(*slow)} == {"enough"}
+
+
+@pytest.mark.clause("VAI-03")
+async def test_memory_past_its_limit_fails_the_invocation_and_names_it(bench) -> None:
+    lab = bench(sandbox="strict", limits=plughost.guard.powers.Limits(memory=64 << 20))
+    outcome = await lab.tool(do="grow", mib=200)
+    assert (outcome.status, outcome.reason) in {("failed", "budget_exceeded"), ("failed", "no_memory")}, (
+        outcome
+    )
+    assert "memory" in outcome.message.lower()

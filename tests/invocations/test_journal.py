@@ -186,3 +186,43 @@ async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_foreve
     while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
         await asyncio.sleep(0)
     await journal.caught_up()
+
+
+async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypatch) -> None:
+    long = {"type": "progress", "message": "x" * (5 << 20)}
+    journal.tell(began(1))
+    for number in range(3):
+        journal.tell(Said(invocation_id="inv_1", number=number, at=1.0, event=long))
+    journal.tell(ended(1))
+    assert len(list(tmp_path.glob(f"*{SUFFIX}"))) > 1
+    settle(str(tmp_path))
+    await journal.caught_up()
+    assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
+    with RecordBook(str(tmp_path)) as book:
+        told = book.one("inv_1")
+        assert told is not None
+        assert [each["event"] for each in told["events"]] == [long] * 3
+
+
+def test_a_file_that_was_never_finished_is_swept(tmp_path: Path) -> None:
+    (tmp_path / f"abc.1{SUFFIX}.new").write_bytes(b"")
+    settle(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+
+
+async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path, monkeypatch) -> None:
+    def full(fd: int, start: int, size: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    clock = best_clock(asyncio.get_running_loop())
+    journal = Journal(str(tmp_path), clock)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space"):
+        journal.tell(Said(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)}))
+    journal.tell(began(1))
+    journal.tell(ended(1))
+    await journal.close()
+    clock.close()
+    with RecordBook(str(tmp_path)) as book:
+        assert [row["status"] for row in book.latest(9)] == ["succeeded"]
+    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]

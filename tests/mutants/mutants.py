@@ -24,6 +24,10 @@ RUNE = "tests/contracts/test_rune.py"
 MCPTEST = "tests/contracts/test_mcptest.py"
 FAULTS = "tests/faults"
 
+VAI = "tests/vai/test_calls.py"
+VAI_TALK = "tests/vai/test_session.py"
+VAI_MANIFEST = "tests/vai/test_manifest.py"
+
 MUTANTS = [
     # Frames
     Mutant("a-line-may-be-any-length", "wire/framing.py", "if len(self._held) <= self._limit + 1:", "if True:", WIRE),
@@ -52,7 +56,7 @@ MUTANTS = [
     Mutant("what-a-starting-plugin-is-told-is-lost", "runtime/peer.py", "held.add(self._ledger.following, frame, urgent)", "pass", AINB),
     Mutant("waiting-calls-do-not-move-over", "runtime/peer.py", "                self._wait(pending)\n            except", "                pass\n            except", "tests/host"),
     Mutant("output-after-the-answer-is-taken", "runtime/peer.py", "self._deaf = self._warn = True", "self._warn = True", RUNE),
-    Mutant("a-withdrawn-call-stays", "runtime/peer.py", "                del place[pending.number]", "                pass", f"{MCPTEST} tests/faults/test_cancellation.py"),
+    Mutant("a-withdrawn-call-stays", "runtime/peer.py", "            del self._ledger[number]\n            if reason", "            if reason", f"{MCPTEST} tests/faults/test_cancellation.py"),
     Mutant("answers-nobody-reads-are-made", "runtime/serving.py", "return self._channel.buffered >= HIGH_WATER", "return False", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
     Mutant("requests-without-end-are-read", "runtime/serving.py", "return self._is_full() or len(self._waiting) >= MOST_WAITING", "return self._is_full()", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
     Mutant("any-number-is-served-at-a-time", "runtime/serving.py", "if len(self._tasks) < self._limit and not self._is_full():\n            self._start(request)", "if True:\n            self._start(request)", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
@@ -173,4 +177,26 @@ MUTANTS = [
     Mutant("anybodys-data-folder-is-taken", "sandbox/data_folder.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/sandbox/test_ainb_confined.py"),
     Mutant("files-that-others-may-write-are-public", "sandbox/trust.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
     Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
+    # Calls that say something, and calls that are told to stop
+    Mutant("nobody-hears-events", "runtime/peer.py", "            self._said.append((pending, progress.payload))", "            pass", VAI),
+    Mutant("late-events-go-unrecorded", "runtime/peer.py", "if progress.id not in self._stopping:", "if False:", VAI),
+    Mutant("events-without-end", "runtime/peer.py", "        if excess is not None:", "        if False:", VAI),
+    Mutant("a-deaf-caller-is-not-told", "runtime/peer.py", "                    pending.set_exception(error)", "                    pass", VAI),
+    Mutant("a-cancel-is-not-told", "runtime/peer.py", "                self._tell_to_stop(number, reason)", "                pass", VAI),
+    Mutant("a-passed-deadline-is-not-told", "runtime/peer.py", "            self._tell_to_stop(pending.number, DEADLINE_EXCEEDED)", "            pass", VAI),
+    Mutant("a-stopping-process-takes-calls", "runtime/peer.py", "        self._max_in_flight = 0  #", "        #", VAI),
+    Mutant("a-stopped-process-takes-none", "runtime/peer.py", "            self._max_in_flight = self._policy.max_in_flight\n            self._owner", "            self._owner", VAI),
+    Mutant("a-stubborn-process-lives-on", "runtime/instance.py", "            self._due.at(until, self._end_unstoppable)", "            pass", VAI),
+    Mutant("the-newest-cancel-counts", "runtime/peer.py", "return next(iter(self._stopping.values()))", "return next(reversed(self._stopping.values()))", VAI),
+    Mutant("no-last-words", "runtime/instance.py", "        self._peer.part()\n", "", VAI),
+    # vai
+    Mutant("any-package-is-itself", "contracts/vai/session.py", "        if told != self._identity:", "        if False:", f"{VAI_TALK} {VAI}"),
+    Mutant("any-protocol-is-ours", "contracts/vai/framed.py", "    if envelope.protocol != PROTOCOL:", "    if False:", f"{VAI_TALK} {VAI}"),
+    Mutant("a-response-needs-no-body", "contracts/vai/session.py", 'if ok == b"true" and framed.is_object(envelope.body):', 'if ok == b"true":', VAI_TALK),
+    Mutant("paths-lead-upwards", "contracts/vai/rules.py", '".." in parts or ', "", VAI_MANIFEST),
+    Mutant("a-tool-writes-chains", "contracts/vai/rules.py", "if scope == NOT_FOR_RESULTS and", "if False and", VAI_MANIFEST),
+    Mutant("ids-come-twice", "contracts/vai/rules.py", "first.setdefault(name, number) != number:", "False:", VAI_MANIFEST),
+    Mutant("assets-for-everybody", "contracts/vai/__init__.py", "if name != ASSETS or assets)", ")", "tests/vai/test_binding.py"),
+    Mutant("symlinks-of-a-package-are-followed", "contracts/vai/__init__.py", " if not os.path.islink(folder / name))", ")", "tests/vai/test_binding.py"),
+    Mutant("bodies-show-their-secrets", "contracts/vai/bodies.py", 'return f"{type(self).__name__}(export_id={self.export_id!r}, context={self.context!r})"', "return repr(msgspec.structs.asdict(self))", "tests/vai/test_results.py"),
 ]  # fmt: skip

@@ -37,7 +37,7 @@ def read():
         length = int(line.partition(b":")[2])
 
 
-def event(id, **event):
+def say(id, **event):
     send(type="event", request_id=id, event=event)
 
 
@@ -46,27 +46,36 @@ def respond(id, body):
 
 
 def succeeded(**output):
-    return {"status": "succeeded", "result": {"content": [{"type": "text", "text": "done"}], "structured_output": output}}
+    return {
+        "status": "succeeded",
+        "result": {"content": [{"type": "text", "text": "done"}], "structured_output": output},
+    }
 
 
 def handle(id, body, cancelled):
-    wanted = body.get("input") or body.get("event") or {}
+    event = body.get("event", {})
+    wanted = body.get("input") or event.get("summary") or event
     what = wanted.get("do", "echo")
     if what == "echo":
         respond(id, wanted.get("answer") or succeeded(body=body, told=told, env=dict(os.environ)))
     elif what == "say":
         for number in range(wanted["times"]):
-            event(id, type="progress", message=wanted.get("text", "x"), number=number)
+            say(id, type="progress", message=wanted.get("text", "x"), number=number)
         respond(id, succeeded())
     elif what == "late":
         respond(id, succeeded())
-        event(id, type="progress", message="too late")
-        event("req_99999", type="progress", message="of nobody")
-        event("somebody", type="progress", message="of nobody")
+        say(id, type="progress", message="too late")
+        say("req_99999", type="progress", message="of nobody")
+        say("somebody", type="progress", message="of nobody")
     elif what == "refuse":
-        send(type="response", id=id, ok=False, error={"code": "protocol.invalid_frame", "message": "missing body"})
+        send(
+            type="response",
+            id=id,
+            ok=False,
+            error={"code": "protocol.invalid_frame", "message": "missing body"},
+        )
     elif what == "wait":
-        event(id, type="started")
+        say(id, type="started")
         cancelled.wait()
         if wanted.get("stops", True):
             respond(id, {"status": "cancelled"})
@@ -93,7 +102,9 @@ def main():
     if hello == "garbage":
         write_all(b"Content-Length: 2\r\n\r\n{}")
     elif hello != "never":
-        manifest = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vai-plugin.toml")).read()
+        manifest = open(
+            os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vai-plugin.toml")
+        ).read()
         about = {"package_id": "acme/puppet", "version": "1.0.0", **json.loads(hello)}
         assert "acme/puppet" in manifest
         send(type="hello", role="plugin", plugin=about)

@@ -97,3 +97,32 @@ async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
     await closing
     assert not os.path.exists(path)
     assert host._keeper._plugins == {}
+
+
+async def test_plugins_that_come_first_together_share_one_folder(tmp_path, monkeypatch, folder):
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    async with plughost.Host() as host:
+        specs = [
+            plughost.PluginSpec(contract="mcptest", name=f"p{n}", command=["/bin/true"], sandbox="strict")
+            for n in range(6)
+        ]
+        adding = [asyncio.create_task(host.add(spec)) for spec in specs]
+        await asyncio.sleep(0)
+        adding[0].cancel()  # whoever asked first need not be there when it is made
+        await asyncio.gather(*adding, return_exceptions=True)
+        assert len(list(folder.glob("plughost-host-*"))) == 1
+        assert len(host.plugins) == 5
+    assert not list(folder.glob("plughost-host-*"))
+
+
+async def test_the_first_is_cancelled_and_nothing_is_left(monkeypatch, folder):
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    async with plughost.Host() as host:
+        spec = plughost.PluginSpec(contract="mcptest", name="p", command=["/bin/true"], sandbox="strict")
+        adding = asyncio.create_task(host.add(spec))
+        await asyncio.sleep(0)
+        adding.cancel()
+        await asyncio.gather(adding, return_exceptions=True)
+    assert not list(folder.glob("plughost-host-*"))

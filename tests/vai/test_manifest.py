@@ -135,6 +135,7 @@ WRONG = [
     ('transport = "stdio"', 'transport = "http"', "11 runtime.transport: expected stdio, got 'http'"),
     ('entrypoint = ["./bin/plugin"]', "entrypoint = []", "12 runtime.entrypoint: expected 1 to 100 items, got 0"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["/bin/sh"]', "12 runtime.entrypoint[0]: expected the path of a file in the package"),
+    ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["./plugin"]', "12 runtime.entrypoint[0]: expected a program in bin/, got './plugin'"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["bin/a", "b\\u0000"]', "12 runtime.entrypoint[1]: expected text"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = "./bin/plugin"', "12 runtime.entrypoint: expected `array`, got `str`"),
     ('os = ["linux", "darwin"]', 'os = ["linux", "plan9"]', "13 runtime.os[1]: expected one of linux, darwin"),

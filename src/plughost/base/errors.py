@@ -8,6 +8,7 @@
     ├── HandshakeFailed   the first exchange went wrong
     ├── Timeout           no answer in time
     ├── Crashed           the process ended, or its pipes closed, before the answer
+    │   ├── OverBudget        it was ended for using more than it may
     │   └── Collateral        it was ended for another call, which it did not stop when it was told to
     ├── Malformed         what it sent is not what the contract says
     ├── Denied            a capability that was not declared or not granted
@@ -121,6 +122,10 @@ class Timeout(PluginError):
 
 class Crashed(PluginError):
     code = "crashed"
+
+
+class OverBudget(Crashed):
+    code = "budget_exceeded"
 
 
 class Collateral(Crashed):

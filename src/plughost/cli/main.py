@@ -16,9 +16,14 @@ from plughost.cli.dev import dev
 from plughost.cli.doctor import doctor
 from plughost.cli.explain import explain
 from plughost.cli.inspect import inspect
+from plughost.cli.invocations import invocations
+from plughost.cli.invoke import invoke
 from plughost.cli.new import new
+from plughost.cli.packages import install, packages
+from plughost.cli.packing import keygen, pack, sign, verify
 from plughost.cli.replay import replay
 from plughost.cli.run import run
+from plughost.cli.transfers import pull, push
 from plughost.cli.x import x
 
 
@@ -39,6 +44,8 @@ class PluginUsage(InvalidSpec):
 
 
 for command in (new, call, inspect, explain, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
+    plughost.add_command(command)
+for command in (pack, keygen, sign, verify, push, pull, install, packages, invoke, invocations):
     plughost.add_command(command)
 
 

@@ -23,6 +23,8 @@ QUIET = 0.2
 """Seconds without a word that count as silence."""
 MOST_HELD = 1 << 20
 """Bytes that wait to be taken before no more are read: whoever floods its stdout waits, too."""
+MOST_LINES = 10_000
+"""Of its stderr."""
 FRAME_COST = 64
 """What a frame weighs beside its bytes: a flood of empty lines is one, too."""
 
@@ -193,6 +195,10 @@ class Wire:
 
     def kill(self) -> None:
         self._process.kill()
+
+    def last_words(self) -> str:
+        """What it wrote to its stderr, but for the beginning of very much."""
+        return self._process.stderr.text(MOST_LINES)
 
     async def _last_words(self) -> str:
         await asyncio.wait([self._exited], timeout=1.0)

@@ -107,7 +107,9 @@ class Chains:
         )
 
     async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
-        block = Block("tool_result", [{"tool_execution_id": tool_execution_id, "result": result}])
+        block = Block(
+            "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
+        )
         return await self._database.do(
             lambda connection: _once(connection, chain_id, tool_execution_id, block)
         )

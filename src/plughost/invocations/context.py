@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from functools import lru_cache
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.bodies import Context, Gateway
@@ -32,7 +32,18 @@ def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context
         session_id=related.session_id,
         chain_id=related.chain_id,
         run_id=related.run_id,
-        deadline_at=datetime.fromtimestamp(deadline, UTC).isoformat(timespec="milliseconds"),
+        deadline_at=_rfc3339(deadline),
         scratch_dir=scratch,
         gateway=Gateway(base_url=BASE_URL, delegation_token=token, scopes=list(scopes)),
     )
+
+
+def _rfc3339(moment: float) -> str:
+    seconds = int(moment)
+    return f"{_whole(seconds)}.{int((moment - seconds) * 1000):03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _whole(seconds: int) -> str:
+    """Many deadlines lie in the same second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

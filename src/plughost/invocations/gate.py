@@ -30,10 +30,10 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.cancelled():
-                self._waiting.remove(turn)
-            else:
+            if not turn.cancelled():
                 self.leave()  # it was our turn just then: the next one has it
+            elif turn in self._waiting:  # whoever left just now may have passed over it
+                self._waiting.remove(turn)
             raise
 
     def leave(self) -> None:

@@ -16,7 +16,15 @@ from typing import Any
 import msgspec
 
 from plughost.base.clock import Clock
-from plughost.base.errors import Crashed, HandshakeFailed, InvalidSpec, LaunchFailed, PluginError, Stopped
+from plughost.base.errors import (
+    Crashed,
+    HandshakeFailed,
+    InvalidSpec,
+    LaunchFailed,
+    OverBudget,
+    PluginError,
+    Stopped,
+)
 from plughost.contracts.contract import PluginSpec
 from plughost.contracts.vai.messages import OPS
 from plughost.guard.powers import Limits
@@ -25,8 +33,9 @@ from plughost.invocations.binding import Binding, Policy
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
+from plughost.invocations.gate import Gate
 from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.outcome import DEADLINE, Exceeded, Outcome, verdict
+from plughost.invocations.outcome import DEADLINE, Outcome, verdict
 from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
@@ -55,10 +64,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reuse: str = "binding"
     """Whether an isolated process serves its `binding`, or one `invocation` only."""
     most_processes: int = 64
+    workers: int = 4
+    """Invocations of class worker at a time, of all bindings: what runs in the background."""
     idle: float = 300.0
     """Seconds until a process that nobody uses is ended."""
     tries: Backoff = TOOL_TRIES
     scratch_base: str | None = None
+    artifacts: str | None = None
+    """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
 
 
 class LocalInvoker:
@@ -84,8 +97,9 @@ class LocalInvoker:
         self.pool = Pool(host, clock, most=self._options.most_processes, idle=self._options.idle)
         self._scratch = Scratch(self._options.scratch_base)
         self._schemas = Schemas()
+        self._workers = Gate(self._options.workers)
         self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
-        self._settlement = Settlement(self._schemas, chains)
+        self._settlement = Settlement(self._schemas, chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -152,19 +166,25 @@ class LocalInvoker:
     async def _outcome(self, run: Run, on_event: OnEvent | None) -> Outcome:
         if refusal := self._refusal(run):
             return refusal
-        gate = run.prepared.gate
-        if not gate.enter_now():
-            try:
-                async with asyncio.timeout(run.left):
-                    await gate.enter()
-            except TimeoutError:
-                most = run.prepared.granted.max_concurrency
-                why = f"{most} invocations of its binding ran all the time"
-                return run.ended_as("retryable_failure", "no_room", why)
+        gates = [run.prepared.gate]
+        if run.prepared.granted.execution_class == "worker":
+            gates.append(self._workers)
+        entered: list[Gate] = []
+        try:
+            for gate in gates:
+                if not gate.enter_now():
+                    await asyncio.wait_for(gate.enter(), run.left)
+                entered.append(gate)
+        except BaseException as error:
+            _leave(entered)
+            if not isinstance(error, TimeoutError):
+                raise
+            most = run.prepared.granted.max_concurrency
+            return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
         try:
             return await self._tried(run, on_event)
         finally:
-            gate.leave()
+            _leave(entered)
 
     def _refusal(self, run: Run) -> Outcome | None:
         """What is wrong with a request before any process sees it."""
@@ -249,7 +269,7 @@ class LocalInvoker:
             op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
         )
         answer = await (call if scratch is None else self._within(scratch, run, call))
-        return await self._settlement.settle(run, op, answer)
+        return await self._settlement.settle(run, op, answer, scratch)
 
     async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
@@ -259,11 +279,11 @@ class LocalInvoker:
             while True:
                 done, _ = await asyncio.wait([task], timeout=SCRATCH_LOOKS)
                 if limit is not None and await asyncio.to_thread(used, scratch) > limit:
-                    raise Exceeded(f"its scratch folder holds more than {limit} bytes")
+                    raise OverBudget(f"its scratch folder holds more than {limit} bytes")
                 if done:
                     return task.result()
         except BaseException as gone:
-            reason = "budget_exceeded" if isinstance(gone, Exceeded) else self._cancelled.get(run.id)
+            reason = "budget_exceeded" if isinstance(gone, OverBudget) else self._cancelled.get(run.id)
             task.cancel(reason or "cancelled")
             await asyncio.wait([task])
             if not task.cancelled():
@@ -282,14 +302,19 @@ class LocalInvoker:
 
         return hear
 
-    def _spec(self, prepared: Prepared, gateway_socket: str | None) -> PluginSpec:
+    def _spec(self, prepared: Prepared, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(
             prepared.package,
             prepared.export,
             prepared.granted,
-            name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{next(self._numbers)}",
+            name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{number}",
             scratch=self._scratch.root() if prepared.granted.filesystem == "scratch" else None,
             gateway_socket=gateway_socket,
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
+
+
+def _leave(gates: list[Gate]) -> None:
+    for gate in gates:
+        gate.leave()

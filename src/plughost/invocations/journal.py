@@ -1,14 +1,16 @@
 """Records as lines, written before an answer is released; a database follows behind in batches.
 
-One write to a file in the page cache is what a call can afford, and it outlives kill -9 (not a power cut).
-Taking lines into the database twice changes nothing, so nobody needs to remember how far it got. A host holds
-the lock of its file while it lives; whoever finds a file without one ends what that host left running.
+The lines go into memory that the kernel keeps in a file: that costs a call next to nothing, and outlives
+kill -9 (not a power cut). Taking lines into the database twice changes nothing, so nobody needs to remember
+how far it got. A host holds the locks of its files while it lives; whoever finds files without them ends what
+that host left running.
 """
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import mmap
 import os
 import secrets
 import time
@@ -21,37 +23,42 @@ from plughost.invocations.record import Entry
 from plughost.invocations.record_book import RecordBook
 
 SUFFIX = ".journal"
+NEW = ".new"
+SIZE = 4 << 20
+"""Bytes of a file; a longer line gets a longer one."""
 DELAY = 0.2
 """Seconds that a line may wait for the database."""
-LARGEST = 16 << 20
-"""Bytes of a file that is begun anew when the database has it all."""
+BITE = 64
+"""Lines taken in at a time: the thread that does it holds everybody else up for so long."""
+BREATH = 0.002
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 
 
 class Journal:
-    """This process's own file, and the book that all processes of one folder share."""
+    """This process's own files, and the book that all processes of one folder share."""
 
     def __init__(self, folder: str, clock: Clock) -> None:
-        os.makedirs(folder, 0o700, exist_ok=True)
         settle(folder)
         self._folder = folder
         self._clock = clock
-        self._path, self._fd = _begin(folder)
-        self._name = os.path.basename(self._path).removesuffix(SUFFIX)
-        self._size = 0
+        self._host = secrets.token_hex(8)
+        self._numbers = 0
+        self._page = self._next_page(SIZE)
+        self._full: list[_Page] = []
         self._behind: list[bytes] = []
         self._due: Timer | None = None
         self._catching_up: asyncio.Task[None] | None = None
         self._book: RecordBook | None = None
+        self._closed = False
 
     def tell(self, entry: Entry) -> None:
-        line = _encoder.encode(entry) + b"\n"
-        written = os.write(self._fd, line)
-        if written != len(line):  # a full disk: the rest of the line would be read as another
-            os.ftruncate(self._fd, self._size)
-            raise OSError(28, "no room for the record of an invocation")
-        self._size += written
+        line = _encode(entry) + b"\n"
+        if not self._page.write(line):
+            page = self._next_page(max(SIZE, len(line)))
+            self._full.append(self._page)
+            self._page = page
+            page.write(line)
         self._behind.append(line)
         if self._due is None:
             self._due = self._clock.call_at(self._clock.time() + DELAY, self._catch_up)
@@ -59,23 +66,25 @@ class Journal:
     async def caught_up(self) -> None:
         """Until the database has everything that was told."""
         while self._behind or self._catching_up is not None:
-            if self._catching_up is None:
-                self._catch_up()
+            self._catch_up()
             if self._catching_up is not None:
                 await asyncio.shield(self._catching_up)
                 await asyncio.sleep(0)  # one that was done before is forgotten in the next pass
 
     async def close(self) -> None:
-        if self._fd < 0:
+        if self._closed:
             return
+        self._closed = True
         await self.caught_up()
         if self._due is not None:
             self._due.cancel()
         if self._book is not None:
             self._book.close()
-        os.unlink(self._path)
-        os.close(self._fd)
-        self._fd = -1
+        self._page.remove()
+
+    def _next_page(self, size: int) -> _Page:
+        self._numbers += 1
+        return _Page(os.path.join(self._folder, f"{self._host}.{self._numbers}{SUFFIX}"), size)
 
     def _catch_up(self) -> None:
         if self._due is not None:
@@ -87,62 +96,122 @@ class Journal:
 
     async def _take(self) -> None:
         lines, self._behind = self._behind, []
+        full, self._full = self._full, []
         await asyncio.to_thread(self._into_book, lines)
-        if not self._behind and self._size > LARGEST:
-            os.ftruncate(self._fd, 0)
-            self._size = 0
+        for page in full:
+            page.remove()
 
     def _into_book(self, lines: list[bytes]) -> None:
         if self._book is None:
             self._book = RecordBook(self._folder)
-        self._book.take(self._name, lines)
+        for start in range(0, len(lines), BITE):
+            self._book.take(self._host, lines[start : start + BITE])
+            if start + BITE < len(lines):
+                time.sleep(BREATH)
 
     def _caught(self, task: asyncio.Task[None]) -> None:
         self._catching_up = None
         error = None if task.cancelled() else task.exception()
-        if error is not None:  # the file still has everything; whoever settles it next takes it in
+        if error is not None:  # the files still have everything; whoever settles them next takes it in
             told = {"message": "records are behind", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
         elif self._behind and self._due is None:
             self._due = self._clock.call_at(self._clock.time() + DELAY, self._catch_up)
 
 
+class _Page:
+    """A locked file with room for lines, and zeros after the last."""
+
+    def __init__(self, path: str, size: int) -> None:
+        self._path = path
+        self._size = size
+        self._used = 0
+        self._fd = _locked(path)
+        try:
+            os.posix_fallocate(self._fd, 0, size)  # a full disk is met here, not in the middle of a line
+            self._memory = mmap.mmap(self._fd, size)
+        except BaseException:
+            os.unlink(path)
+            os.close(self._fd)
+            raise
+
+    def write(self, line: bytes) -> bool:
+        """False when there is no room."""
+        end = self._used + len(line)
+        if end > self._size:
+            return False
+        self._memory[self._used : end] = line
+        self._used = end
+        return True
+
+    def remove(self) -> None:
+        os.unlink(self._path)
+        self._memory.close()
+        os.close(self._fd)
+
+
+def _locked(path: str) -> int:
+    """A new file that has never been there without its lock: else its host would look dead."""
+    while True:
+        fd = os.open(path + NEW, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.rename(path + NEW, path)
+            return fd
+        except FileNotFoundError:  # somebody has swept it
+            os.close(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+
+
 def settle(folder: str) -> None:
     """Take in what live hosts wrote, and end in the records what dead ones left running."""
+    os.makedirs(folder, 0o700, exist_ok=True)
     with RecordBook(folder) as book:
-        for path, fd in _journals(folder):
-            name = os.path.basename(path).removesuffix(SUFFIX)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                dead = True
-            except BlockingIOError:
-                dead = False
+        dead: dict[str, list[str]] = {}
+        for host, path, fd in _pages(folder):
             with open(fd, "rb") as file:
-                book.take(name, _whole_lines(file.read()))
-                if dead:
-                    book.end_all_of(name, time.time())
-                    os.unlink(path)
+                held = _is_held(fd)
+                book.take(host, _whole_lines(file.read()))
+                if not held:
+                    dead.setdefault(host, []).append(path)
+        for host, paths in dead.items():
+            book.end_all_of(host, time.time())
+            for path in paths:
+                _unlink(path)
 
 
-def _begin(folder: str) -> tuple[str, int]:
-    """A file of one's own, locked and still there: somebody may settle it between the two."""
-    while True:
-        path = os.path.join(folder, secrets.token_hex(8) + SUFFIX)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        if os.fstat(fd).st_nlink:
-            return path, fd
+def _pages(folder: str) -> Iterator[tuple[str, str, int]]:
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith((SUFFIX, SUFFIX + NEW)):
+            continue
+        path = os.path.join(folder, name)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue  # its host needs it no more
+        if name.endswith(SUFFIX):
+            yield name.partition(".")[0], path, fd
+            continue
+        if not _is_held(fd):
+            _unlink(path)
         os.close(fd)
 
 
-def _journals(folder: str) -> Iterator[tuple[str, int]]:
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(SUFFIX):
-            path = os.path.join(folder, name)
-            try:
-                yield path, os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-            except FileNotFoundError:
-                continue  # its host has ended well meanwhile
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # somebody else has settled it, too
+
+
+def _is_held(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _whole_lines(data: bytes) -> list[bytes]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import msgspec
 
 from plughost.base.errors import (
     CallFailed,
-    Collateral,
     Crashed,
     InvalidSpec,
+    OverBudget,
     Overloaded,
     PluginError,
     Timeout,
@@ -37,12 +38,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 DEADLINE = "deadline_exceeded"
 
 
-class Exceeded(PluginError):
-    """More of its budget was used than there is."""
-
-    code = "budget_exceeded"
-
-
 class Verdict(msgspec.Struct, frozen=True):
     status: str
     reason: str
@@ -54,10 +49,10 @@ def verdict(error: PluginError, *, retryable: bool) -> Verdict:
     """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
     if isinstance(error, Timeout):
         return Verdict("cancelled", DEADLINE, again=False)
-    if isinstance(error, Collateral | Crashed):
+    if isinstance(error, Overloaded | OverBudget) or error.exit_status == -signal.SIGXCPU:
+        return Verdict("failed", OverBudget.code, again=False)
+    if isinstance(error, Crashed):
         return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
-    if isinstance(error, Overloaded | Exceeded):
-        return Verdict("failed", "budget_exceeded", again=False)
     if isinstance(error, CallFailed):
         return Verdict("failed", "protocol_failure", again=False)
     if isinstance(error, InvalidSpec):

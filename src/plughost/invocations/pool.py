@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,6 +16,10 @@ from plughost.invocations.binding import Scope
 from plughost.plugin import Plugin
 
 UNUSABLE = ("Quarantined", "Stopped")
+
+Spec = Callable[[int], PluginSpec]
+"""What to run as the process of that number. Numbers are used again when their process is gone: a root host
+keeps a user for every name, for good."""
 
 
 class Key(NamedTuple):
@@ -30,9 +35,10 @@ class Key(NamedTuple):
 class Process:
     """One process of the pool, and how many invocations are in it."""
 
-    def __init__(self, plugin: Plugin, key: Key, *, alone: bool) -> None:
+    def __init__(self, plugin: Plugin, key: Key, number: int, *, alone: bool) -> None:
         self.plugin = plugin
         self.key = key
+        self.number = number
         self.alone = alone
         """For one invocation only."""
         self.users = 0
@@ -50,14 +56,14 @@ class Pool:
         self._idle = idle
         self._warm: dict[Key, Process] = {}
         self._making: dict[Key, asyncio.Future[Process]] = {}
-        self._count = 0
+        self._numbers: set[int] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ending: set[asyncio.Task[None]] = set()
         self._reaper: Timer | None = None
         self._closed = False
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._numbers)
 
     def warm(self, key: Key) -> Process | None:
         """The process that is there for `key`, taken; None when one must be made."""
@@ -70,7 +76,7 @@ class Pool:
         process.users += 1
         return process
 
-    async def take(self, key: Key, spec: Callable[[], PluginSpec], *, alone: bool) -> Process:
+    async def take(self, key: Key, spec: Spec, *, alone: bool) -> Process:
         """A process for one invocation: to be given back."""
         while not alone:
             if (process := self.warm(key)) is not None:
@@ -94,19 +100,20 @@ class Pool:
             self._warm[key] = process
         return process
 
-    async def _make(self, key: Key, spec: Callable[[], PluginSpec], *, alone: bool) -> Process:
+    async def _make(self, key: Key, spec: Spec, *, alone: bool) -> Process:
         await self._room()
-        self._count += 1
+        number = next(number for number in itertools.count(1) if number not in self._numbers)
+        self._numbers.add(number)
         try:
-            plugin = await self._host.add(spec())
+            plugin = await self._host.add(spec(number))
         except BaseException:
-            self._one_less()
+            self._free(number)
             raise
-        return Process(plugin, key, alone=alone)
+        return Process(plugin, key, number, alone=alone)
 
     async def _room(self) -> None:
         """Until there may be one more: the one that was idle longest makes way."""
-        while self._count >= self._most:
+        while len(self._numbers) >= self._most:
             idle = [process for process in self._warm.values() if not process.users]
             if idle:
                 self.retire(min(idle, key=lambda process: process.idle_since))
@@ -163,10 +170,10 @@ class Pool:
         except PluginError:
             pass  # somebody else has removed it
         finally:
-            self._one_less()
+            self._free(process.number)
 
-    def _one_less(self) -> None:
-        self._count -= 1
+    def _free(self, number: int) -> None:
+        self._numbers.discard(number)
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

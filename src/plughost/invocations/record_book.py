@@ -11,47 +11,43 @@ from typing import Any, Self
 import msgspec
 
 from plughost.invocations.database import opened, transaction
-from plughost.invocations.record import Began, Ended, Entry, Said
+from plughost.invocations.record import Began, Ended
 
 FILE = "invocations.db"
 VERSION = 1
 
-COLUMNS = (
-    "invocation_id",
-    "export_kind",
-    "export_id",
-    "binding_id",
-    "package_id",
-    "package_version",
-    "package_digest",
-    "started_at",
-    "org_id",
-    "project_id",
-    "session_id",
-    "chain_id",
-    "run_id",
-    "trace_id",
-    "execution_id",
-)
 TABLES = (
-    f"""CREATE TABLE IF NOT EXISTS invocations ({", ".join(COLUMNS)}, granted, host,
-        ended_at, status, reason, message, retries, confined_by,
-        PRIMARY KEY (invocation_id)) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS by_start ON invocations (started_at)",
+    # The entries are kept as they came; beside them is what is searched for.
+    """CREATE TABLE IF NOT EXISTS invocations (number INTEGER PRIMARY KEY, invocation_id UNIQUE, export_id,
+        host, status, began, ended)""",
     "CREATE INDEX IF NOT EXISTS running ON invocations (host) WHERE status IS NULL",
-    """CREATE TABLE IF NOT EXISTS events (invocation_id, number, at, event,
+    """CREATE TABLE IF NOT EXISTS events (invocation_id, number, said,
         PRIMARY KEY (invocation_id, number)) WITHOUT ROWID""",
 )
-BEGIN = f"""INSERT OR IGNORE INTO invocations ({", ".join(COLUMNS)}, granted, host)
-    VALUES ({", ".join("?" * (len(COLUMNS) + 2))})"""
-SAY = "INSERT OR IGNORE INTO events VALUES (?, ?, ?, ?)"
-END = """UPDATE invocations
-    SET ended_at = ?, status = ?, reason = ?, message = ?, retries = ?, confined_by = ?
-    WHERE invocation_id = ? AND status IS NULL"""
-END_ALL = """UPDATE invocations SET ended_at = ?, status = 'failed', reason = 'host_ended', retries = 0
-    WHERE host = ? AND status IS NULL"""
+BEGIN = """INSERT INTO invocations (invocation_id, export_id, host, status, began, ended)
+    VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET status = excluded.status, ended = excluded.ended WHERE status IS NULL"""
+SAY = "INSERT OR IGNORE INTO events VALUES (?, ?, ?)"
+END = "UPDATE invocations SET status = ?, ended = ? WHERE invocation_id = ? AND status IS NULL"
+LEFT = "SELECT invocation_id FROM invocations WHERE host = ? AND status IS NULL"
 
-_decoder = msgspec.json.Decoder(Entry)
+
+class _Began(msgspec.Struct, tag="began"):
+    invocation_id: str
+    export_id: str
+
+
+class _Said(msgspec.Struct, tag="said"):
+    invocation_id: str
+    number: int
+
+
+class _Ended(msgspec.Struct, tag="ended"):
+    invocation_id: str
+    status: str
+
+
+_brief = msgspec.json.Decoder(_Began | _Said | _Ended)
 
 
 class RecordBook:
@@ -74,29 +70,36 @@ class RecordBook:
 
     def take(self, host: str, lines: Iterable[bytes]) -> None:
         """In one transaction; a line that was taken before changes nothing."""
+        begun: dict[str, tuple[_Began, bytes]] = {}
+        said: list[tuple[str, int, bytes]] = []
+        ended: dict[str, tuple[str, bytes]] = {}
+        for line in lines:
+            try:
+                entry = _brief.decode(line)
+            except msgspec.MsgspecError:
+                continue  # of another version, or a disk's fault: no reason to lose the rest
+            if isinstance(entry, _Began):
+                begun[entry.invocation_id] = entry, line
+            elif isinstance(entry, _Ended):
+                ended.setdefault(entry.invocation_id, (entry.status, line))
+            else:
+                said.append((entry.invocation_id, entry.number, line))
+        rows = [
+            (id, entry.export_id, host, status, line, end)
+            for id, (entry, line) in begun.items()
+            for status, end in (ended.pop(id, (None, None)),)
+        ]
         with transaction(self._connection):
-            for line in lines:
-                self._take(host, line)
-
-    def _take(self, host: str, line: bytes) -> None:
-        try:
-            entry = _decoder.decode(line)
-        except msgspec.MsgspecError:
-            return  # of another version, or a disk's fault: no reason to lose the rest
-        match entry:
-            case Began() as began:
-                columns = [getattr(began, name) for name in COLUMNS]
-                self._connection.execute(BEGIN, [*columns, msgspec.json.encode(began.granted), host])
-            case Said(invocation_id=of, number=number, at=at, event=event):
-                self._connection.execute(SAY, (of, number, at, msgspec.json.encode(event)))
-            case Ended() as ended:
-                how = (ended.ended_at, ended.status, ended.reason, ended.message, ended.retries)
-                confined_by = msgspec.json.encode(ended.confined_by)
-                self._connection.execute(END, (*how, confined_by, ended.invocation_id))
+            self._connection.executemany(BEGIN, rows)
+            self._connection.executemany(SAY, said)
+            self._connection.executemany(END, [(status, line, id) for id, (status, line) in ended.items()])
 
     def end_all_of(self, host: str, at: float) -> None:
         """What a host left running when it ended: failed."""
-        self._connection.execute(END_ALL, (at, host))
+        with transaction(self._connection):
+            for (left,) in self._connection.execute(LEFT, (host,)).fetchall():
+                end = Ended(invocation_id=left, ended_at=at, status="failed", reason="host_ended")
+                self._connection.execute(END, ("failed", msgspec.json.encode(end), left))
 
     def latest(
         self, limit: int, *, status: str | None = None, export: str | None = None
@@ -108,7 +111,7 @@ class RecordBook:
                 where.append(f"{column} = ?")
                 values.append(wanted)
         found = self._connection.execute(
-            f"SELECT * FROM invocations WHERE {' AND '.join(where)} ORDER BY started_at DESC LIMIT ?",
+            f"SELECT * FROM invocations WHERE {' AND '.join(where)} ORDER BY number DESC LIMIT ?",
             (*values, limit),
         )
         return [_told(row) for row in found]
@@ -121,23 +124,25 @@ class RecordBook:
         if row is None:
             return None
         events = self._connection.execute(
-            "SELECT at, event FROM events WHERE invocation_id = ? ORDER BY number", (invocation_id,)
+            "SELECT said FROM events WHERE invocation_id = ? ORDER BY number", (invocation_id,)
         )
-        return {
-            **_told(row),
-            "events": [{"at": at, "event": msgspec.json.decode(event)} for at, event in events],
-        }
+        said = [msgspec.json.decode(line) for (line,) in events]
+        return {**_told(row), "events": [{"at": each["at"], "event": each["event"]} for each in said]}
 
 
 def _told(row: sqlite3.Row) -> dict[str, Any]:
-    told = dict(row)
-    del told["host"]
-    granted = msgspec.json.decode(told.pop("granted"))
-    confined_by = told.pop("confined_by")
+    """Everything that is known of an invocation; what has not come to an end yet is null there."""
+    began = msgspec.json.decode(row["began"])
+    ended: dict[str, Any] = dict.fromkeys(Ended.__struct_fields__)
+    if row["ended"] is not None:
+        ended |= msgspec.structs.asdict(msgspec.json.decode(row["ended"], type=Ended))
+    del ended["invocation_id"], began["type"]
+    granted = began["granted"]
     return {
-        **told,
+        **dict.fromkeys(Began.__struct_fields__),
+        **began,
+        **ended,
         "execution_class": granted["execution_class"],
-        "granted": granted,
-        "retries": told["retries"] or 0,
-        "confined_by": msgspec.json.decode(confined_by) if confined_by else [],
+        "retries": ended["retries"] or 0,
+        "confined_by": list(ended["confined_by"] or ()),
     }

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
 
 from plughost.contracts.vai.results import outcome as read_outcome
+from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
-from plughost.invocations.work import Compaction, Tool
+from plughost.invocations.work import Compaction, Harness, Tool
 
 
 class Settlement:
-    def __init__(self, schemas: Schemas, chains: ChainSink | None) -> None:
+    def __init__(self, schemas: Schemas, chains: ChainSink | None, artifacts: str | None = None) -> None:
         self._schemas = schemas
         self._chains = chains
+        self._artifacts = artifacts
 
-    async def settle(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
+    async def settle(self, run: Run, op: str, answer: msgspec.Raw, scratch: str | None) -> Outcome:
         """Malformed when it is not what its kind of export answers."""
         told = read_outcome(op, answer)
-        result = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
+        result: Any = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
         if told.status != "succeeded":
             problem = told.problem
             reason = problem.code if problem is not None and problem.code else "plugin_said_so"
@@ -31,6 +34,9 @@ class Settlement:
             return msgspec.structs.replace(outcome, result=result)
         if problems := self._wrong_output(run, result):
             return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        if isinstance(run.wanted.work, Harness) and result["artifacts"]:
+            kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts)
+            result = {**result, "artifacts": kept}
         result = await self._written(run, result)
         return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
 

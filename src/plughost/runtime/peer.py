@@ -307,14 +307,19 @@ class Peer:
         if message is None or self._channel is None:
             return
         self._channel.write(self._framing.encode(message))
-        self._stopping = {**self._stopping, number: self._time() + self._policy.cancel_grace}
+        if self._stopping is _NONE:
+            self._stopping = {}
+        self._stopping[number] = self._time() + self._policy.cancel_grace
         self._max_in_flight = 0  # what else is called waits, until it is known whether the process lives on
-        self._owner.on_stopping(min(self._stopping.values()))
+        self._owner.on_stopping(self._first_to_stop())
+
+    def _first_to_stop(self) -> float:
+        return next(iter(self._stopping.values()))  # all have the same grace, so the oldest is due first
 
     def _has_stopped(self, number: int) -> None:
         del self._stopping[number]
         if self._stopping:
-            self._owner.on_stopping(min(self._stopping.values()))
+            self._owner.on_stopping(self._first_to_stop())
         else:
             self._stopping = _NONE
             self._max_in_flight = self._policy.max_in_flight

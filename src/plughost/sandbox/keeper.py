@@ -25,8 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from plughost.sandbox.cgroups import Group, Parent
     from plughost.sandbox.connection import Connection
+    from plughost.sandbox.hearing import Hearing, Tell
     from plughost.sandbox.quarters import Quarters
+    from plughost.sandbox.reach import Reach
     from plughost.sandbox.wayout import WayOut
+
+KEEPERS = 6
+"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
 
 Told = Callable[[str, "Connection"], None]
 
@@ -36,9 +41,11 @@ class Keeper:
 
     def __init__(self, clock: Clock, cgroup: str | None, told: Told) -> None:
         self.meter = Meter(clock)
+        self._clock = clock
         self._cgroup = cgroup
         self._told = told
         self._ground: _Ground | None = None
+        self._grounding: asyncio.Task[None] | None = None
         self._plugins: dict[str, _Belongings] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._deciding: set[asyncio.Future[None]] = set()
@@ -54,9 +61,7 @@ class Keeper:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
         from plughost.sandbox.confined import confined as how
 
-        if self._ground is None:
-            self._ground = await asyncio.to_thread(_Ground, self._cgroup)
-            weakref.finalize(self, self._ground.quarters.close)
+        ground = await self._settled_ground()
         kept = self._plugins.setdefault(spec.name, _Belongings())
         endpoints = powers.connect if confined == "strict" else ()
         way_out = kept.way_out
@@ -64,9 +69,9 @@ class Keeper:
         self._deciding.add(deciding)
         try:
             if kept.group is None:
-                kept.group = self._ground.group(spec)
+                kept.group = ground.group(spec)
             if binding.data is not None:
-                data_folder.make(binding.data, spec.name, self._ground.quarters.room(spec.name).user)
+                data_folder.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
             way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
                 how,
@@ -75,7 +80,7 @@ class Keeper:
                 powers,
                 spec.limits,
                 confined,
-                self._ground.quarters,
+                ground.quarters,
                 way_out=way_out,
                 group=kept.group,
             )
@@ -94,6 +99,22 @@ class Keeper:
             kept.stale.append(kept.way_out)
         kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
         return confinement
+
+    async def _settled_ground(self) -> _Ground:
+        """Made once, for whichever plugins come first, and not lost with the one that happened to ask."""
+        while self._ground is None:
+            if self._grounding is None:
+                self._grounding = asyncio.get_running_loop().create_task(self._settle())
+            await asyncio.shield(self._grounding)
+        return self._ground
+
+    async def _settle(self) -> None:
+        try:
+            ground = await asyncio.to_thread(_Ground, self._cgroup)
+        finally:
+            self._grounding = None
+        self._ground = ground
+        weakref.finalize(self, ground.quarters.close)
 
     def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
         """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
@@ -154,6 +175,17 @@ class Keeper:
 
         return undo
 
+    def hear(self, plugin: str, records: list[bytes], generation: int, reach: Reach, tell: Tell) -> None:
+        """Judge what a process's watcher says that it was refused, and tell it."""
+        kept = self._plugins.get(plugin)
+        if kept is None:
+            return
+        if kept.hearing is None:
+            from plughost.sandbox.hearing import Hearing
+
+            kept.hearing = Hearing(self._clock)
+        kept.hearing.hear(records, generation, reach, tell)
+
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
@@ -169,11 +201,15 @@ class Keeper:
         """The plugin has ended for good."""
         kept = self._plugins.pop(plugin, None)
         if kept is not None:
+            if kept.hearing is not None:
+                await kept.hearing.close()
             await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
             if kept.group is not None:
                 kept.group.remove()
 
     async def close(self) -> None:
+        if self._grounding is not None:
+            await asyncio.wait([self._grounding])
         if self._deciding:
             await asyncio.wait(self._deciding)
         for plugin in [*self._plugins]:
@@ -204,7 +240,8 @@ class _Ground:
         if self.parent is None:
             return None
         try:
-            return self.parent.make(spec.limits.memory, spec.limits.processes)
+            processes = spec.limits.processes
+            return self.parent.make(spec.limits.memory, None if processes is None else processes + KEEPERS)
         except OSError as error:
             raise LaunchFailed(
                 f"no control group could be made for it: {error}",
@@ -221,6 +258,7 @@ class _Belongings:
         self.way_out: WayOut | None = None
         self.stale: list[WayOut] = []
         self.group: Group | None = None
+        self.hearing: Hearing | None = None
         self.footings: list[Footing] = []
         """Of all its generations, the newest last."""
         self.powers = NONE

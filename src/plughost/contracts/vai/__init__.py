@@ -99,6 +99,7 @@ class VaiContract:
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced(sandbox_of(spec, self)),
             data=options.scratch,
+            told_command=_command(folder, told),
             own=Powers(read=_parts(folder, served, options), write=scratch),
         )
 
@@ -114,15 +115,19 @@ def spec_of(folder: Path, *, name: str | None = None) -> PluginSpec:
     """
     folder = folder.resolve()
     told = manifest.read(folder, manifest.in_folder(folder))
-    program, *arguments = told.runtime.entrypoint
     return PluginSpec(
         contract=CONTRACT.name,
         name=name or told.package_id,
-        command=[str(folder / program), *arguments],
+        command=_command(folder, told),
         command_is_told=True,
         cwd=str(folder),
         cwd_is_own=False,
     )
+
+
+def _command(folder: Path, told: Manifest) -> tuple[str, ...]:
+    program, *arguments = told.runtime.entrypoint
+    return (str(folder / program), *arguments)
 
 
 def _served(told: Manifest, options: Options, plugin: str) -> list[Export]:

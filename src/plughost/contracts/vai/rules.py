@@ -14,6 +14,7 @@ from plughost.base.semver import is_semantic
 Holds = Callable[[str], bool]
 """Whether a package has a file at a path, which is normal: `bin/plugin`, never `./bin/plugin`."""
 
+PROGRAMS = "bin/"
 MOST_EXPORTS = 100
 MOST_SLOTS = 50
 MOST_SUBSCRIPTIONS = 100
@@ -84,6 +85,8 @@ class Rules:
                     continue
                 if number == 0:
                     self._path(word, (*field, 0))
+                    if not (inside(word) or PROGRAMS).startswith(PROGRAMS):
+                        self._expect((*field, 0), f"a program in {PROGRAMS}, got {word!r:.200}")
                 elif "\0" in word or len(word) > LONGEST_WORD:
                     self._expect((*field, number), f"text of at most {LONGEST_WORD} characters, without NUL")
         for key in ("os", "arch"):

@@ -13,7 +13,14 @@ from plughost.base.errors import Malformed, UnknownMethod
 from plughost.contracts.vai.bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
-from plughost.contracts.vai.results import CompactorResult, HarnessResult, Outcome, ToolResult, outcome
+from plughost.contracts.vai.results import (
+    CompactorResult,
+    HarnessResult,
+    Outcome,
+    Problem,
+    ToolResult,
+    outcome,
+)
 from plughost.wire.envelope import decode
 
 Event = dict[str, Any]
@@ -124,6 +131,7 @@ class Running:
     def __init__(self, task: asyncio.Task[Outcome[Any]], said: asyncio.Queue[Event | None]) -> None:
         self._task = task
         self._said = said
+        self._reason: str | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self._said.get()) is not None:
@@ -131,8 +139,12 @@ class Running:
         self._said.put_nowait(None)
 
     async def outcome(self) -> Outcome[Any]:
-        return await asyncio.shield(self._task)
+        await asyncio.wait([self._task])
+        if self._reason is not None and self._task.cancelled():
+            return Outcome("cancelled", None, Problem("cancelled", self._reason))
+        return self._task.result()
 
     def cancel(self, reason: str) -> None:
-        """Tell the plugin to stop; `outcome` raises CancelledError then."""
+        """Tell the plugin to stop; the outcome is `cancelled`, unless it has answered already."""
+        self._reason = reason
         self._task.cancel(reason)

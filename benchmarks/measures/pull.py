@@ -1,0 +1,118 @@
+"""A package of 200 MB out of a registry, against the two programs that anybody would use on its bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.effort import Effort
+from benchmarks.paths import HERE
+from benchmarks.registry import PROGRAM, serving
+from benchmarks.sheet import Sheet
+from benchmarks.turns import turns
+from plughost.packages import contents
+from plughost.packages.installing import install
+from plughost.packages.layer import Layer
+from plughost.packages.oci.content import Descriptor, unwatched
+from plughost.packages.oci.documents import read_manifest
+from plughost.packages.oci.opening import open_content
+from plughost.packages.oci.reference import parse_reference
+from plughost.packages.packing import pack
+from plughost.packages.publishing import push
+from plughost.packages.store import Store
+from plughost.packages.trust import Trust
+from plughost.packages.unpacking import unpack
+
+NAME = "pull"
+BARE = "sha256sum, tar x"
+SYNCED = "sha256sum, tar x, sync"
+OURS = "plughost: pull, verify, unpack"
+ALL = "plughost install, which also looks for secrets"
+CONTENDERS = (BARE, SYNCED, OURS, ALL)
+FILES, FILE = 20, 10_000_000
+MANIFEST = """
+api_version = "vai.plugin.v1"
+package_id = "bench/large"
+version = "1.0.0"
+name = "Large"
+[runtime]
+protocol = "vai.rpc.v1"
+transport = "stdio"
+entrypoint = ["./bin/plugin"]
+os = ["linux"]
+arch = ["amd64", "arm64"]
+[[exports]]
+id = "echo"
+kind = "tool"
+display_name = "Echo"
+default_timeout_ms = 1000
+[exports.tool]
+effect_class = "read_only"
+input_schema = "schemas/input.json"
+"""
+
+
+def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
+    if not PROGRAM.exists():
+        print("note: no docker-registry in .tools; pull is left out (make setup gets it)")
+        return []
+    note = "200 MB over loopback; ours is synced to the disk"
+    sheet = Sheet(NAME, note, {"time": "ms"}, CONTENDERS, base=BARE)
+    with tempfile.TemporaryDirectory(dir=HERE, prefix=".pull-") as name:  # /tmp may not be a disk
+        folder = Path(name)
+        with serving(folder) as address:
+            asyncio.run(_measure(sheet, folder, f"{address}/bench/large", effort))
+    return [sheet]
+
+
+async def _measure(sheet: Sheet, folder: Path, repository: str, effort: Effort) -> None:
+    blob, same = await _publish(folder, repository)
+    for number, name in enumerate(turns(sheet.name, CONTENDERS, effort.opening_rounds)):
+        into = folder / str(number)
+        into.mkdir()
+        os.sync()  # nobody pays for what others have left to be written
+        began = perf_counter()
+        if name in (BARE, SYNCED):
+            _by_programs(same, into, synced=name == SYNCED)
+        elif name == OURS:
+            async with open_content(repository) as registry:
+                await registry.fetch(blob, into / "layer", unwatched)
+            with Layer(into / "layer") as layer:
+                unpack(layer, into / "package")
+        else:
+            async with contents.opened(f"{repository}:1.0.0") as place:
+                await install(place, Store(into / "store").open(), Trust(mode="development"))
+        sheet.add(name, time=(perf_counter() - began) * 1e3)
+        shutil.rmtree(into)
+
+
+def _by_programs(file: Path, into: Path, *, synced: bool) -> None:
+    subprocess.run(["sha256sum", file], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["tar", "xf", file, "-C", into], check=True)
+    if synced:
+        subprocess.run(["sync", *filter(Path.is_file, into.rglob("*"))], check=True)
+
+
+async def _publish(folder: Path, repository: str) -> tuple[Descriptor, Path]:
+    """The archive's descriptor, and the same bytes as a file."""
+    source = folder / "source"
+    for name in ("bin", "schemas", "assets"):
+        (source / name).mkdir(parents=True)
+    (source / "vai-plugin.toml").write_text(MANIFEST)
+    (source / "bin/plugin").write_text("#!/bin/sh\n")
+    (source / "bin/plugin").chmod(0o755)
+    (source / "schemas/input.json").write_text("{}")
+    for number in range(FILES):
+        (source / f"assets/{number}").write_bytes(os.urandom(FILE))
+    packed = pack(source, folder)
+    await push(packed.file, parse_reference(repository), lambda done, total: None)
+    async with open_content(repository) as registry:
+        _, body = await registry.manifest("1.0.0")
+        (blob,) = read_manifest(body).layers
+        await registry.fetch(blob, folder / "layer.tar", unwatched)
+    return blob, folder / "layer.tar"

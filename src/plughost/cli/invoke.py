@@ -1,0 +1,281 @@
+"""`plughost invoke`: one export of a package, once, confined and recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from plughost.base.text import visible
+from plughost.cli import output
+from plughost.cli.packages import store_option
+from plughost.cli.packing import trust_option
+from plughost.cli.targets import pair
+
+if TYPE_CHECKING:
+    from plughost.contracts.vai.manifest import Export
+    from plughost.invocations.binding import Binding
+    from plughost.invocations.outcome import Outcome
+    from plughost.invocations.package import PackageSource
+    from plughost.invocations.work import Work
+
+LOCAL = "local"
+
+state_option = click.option(
+    "--state", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where records are kept; in /var/lib or XDG_STATE_HOME, if not said.",
+)  # fmt: skip
+
+
+@click.command(options_metavar="[OPTIONS]")
+@store_option
+@trust_option
+@state_option
+@click.option("--config", metavar="JSON", help="The export's configuration; @FILE reads it from a file.")
+@click.option(
+    "--secret", "secrets", multiple=True, metavar="SLOT=secret://OWNER/NAME", help="Fills a secret slot."
+)
+@click.option(
+    "--secrets", "vault", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where secrets are: DIR/OWNER/NAME, mode 600.",
+)  # fmt: skip
+@click.option(
+    "--egress", multiple=True, metavar="HOST", help="A host it may reach, if it asks for a network."
+)
+@click.option("--org", default=LOCAL, show_default=True, help="On whose behalf.")
+@click.option("--project", default=LOCAL, show_default=True)
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Its deadline."
+)
+@click.option(
+    "--sandbox", type=click.Choice(["strict", "landlock", "none"]), default="strict", show_default=True
+)
+@click.option("--stream", is_flag=True, help="Each event as a line of JSON, then the outcome as the last.")
+@click.option("--json", "as_json", is_flag=True, help="The whole outcome, failures too.")
+@click.argument("package", metavar="PACKAGE[@VERSION]|FOLDER")
+@click.argument("export")
+@click.argument("given", metavar="[JSON]", default="{}")
+def invoke(
+    package: str,
+    export: str,
+    given: str,
+    root: Path | None,
+    trust_file: Path | None,
+    state: Path | None,
+    config: str | None,
+    secrets: tuple[str, ...],
+    vault: Path | None,
+    egress: tuple[str, ...],
+    org: str,
+    project: str,
+    timeout: float | None,
+    sandbox: str,
+    stream: bool,
+    as_json: bool,
+) -> None:
+    """Run an EXPORT of an installed package, or of a package's folder, and print its result.
+
+    JSON is a tool's input, a hook's event, a compactor's blocks and target, or a harness's trigger;
+    - reads it from stdin.
+
+    \b
+    plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
+    plughost invoke ./my-plugin greet '{"name": "Ada"}' --stream
+    """
+    from plughost.invocations.binding import Binding, Policy, Scope
+
+    source, name, version = _source(package, root, trust_file)
+    found = source.find(name, version)
+    its = found.manifest.export(export)
+    if its is None:
+        has = ", ".join(each.id for each in found.manifest.exports)
+        raise click.UsageError(f"{name} has no export {export!r}; it has: {has}")
+    if egress and its.permissions.network == "none":
+        raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
+    stranger = its.execution_class == "inline" and not found.trusted_inline
+    binding = Binding(
+        binding_id=f"bind_{LOCAL}_{export}",
+        package_id=name,
+        package_version=version,
+        export_id=export,
+        scope=Scope(org, project),
+        config=_object("--config", config or "{}"),
+        secrets=dict(pair("--secret", "SLOT=secret://OWNER/NAME", word) for word in secrets),
+        policy=Policy(
+            network="egress" if egress else "none",
+            egress_domains=tuple(egress),
+            execution_class="worker" if stranger else None,
+        ),
+    )
+    work = work_of(its, _value("JSON", given))
+    outcome = asyncio.run(
+        _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
+    )
+    _tell(outcome, stream=stream, as_json=as_json)
+
+
+async def _invoke(
+    source: PackageSource,
+    binding: Binding,
+    work: Work,
+    state: Path,
+    vault: Path | None,
+    timeout: float | None,
+    sandbox: str,
+    *,
+    stream: bool,
+) -> Outcome:
+    from plughost.base.clock import best_clock
+    from plughost.host import Host
+    from plughost.invocations.invocation import Invocation
+    from plughost.invocations.invoker import LocalInvoker, Options
+    from plughost.invocations.journal import Journal
+    from plughost.invocations.secret_source import SecretFolder
+
+    async with Host() as host:
+        clock = best_clock(asyncio.get_running_loop())
+        journal = Journal(str(state), clock)
+        invoker = LocalInvoker(
+            host,
+            source,
+            journal,
+            clock,
+            secret_source=None if vault is None else SecretFolder(str(vault)),
+            options=Options(sandbox=sandbox),
+        )
+        wanted = Invocation(
+            binding=binding, work=work, timeout_ms=None if timeout is None else max(int(timeout * 1000), 1)
+        )
+        try:
+            return await invoker.invoke(wanted, _print_event if stream else _show_event)
+        finally:
+            await invoker.close()
+            await journal.close()
+            clock.close()
+
+
+def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
+    """Where the package is, its name and its version."""
+    from plughost.invocations.shelf import Shelf, Workbench
+    from plughost.packages import trust
+    from plughost.packages.store import Store, usual_root
+
+    if os.path.isdir(package):
+        bench = Workbench(Path(package))
+        told = bench.package.manifest
+        return bench, told.package_id, told.version
+    name, _, version = package.partition("@")
+    store = Store(root or usual_root()).open()
+    release = store.find(name, version).release
+    return Shelf(store, trust.read(trust_file)), name, release.version
+
+
+def work_of(export: Export, given: Any) -> Work:
+    """What is asked of an export, out of one JSON value."""
+    from plughost.contracts.vai.bodies import (
+        CompactionPolicy,
+        CompactionTarget,
+        HarnessPolicy,
+        HarnessTarget,
+        HookEvent,
+        Trigger,
+    )
+    from plughost.invocations import work
+
+    number = f"{LOCAL}_{time.time_ns():x}"
+    try:
+        if export.kind == "tool":
+            return work.Tool(tool_execution_id=f"toolx_{number}", input=given)
+        if export.kind == "hook":
+            return work.Hook(delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent))
+        told = msgspec.convert(given, dict[str, Any])
+        if export.kind == "compactor":
+            return work.Compaction(
+                compaction_id=f"cmp_{number}",
+                chain_id=str(told.get("chain_id", f"ch_{LOCAL}")),
+                blocks=msgspec.convert(told["blocks"], list[Any]),
+                pinned_items=msgspec.convert(told.get("pinned_items", []), list[Any]),
+                token_estimate=msgspec.convert(told.get("token_estimate", 0), int),
+                target=msgspec.convert(told["target"], CompactionTarget),
+                policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
+            )
+        target = {"session_id": f"sess_{LOCAL}", "execution_id": f"exec_{number}", **told.get("target", {})}
+        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
+        return work.Harness(
+            target=msgspec.convert(target, HarnessTarget),
+            trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
+            policy=msgspec.convert(limits, HarnessPolicy),
+            checkpoint=told.get("checkpoint", msgspec.UNSET),
+        )
+    except KeyError as missing:
+        raise click.UsageError(f"JSON lacks {missing}, which a {export.kind} needs") from missing
+    except (msgspec.ValidationError, TypeError) as error:
+        raise click.UsageError(f"JSON is not what a {export.kind} is asked: {error}") from error
+
+
+def _print_event(event: dict[str, Any]) -> None:
+    output.answer({"event": event})
+
+
+def _show_event(event: dict[str, Any]) -> None:
+    """For who watches: what it says while it works."""
+    if sys.stderr.isatty() and isinstance(message := event.get("message"), str):
+        output.say(visible(message))
+
+
+def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
+    told = {name: value for name, value in msgspec.to_builtins(outcome).items() if value is not None}
+    if stream:
+        output.answer({"outcome": told})
+    elif as_json:
+        output.answer(told)
+    elif outcome.ok:
+        output.answer(outcome.result)
+    if outcome.ok:
+        return
+    if not as_json and not stream:
+        words = f"{outcome.status}: {outcome.reason}"
+        output.say(f"{words}\n{visible(outcome.message)}" if outcome.message else words)
+        output.say(f"hint: plughost invocations show {outcome.invocation_id}")
+    host_is_sure = outcome.status in ("failed", "retryable_failure") and not _no_answer(outcome)
+    raise SystemExit(1 if host_is_sure else 3)
+
+
+def _no_answer(outcome: Outcome) -> bool:
+    """Whether the host could not get an answer, rather than the plugin saying no."""
+    return outcome.reason in {
+        "crashed", "collateral", "launch_failed", "handshake_failed", "unconfinable", "protocol_failure",
+        "malformed", "host_failure", "no_room", "budget_exceeded", "invalid_request",
+    }  # fmt: skip
+
+
+def usual_state() -> Path:
+    if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
+        return Path("/var/lib/plughost/invocations")
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
+    return Path(home, "plughost", "invocations")
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text()
+        except OSError as error:
+            raise click.UsageError(f"{name}: cannot read {text[1:]}: {error.strerror}") from error
+    value = _value(name, text)
+    if not isinstance(value, dict):
+        raise click.UsageError(f"{name} is no JSON object")
+    return value
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{name} is no JSON: {error}") from error

@@ -1,0 +1,199 @@
+"""`plughost install` and `plughost packages`: what is installed on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from plughost.base.text import visible
+from plughost.cli import output
+from plughost.cli.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.progress import Bar
+
+if TYPE_CHECKING:
+    from plughost.packages.installed import Installed
+    from plughost.packages.store import Store
+
+store_option = click.option(
+    "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
+    help="Where packages are kept; in /var/lib or XDG_DATA_HOME, if not said.",
+)  # fmt: skip
+MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
+
+
+@click.command()
+@store_option
+@trust_option
+@click.option("--development", is_flag=True, help="Keep what nobody trusted has signed.")
+@click.option("--locked", is_flag=True, help="Only what the lock file pins.")
+@click.option("--save", is_flag=True, help="Pin it in the lock file.")
+@click.option(
+    "--lock-file", type=click.Path(path_type=Path), default=Path("plughost-packages.lock"), show_default=True
+)
+@plain_http_option
+@as_json_option
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
+def install(
+    package: str,
+    root: Path | None,
+    trust_file: Path | None,
+    development: bool,
+    locked: bool,
+    save: bool,
+    lock_file: Path,
+    plain_http: bool,
+    as_json: bool,
+) -> None:
+    """Install a package, if somebody who is trusted has signed it.
+
+    \b
+    plughost install my-plugin-1.0.0.vai.tar
+    plughost install registry.example/acme/my-plugin:1.0.0 --locked
+    """
+    from plughost.packages import contents, pins, trust
+    from plughost.packages.installing import Entered, install
+
+    if locked and save:
+        raise click.UsageError("--locked takes what is pinned, --save pins something else: choose one")
+    who = trust.read(trust_file)
+    if development:
+        who = msgspec.structs.replace(who, mode="development")
+    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else pins.Pins()
+    store = _store(root)
+
+    async def enter() -> Entered:
+        async with contents.opened(package, plain_http=plain_http) as place:
+            return await install(place, store, who, pins=pinned if locked else None, progress=bar.moved)
+
+    with Bar("installing") as bar:
+        entered = asyncio.run(enter())
+    release, verdict = entered.installed.release, entered.verdict
+    if save:
+        pins.write(lock_file, pinned.with_(release, verdict))
+    if as_json:
+        where = str(entered.installed.package)
+        output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
+    elif verdict.posture != "trusted":
+        output.say(f"{release} is installed, but not available: {verdict.why}")
+
+
+@click.group()
+def packages() -> None:
+    """What is installed: list, show, compare, remove."""
+
+
+@packages.command()
+@store_option
+@trust_option
+@as_json_option
+def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
+    """List the installed packages, and what their signatures are worth today."""
+    rows = [_row(one, trust_file) for one in _store(root).installed()]
+    if as_json:
+        output.answer(rows)
+        return
+    for row in rows:
+        output.print_line(f"{row['package_id']}@{row['version']}  {row['posture']}  {row['digest']}")
+
+
+@packages.command()
+@store_option
+@trust_option
+@as_json_option
+@click.argument("package", metavar="PACKAGE[@VERSION]")
+def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool) -> None:
+    """Show an installed package and check that it is as it was installed. Exit 1 if it is not."""
+    one = _find(_store(root), package)
+    damage = one.damage()
+    row = {**_row(one, trust_file), "path": str(one.package), "intact": damage is None, "damage": damage}
+    if damage is None:
+        told = one.manifest
+        row["manifest"] = told
+    if as_json:
+        output.answer(row)
+    else:
+        for name in ("package_id", "version", "posture", "why", "key_id", "digest", "path"):
+            if row[name]:
+                output.print_line(f"{name:10} {row[name]}")
+        for export in told.exports if damage is None else ():
+            asks = msgspec.to_builtins(export.permissions)
+            words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)
+            output.print_line(f"{export.kind:10} {export.id}: {words}")
+        if damage is not None:
+            output.print_line(f"damaged    {visible(damage)}")
+    if damage is not None:
+        sys.exit(1)
+
+
+@packages.command()
+@store_option
+@click.option("--forget", is_flag=True, help="Also that the version is taken: it may then get other bytes.")
+@as_json_option
+@click.argument("names", nargs=-1, required=True, metavar="PACKAGE[@VERSION]...")
+def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -> None:
+    """Remove installed packages. Their versions stay taken by the bytes that they were."""
+    store = _store(root)
+    found = [_find(store, name) for name in names]
+    for one in found:
+        store.remove(one, forget=forget)
+    if as_json:
+        output.answer({"removed": [one.release for one in found]})
+
+
+@packages.command()
+@store_option
+@as_json_option
+@click.argument("before", metavar="PACKAGE@VERSION")
+@click.argument("after", metavar="PACKAGE@VERSION")
+def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
+    """Show what changed between two installed versions: files, permissions, manifest, schemas."""
+    from plughost.packages.difference import difference
+
+    store = _store(root)
+    found = difference(_find(store, before), _find(store, after))
+    if as_json:
+        output.answer(found)
+        return
+    for value in found.permissions:
+        output.print_line(f"permission {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    for schema in found.schemas:
+        output.print_line(f"schema     {MARKS[schema.change]} {schema.export}.{schema.field} ({schema.path})")
+    for value in found.manifest:
+        output.print_line(f"manifest   {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    for file in found.files:
+        output.print_line(f"file       {MARKS[file.change]} {file.path}")
+
+
+def _store(root: Path | None) -> Store:
+    from plughost.packages import store
+
+    return store.Store((root or store.usual_root()).absolute()).open()
+
+
+def _find(store: Store, name: str) -> Installed:
+    package_id, _, version = name.partition("@")
+    return store.find(package_id, version)
+
+
+def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
+    from plughost.packages import signature, trust
+
+    verdict = signature.verify(one.envelope, one.release, trust.read(trust_file), trust.now())
+    return {
+        **msgspec.to_builtins(one.release),
+        "posture": verdict.posture,
+        "available": verdict.posture == "trusted",
+        "key_id": verdict.key_id,
+        "why": verdict.why,
+    }
+
+
+def _spelled(value: Any) -> str:
+    if isinstance(value, list):
+        value = " ".join(value)
+    return visible(str(value)) if value not in (None, "") else "none"

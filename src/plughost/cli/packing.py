@@ -1,0 +1,140 @@
+"""`plughost pack`, `keygen`, `sign`, `verify`: from a folder to a file that others can trust."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import click
+import msgspec
+
+from plughost.cli import output
+
+POSTURES = {
+    "trusted": "signed and trusted",
+    "unknown_key": "signed by an unknown key",
+    "unsigned": "unsigned",
+    "altered": "altered",
+    "invalid": "the signature is invalid",
+}
+
+plain_http_option = click.option(
+    "--plain-http", is_flag=True, help="Without TLS, also where the registry is not on this machine."
+)
+as_json_option = click.option("--json", "as_json", is_flag=True, help="The answer as JSON; failures, too.")
+trust_option = click.option(
+    "--trust", "trust_file", type=click.Path(path_type=Path), metavar="FILE",
+    help="Whose keys count; trust.toml in /etc/plughost or XDG_CONFIG_HOME, if not said.",
+)  # fmt: skip
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="A folder, or a file *.vai.tar; here, if not said.",
+)
+@as_json_option
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+def pack(folder: Path, out: Path, as_json: bool) -> None:
+    """Make a package of DIR: one file NAME-VERSION.vai.tar, the same wherever it is made.
+
+    \b
+    plughost pack plugins/my-plugin
+    plughost pack . --out dist
+    """
+    from plughost.packages.packing import pack
+
+    packed = pack(folder, out)
+    if as_json:
+        output.answer(packed)
+    else:
+        output.print_line(f"{packed.file} {packed.digest}")
+
+
+@click.command()
+@as_json_option
+@click.argument("file", type=click.Path(path_type=Path))
+def keygen(file: Path, as_json: bool) -> None:
+    """Make a key to sign packages with: FILE for yourself, FILE.pub and the line on stdout for others.
+
+    \b
+    plughost keygen ~/.config/plughost/signing.key
+    """
+    from plughost.packages import keys
+
+    public = keys.generate(file)
+    if as_json:
+        output.answer({"key": public.text, "key_id": public.id, "file": str(file)})
+    else:
+        output.print_line(public.text)
+
+
+@click.command()
+@click.option(
+    "--key", required=True, type=click.Path(path_type=Path), help="The private key that keygen made."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Another file than marketplace.signature.json beside it."
+)
+@plain_http_option
+@as_json_option
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
+def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: bool) -> None:
+    """Sign a package: writes marketplace.signature.json beside the file, or into the layout.
+
+    \b
+    plughost sign my-plugin-1.0.0.vai.tar --key signing.key
+    """
+    from plughost.packages import contents, keys, signing, trust
+
+    private = keys.read_private(key)
+
+    async def signed() -> signing.Signed:
+        async with contents.opened(package, plain_http=plain_http) as place:
+            return await signing.sign(place, private, trust.now(), out)
+
+    answer = asyncio.run(signed())
+    if as_json:
+        output.answer(answer)
+
+
+def vai_plugin_sign() -> None:
+    """The console script of that name."""
+    from plughost.cli.main import main
+
+    main(["sign", *sys.argv[1:]])
+
+
+@click.command()
+@trust_option
+@plain_http_option
+@as_json_option
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
+def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
+    """Say whether a package is whole, and whether somebody who is trusted has signed it. Exit 1 if not.
+
+    \b
+    plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml
+    """
+    from plughost.packages import contents, trust
+    from plughost.packages.verifying import Verified, verified
+
+    who = trust.read(trust_file)
+
+    async def found() -> Verified:
+        async with contents.opened(package, plain_http=plain_http) as place:
+            return await verified(place, who)
+
+    told = asyncio.run(found())
+    verdict, release = told.verdict, told.release
+    if as_json:
+        output.answer({**msgspec.to_builtins(verdict), "release": release})
+    else:
+        by = f" by {verdict.publisher} ({verdict.key_id[:16]})" if verdict.posture == "trusted" else ""
+        why = f": {verdict.why}" if verdict.why else ""
+        output.print_line(f"{release or package}: {POSTURES[verdict.posture]}{by}{why}")
+    if verdict.posture != "trusted":
+        sys.exit(1)

@@ -1,0 +1,64 @@
+"""A bar for work that takes longer than a second, where somebody can see it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+PATIENCE = 1.0
+
+
+class Bar:
+    """Told how many bytes of how many have moved; gone when the work is done."""
+
+    def __init__(
+        self, label: str, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._label = label
+        self._stream = stream or sys.stderr
+        self._now = now
+        self._begin = now()
+        self._done = 0
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def moved(self, count: int) -> None:
+        """So many more, of nobody knows how many."""
+        self(self._done + count, None)
+
+    def __call__(self, done: int, total: int | None) -> None:
+        self._done = done
+        if self._shown is None and self._now() - self._begin >= PATIENCE and self._stream.isatty():
+            self._shown = self._show(total)
+        if self._shown is not None:
+            progress, task = self._shown
+            progress.update(task, completed=done, total=total)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()
+
+    def _show(self, total: int | None) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            console=Console(file=self._stream),
+            transient=True,
+        )
+        progress.start()
+        return progress, progress.add_task(self._label, total=total)

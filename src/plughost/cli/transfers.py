@@ -1,0 +1,64 @@
+"""`plughost push` and `plughost pull`: packages to and from registries."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from plughost.cli import output
+from plughost.cli.packing import as_json_option, plain_http_option
+from plughost.cli.progress import Bar
+
+
+@click.command()
+@plain_http_option
+@as_json_option
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
+@click.argument("reference", metavar="TO")
+def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
+    """Publish a package and its signatures. Without a tag in the last word its version is the tag.
+
+    A published tag stays what it is: other bytes are refused. User and password come from docker's or
+    podman's login, or from PLUGHOST_REGISTRY_USER and PLUGHOST_REGISTRY_PASSWORD.
+
+    \b
+    plughost push my-plugin-1.0.0.vai.tar registry.example/acme/my-plugin
+    plughost push registry.example/acme/my-plugin:1.0.0 other.example/acme/my-plugin
+    plughost push my-plugin-1.0.0.vai.tar oci-layout:some/folder
+    """
+    from plughost.packages import publishing
+    from plughost.packages.oci.reference import parse_reference
+
+    with Bar("pushing") as bar:
+        pushed = asyncio.run(publishing.push(package, parse_reference(reference), bar, plain_http=plain_http))
+    if as_json:
+        output.answer(pushed)
+    else:
+        output.print_line(pushed.reference)
+
+
+@click.command()
+@click.option(
+    "--output", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
+    help="*.vai.tar is the package as it was packed; another *.tar also holds its signatures.",
+)  # fmt: skip
+@plain_http_option
+@as_json_option
+@click.argument("reference")
+def pull(reference: str, into: str, plain_http: bool, as_json: bool) -> None:
+    """Fetch a package and its signature into a file. What was cut off goes on where it was.
+
+    \b
+    plughost pull registry.example/acme/my-plugin:1.0.0
+    plughost pull registry.example/acme/my-plugin:1.0.0 --output all-of-it.tar
+    """
+    from plughost.packages import pulling
+    from plughost.packages.oci.reference import parse_reference
+
+    with Bar("pulling") as bar:
+        pulled = asyncio.run(pulling.pull(parse_reference(reference), into, bar, plain_http=plain_http))
+    if as_json:
+        output.answer(pulled)
+    else:
+        output.print_line(f"{pulled.file} {pulled.release.digest}")

@@ -1,0 +1,79 @@
+"""What comes out of it: results of the shape that was promised, and no secret."""
+
+from __future__ import annotations
+
+import msgspec
+
+from plughost.base import json_schema
+from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.vai.requests import TENANT, manifest_of, request, schema_of
+from plughost.conformance.vai.stub import body_of, greeted
+from plughost.contracts.vai.manifest import Export
+from plughost.contracts.vai.results import outcome
+from plughost.wire.envelope import encode
+
+
+async def schema(subject: Subject) -> None:
+    seen = 0
+    async with greeted(subject) as stub:
+        for export in manifest_of(subject).exports:
+            op, body = request(subject, export)
+            answer = body_of(export, await stub.ask(op, body))
+            told = outcome(op, msgspec.Raw(encode(answer)))
+            promised = schema_of(subject, export.tool.output_schema) if export.tool is not None else None
+            if export.tool is None or told.status != "succeeded" or promised is None:
+                continue
+            seen += 1
+            assert told.result is not None
+            if not told.result.is_error:
+                problems = json_schema.Checker(promised).problems(told.result.structured_output)
+                wrong = "; ".join(problems)
+                demand(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
+    if not seen and any(export.tool is not None for export in manifest_of(subject).exports):
+        raise Spared(
+            "no tool with an output_schema succeeded; --sample 'EXPORT JSON' names an input that works"
+        )
+
+
+async def secrets(subject: Subject) -> None:
+    async with greeted(subject) as stub:
+        for export in manifest_of(subject).exports:
+            await stub.ask(*request(subject, export))
+        await stub.drain()
+        said = encode(stub.said).decode()
+        stub.wire.end_input()
+        await stub.wire.exit_status()
+        for secret in _planted(manifest_of(subject).exports):
+            demand(secret not in said, "a secret that it was given is in its events or its responses")
+            demand(secret not in stub.wire.last_words(), "a secret that it was given is in its stderr")
+
+
+def _planted(exports: list[Export]) -> list[str]:
+    slots = [f"secret_{slot}_{TENANT}" for export in exports for slot in export.permissions.secret_slots]
+    return [*slots, f"vai_dlg_{TENANT}"]
+
+
+def _has_none(subject: Subject) -> str | None:
+    asked = [export.permissions for export in manifest_of(subject).exports]
+    return (
+        None
+        if any(each.secret_slots or each.gateway_api_scopes for each in asked)
+        else "it is given no secret"
+    )
+
+
+AXES = (
+    Axis(
+        name="schema",
+        promise="answers with `ok: true`, a known status and a result of its kind; what a tool gives as "
+        "structured_output fits its output_schema",
+        test=schema,
+    ),
+    Axis(
+        name="secrets",
+        promise="says nothing of its secrets and its token: not in events, not in responses, not on stderr",
+        test=secrets,
+        spares=_has_none,
+    ),
+)

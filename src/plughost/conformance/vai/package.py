@@ -1,0 +1,39 @@
+"""The package itself, before anything of it runs."""
+
+from __future__ import annotations
+
+import os
+
+from plughost.base import json_schema
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.vai.requests import folder_of, manifest_of, schema_of
+from plughost.contracts.vai.manifest import ASSETS
+
+README = "README.md"
+
+
+async def manifest(subject: Subject) -> None:
+    """That it can be read is known by now: otherwise there would be no plugin on trial."""
+    folder, told = folder_of(subject), manifest_of(subject)
+    program = folder / told.runtime.entrypoint[0]
+    demand(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")
+    demand((folder / README).is_file(), f"a package has a {README}")
+    for export in told.exports:
+        for field, path in export.schemas.items():
+            schema = schema_of(subject, path)
+            demand(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")
+            fault = json_schema.wrong(schema)
+            demand(fault is None, f"{path}, the {field} of {export.id}, is no JSON Schema: {fault}")
+        if export.permissions.filesystem == "assets_ro":
+            demand((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")
+
+
+AXES = (
+    Axis(
+        name="manifest",
+        promise="is a whole package: a program that can be executed, a README.md, schemas that are JSON "
+        "Schemas, and the assets that it asks for",
+        test=manifest,
+    ),
+)

@@ -1,0 +1,94 @@
+"""The least host that a vai plugin must get along with: it says hello, asks, and takes what comes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from plughost.conformance.axis import demand
+from plughost.conformance.dialogue import LONGEST_TALK, MOST_BYTES, MOST_SAID
+from plughost.conformance.subject import Subject
+from plughost.conformance.wire import Wire
+from plughost.contracts.vai.manifest import PROTOCOL, Export
+
+Frame = dict[str, Any]
+UNKNOWN = {"added later": {"by": ["another", "version"]}}
+
+
+class Stub:
+    """A conversation with one process."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._numbers = itertools.count(1)
+        self._responses: dict[Any, Frame] = {}
+        self.wire = wire
+        self.said: list[Frame] = []
+        """Everything that came from it, in its order."""
+
+    def send(self, type: str, **members: Any) -> None:
+        self.wire.send(frame(type, **members))
+
+    async def hello(self) -> Frame:
+        """What it says to the host's hello."""
+        self.send("hello", role="host", host={"name": "plughost-conform", "version": "1.0.0"}, **UNKNOWN)
+        hello = await self.wire.message("its hello")
+        demand(hello.get("type") == "hello", f"it began with {hello.get('type')!r:.100}, not with its hello")
+        return hello
+
+    def request(self, op: str, body: Any) -> str:
+        id = f"req_{next(self._numbers)}"
+        self.send("request", id=id, op=op, body=body, **UNKNOWN)
+        return id
+
+    async def ask(self, op: str, body: Any) -> Frame:
+        return await self.response(self.request(op, body), op)
+
+    async def response(self, id: str, what: str) -> Frame:
+        while id not in self._responses:
+            self._take(await self.wire.message(f"the response to {what}"))
+        return self._responses[id]
+
+    def events(self, id: str) -> list[Frame]:
+        return [each for each in self.said if each.get("type") == "event" and each.get("request_id") == id]
+
+    async def drain(self) -> None:
+        """Hear it out."""
+        try:
+            async with asyncio.timeout(LONGEST_TALK):
+                while (message := await self.wire.message_soon()) is not None:
+                    self._take(message)
+        except TimeoutError:
+            return
+
+    def _take(self, message: Frame) -> None:
+        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
+        demand(bearable, f"it does not stop talking, after {len(self.said)} frames")
+        self.said.append(message)
+        if message.get("type") == "response" and isinstance(message.get("id"), str):
+            self._responses.setdefault(message["id"], message)
+
+
+def frame(type: str, **members: Any) -> Frame:
+    return {"protocol": PROTOCOL, "type": type, **members}
+
+
+@asynccontextmanager
+async def greeted(subject: Subject) -> AsyncIterator[Stub]:
+    """A new process that has said hello, whoever it said it is."""
+    async with subject.wire() as wire:
+        stub = Stub(wire)
+        await stub.hello()
+        yield stub
+
+
+def body_of(export: Export, response: Frame) -> Frame:
+    """The body of a response that must be ok."""
+    body = response.get("body")
+    demand(
+        response.get("ok") is True and isinstance(body, dict),
+        f"{export.id} is answered with {response.get('error')!r:.300}: only the protocol fails like that",
+    )
+    return dict(body or {})

@@ -1,0 +1,157 @@
+"""The conversation, from hello to shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.vai.requests import context, manifest_of, request
+from plughost.conformance.vai.stub import Frame, Stub, frame, greeted
+from plughost.conformance.wire import QUIET
+from plughost.contracts.vai.errors import INVALID_FRAME
+from plughost.contracts.vai.manifest import PROTOCOL
+
+CANCEL_WITHIN = 5.0
+LARGE = 1 << 20
+UNKNOWN_OP = "conformance.nothing"
+DEADLINES = ("2126-03-12T20:00:00.25Z", "2126-03-12T22:00:00+02:00", "2026-01-01T00:00:00Z")
+"""With a fraction, with an offset, and long past."""
+
+
+async def hello(subject: Subject) -> None:
+    told = manifest_of(subject)
+    session = subject.contract.session(subject.spec, subject.binding)
+    session.begin(None)
+    async with subject.wire() as wire:
+        stub = Stub(wire)
+        await wire.silent("before the host's hello")
+        said = await stub.hello()
+        session.receive(msgspec.json.encode(said))  # judged as the host judges it
+        await wire.silent("after its hello, and was asked nothing")
+        stub.send("shutdown")
+        wire.end_input()
+        status = await wire.exit_status()
+        demand(status == 0, f"{told.package_id} ended with {status} after shutdown, not with 0")
+
+
+async def frames(subject: Subject) -> None:
+    async with greeted(subject) as stub:
+        await _refused(stub, "without a body", op="tool.invoke")
+        await _refused(stub, "with an unknown op", op=UNKNOWN_OP, body={})
+        export = manifest_of(subject).exports[0]
+        op, body = request(subject, export)
+        large = _framed("req_pieces", op, {**body, "padding": "ä" * LARGE})
+        for piece in (large[:5], large[5:40], large[40:]):
+            stub.wire.send_raw(piece)
+            await asyncio.sleep(QUIET / 10)
+        await stub.response("req_pieces", f"{export.id}, asked in pieces and with much beside it")
+        stub.wire.send_raw(_framed("req_a", UNKNOWN_OP, {}) + _framed("req_b", UNKNOWN_OP, {}))
+        for id in ("req_a", "req_b"):
+            await stub.response(id, f"{id}, one of two in one write")
+        for said in stub.said:
+            well_formed(said)
+
+
+def _framed(id: str, op: str, body: Frame) -> bytes:
+    data = msgspec.json.encode(frame("request", id=id, op=op, body=body))
+    return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
+
+
+async def _refused(stub: Stub, what: str, **members: Any) -> None:
+    id = f"req_{what.rsplit(maxsplit=1)[-1]}"
+    stub.send("request", id=id, **members)
+    said = await stub.response(id, f"a request {what}")
+    error = said.get("error")
+    demand(said.get("ok") is False, f"a request {what} was not answered with `ok: false`")
+    coded = isinstance(error, dict) and error.get("code") == INVALID_FRAME
+    demand(coded, f"a request {what} was answered with {error!r:.200}: expected the code {INVALID_FRAME}")
+
+
+def well_formed(said: Frame) -> None:
+    protocol, kind = said.get("protocol"), said.get("type")
+    demand(protocol == PROTOCOL, f"it sent a frame whose protocol is {protocol!r:.100}")
+    demand(kind in ("response", "event"), f"it sent a frame of type {kind!r:.100}")
+    if kind == "response":
+        whole = said.get("ok") is True and isinstance(said.get("body"), dict)
+        demand(
+            whole or said.get("ok") is False, "it sent a response without `ok`, or an ok one without a body"
+        )
+    else:
+        demand(isinstance(said.get("event"), dict), "it sent an event that is no object")
+
+
+async def events(subject: Subject) -> None:
+    """Each export is asked twice at a time."""
+    exports = manifest_of(subject).exports
+    async with greeted(subject) as stub:
+        asked = [stub.request(*request(subject, export)) for export in (*exports, *exports)]
+        for id in asked:
+            await stub.response(id, id)
+        await stub.drain()
+        answered: set[str] = set()
+        for said in stub.said:
+            is_response = said.get("type") == "response"
+            of = said.get("id" if is_response else "request_id")
+            demand(of in asked, f"it sent a {said.get('type')} of {of!r:.100}, which nobody asked")
+            again = "answered it twice" if is_response else "sent an event of it after that"
+            demand(of not in answered, f"{of} was answered, and it {again}")
+            if is_response:
+                answered.add(str(of))
+
+
+async def cancel(subject: Subject) -> None:
+    async with greeted(subject) as stub:
+        stub.send("cancel", request_id="req_nobody", reason="caller_cancelled")
+        for export in manifest_of(subject).exports:
+            id = stub.request(*request(subject, export))
+            stub.send("cancel", request_id=id, reason="caller_cancelled")
+            try:
+                async with asyncio.timeout(CANCEL_WITHIN):
+                    await stub.response(id, f"{export.id}, cancelled,")
+            except TimeoutError:
+                late = f"had not answered {CANCEL_WITHIN:g} s after it was cancelled: a host kills it then"
+                raise Failed(f"{export.id} {late}") from None
+        await stub.ask(UNKNOWN_OP, {})  # it is there
+
+
+async def deadline(subject: Subject) -> None:
+    async with greeted(subject) as stub:
+        for export in manifest_of(subject).exports:
+            for moment in DEADLINES:
+                told = context(export, deadline_at=moment)
+                await stub.ask(*request(subject, export, told))
+
+
+AXES = (
+    Axis(
+        name="hello",
+        promise="answers the host's hello with the package_id and version of its manifest, says nothing "
+        "unasked, and ends with exit code 0 after shutdown",
+        test=hello,
+    ),
+    Axis(
+        name="frames",
+        promise="takes requests in pieces, large and several at once, refuses what is no request with "
+        "protocol.invalid_frame, and sends nothing but frames of vai.rpc.v1",
+        test=frames,
+    ),
+    Axis(
+        name="events",
+        promise="answers each of several requests once, and sends events only of requests that are open",
+        test=events,
+    ),
+    Axis(
+        name="cancel",
+        promise="answers a cancelled request within 5 s, whatever it answers, and lives on",
+        test=cancel,
+    ),
+    Axis(
+        name="deadline",
+        promise="answers whatever its deadline_at is: with a fraction of a second, with an offset, or past",
+        test=deadline,
+    ),
+)

@@ -1,0 +1,84 @@
+"""Invocations beside each other: what one leaves is not there for the next."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from pathlib import Path
+
+from plughost.conformance.axis import Axis, demand
+from plughost.conformance.subject import Subject
+from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
+from plughost.conformance.vai.stub import Stub, body_of, greeted
+from plughost.contracts.vai.manifest import Export
+from plughost.wire.envelope import encode
+
+
+async def scratch(subject: Subject) -> None:
+    before = _listing(folder_of(subject))
+    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as root:
+        async with greeted(subject) as stub:
+            for export in manifest_of(subject).exports:
+                if export.permissions.filesystem == "scratch":
+                    await _twice(subject, stub, export, root)
+    changed = sorted(before.items() ^ _listing(folder_of(subject)).items())
+    demand(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
+
+
+async def _twice(subject: Subject, stub: Stub, export: Export, root: str) -> None:
+    """Each time in another folder, which is gone afterwards as it is after every invocation."""
+    statuses = []
+    for number in range(2):
+        with tempfile.TemporaryDirectory(prefix=f"{number}-", dir=root) as place:
+            told = context(export, scratch_dir=place)
+            body = body_of(export, await stub.ask(*request(subject, export, told)))
+            statuses.append(body.get("status"))
+            await stub.drain()
+    left = ", ".join(sorted(os.listdir(root)))
+    demand(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
+    first, second = statuses
+    demand(first == second, f"{export.id} ended {first}, and {second} once its first scratch folder was gone")
+
+
+def _listing(folder: Path) -> dict[str, tuple[int, int]]:
+    """Every file of a package; what an interpreter caches beside its modules is not the plugin's doing."""
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_size, path.lstat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if "__pycache__" not in path.parts and not path.is_dir()
+    }
+
+
+def _asks_for_none(subject: Subject) -> str | None:
+    asked = any(export.permissions.filesystem == "scratch" for export in manifest_of(subject).exports)
+    return None if asked else "it asks for no scratch folder"
+
+
+async def tenants(subject: Subject) -> None:
+    """The same is asked for two tenants, the second time too."""
+    first, second = (uuid.uuid4().hex for _ in range(2))
+    async with greeted(subject) as stub:
+        for export in manifest_of(subject).exports:
+            await stub.ask(*request(subject, export, tenant=first))
+            for _ in range(2):
+                id = stub.request(*request(subject, export, tenant=second))
+                said = [await stub.response(id, export.id), *stub.events(id)]
+                leaked = first.encode() in encode(said)
+                demand(not leaked, f"{export.id} told one tenant something of another")
+
+
+AXES = (
+    Axis(
+        name="scratch",
+        promise="writes in the scratch folder of the invocation at hand, and neither in an earlier one's nor "
+        "in its own package",
+        test=scratch,
+        spares=_asks_for_none,
+    ),
+    Axis(
+        name="tenants",
+        promise="keeps nothing of one tenant's request for another's",
+        test=tenants,
+    ),
+)

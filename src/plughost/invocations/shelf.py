@@ -1,0 +1,53 @@
+"""Packages that invocations may use: what is installed and trusted, or a folder that its author works on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai import manifest
+from plughost.invocations.package import Package
+from plughost.packages.signature import verify
+from plughost.packages.store import Store
+from plughost.packages.trust import Publisher, Trust
+
+
+class Shelf:
+    """The store's packages. In production, only those whose signature counts now."""
+
+    def __init__(self, store: Store, trust: Trust) -> None:
+        self._store = store
+        self._trust = trust
+
+    def find(self, package_id: str, version: str) -> Package:
+        """With an empty version, the only one that there is."""
+        installed = self._store.find(package_id, version)
+        release = installed.release
+        verdict = verify(installed.envelope, release, self._trust, datetime.now(UTC))
+        refusal = verdict.refusal(release)
+        if refusal is not None and (self._trust.mode == "production" or verdict.posture == "altered"):
+            raise refusal
+        publisher = self._trust.publishers.get(release.publisher, Publisher())
+        return Package(
+            folder=str(installed.package),
+            digest=release.digest,
+            manifest=installed.manifest,
+            trusted_inline=publisher.inline and refusal is None,
+        )
+
+
+class Workbench:
+    """One folder, as its author has it: nothing is signed, so nothing in it is trusted for inline."""
+
+    def __init__(self, folder: Path) -> None:
+        self.package = Package(
+            folder=str(folder.resolve()),
+            digest=f"folder:{folder.resolve()}",
+            manifest=manifest.read(folder, manifest.in_folder(folder)),
+        )
+
+    def find(self, package_id: str, version: str) -> Package:
+        if package_id != self.package.manifest.package_id:
+            raise InvalidSpec(f"{package_id} is not in {self.package.folder}")
+        return self.package

@@ -1,0 +1,1 @@
+"""Packages: what is packed, signed, moved and kept before any of it runs."""

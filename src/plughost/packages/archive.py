@@ -1,0 +1,157 @@
+"""The one form of a package's archive: a plain tar that has one spelling for one content.
+
+Sorted names, no folders of their own, no owner, no time, mode 0644 or 0755, and a pax header only for a name
+that the old header cannot hold. Reading takes nothing else: each header is written again and compared, so
+whatever else a tar can say (links, devices, doubled names, other sizes in other headers) is refused
+without having to be understood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import msgspec
+
+from plughost.packages.errors import Unacceptable
+from plughost.packages.limits import USUAL, Limits
+from plughost.packages.names import Listing
+
+BLOCK = 512
+END = bytes(2 * BLOCK)
+_LONGEST_RECORD = 1024
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One file of a package."""
+
+    name: str
+    executable: bool
+    size: int
+
+
+def header(member: Member) -> bytes:
+    """What stands before the bytes of a file."""
+    mode = 0o755 if member.executable else 0o644
+    path = member.name.encode()
+    if (split := _split(path)) is not None:
+        return _block(*split, mode, member.size, b"0")
+    record = _record(path)
+    return (
+        _block(b"././@PaxHeader", b"", 0o644, len(record), b"x")
+        + record
+        + padding(len(record))
+        + _block(hashlib.sha256(path).hexdigest().encode(), b"", mode, member.size, b"0")
+    )
+
+
+def padding(size: int) -> bytes:
+    """What stands after the bytes of a file."""
+    return bytes(-size % BLOCK)
+
+
+def members(archive: BinaryIO, limits: Limits = USUAL) -> Iterator[Member]:
+    """The files of an archive; at each step `archive` stands at the first byte of that file.
+
+    How much of a file is read between two steps makes no difference.
+    """
+    listing = Listing(limits)
+    while (first := _exactly(archive, BLOCK)) != END[:BLOCK]:
+        member = _member(archive, first)
+        try:
+            listing.add(member.name)
+        except ValueError as error:
+            raise Unacceptable(f"{member.name!r}: {error}") from error
+        if member.size > limits.file_bytes:
+            raise Unacceptable(f"{member.name!r} is larger than {limits.file_bytes} bytes")
+        start = archive.tell()
+        if start + member.size > limits.total_bytes:
+            raise Unacceptable(f"the archive is larger than {limits.total_bytes} bytes")
+        yield member
+        archive.seek(start + member.size)
+        if _exactly(archive, -member.size % BLOCK).strip(b"\0"):
+            raise Unacceptable(f"bytes are hidden after {member.name!r}")
+    if archive.read(BLOCK + 1) != END[BLOCK:]:
+        raise Unacceptable("the archive does not end where its last file does")
+
+
+def _member(archive: BinaryIO, first: bytes) -> Member:
+    """The file that the next header is about, if the header is spelled as ours are."""
+    whole, name = first, _joined(first)
+    if first[156:157] == b"x":
+        size = _number(first[124:136])
+        if size > _LONGEST_RECORD:
+            raise Unacceptable("the archive has a long pax header")
+        record = _exactly(archive, size)
+        name = record.partition(b" path=")[2][:-1]
+        first = _exactly(archive, -size % BLOCK + BLOCK)
+        whole += record + first
+        first = first[-BLOCK:]
+    try:
+        member = Member(name.decode(), first[100:108] == b"0000755\0", _number(first[124:136]))
+    except UnicodeDecodeError:
+        raise Unacceptable("the archive has a name that is not UTF-8") from None
+    if header(member) != whole:
+        raise Unacceptable(f"the archive has a header for {member.name!r} that no package has")
+    return member
+
+
+def _split(path: bytes) -> tuple[bytes, bytes] | None:
+    """Name and prefix of the old header; None when they cannot hold the path."""
+    if not path.isascii():
+        return None
+    if len(path) <= 100:
+        return path, b""
+    cut = path.find(b"/", len(path) - 101)
+    if cut < 0 or cut > 155 or cut == len(path) - 1:
+        return None
+    return path[cut + 1 :], path[:cut]
+
+
+def _joined(block: bytes) -> bytes:
+    name, prefix = block[:100].rstrip(b"\0"), block[345:500].rstrip(b"\0")
+    return prefix + b"/" + name if prefix else name
+
+
+def _record(path: bytes) -> bytes:
+    """A pax record, whose length counts its own digits."""
+    body = b" path=" + path + b"\n"
+    size = len(body) + len(str(len(body)))
+    if len(str(size)) + len(body) != size:
+        size += 1
+    return str(size).encode() + body
+
+
+def _block(name: bytes, prefix: bytes, mode: int, size: int, kind: bytes) -> bytes:
+    before = (
+        name.ljust(100, b"\0")
+        + b"%07o\0" % mode
+        + b"0000000\0" * 2  # user, group
+        + b"%011o\0" % size
+        + b"%011o\0" % 0  # time
+    )
+    after = (
+        kind
+        + bytes(100)  # link
+        + b"ustar\x0000"
+        + bytes(64)  # names of user and group
+        + bytes(16)  # device
+        + prefix.ljust(155, b"\0")
+        + bytes(12)
+    )
+    return before + b"%06o\0 " % (sum(before) + sum(after) + 8 * ord(" ")) + after
+
+
+def _number(field: bytes) -> int:
+    try:
+        return int(field[:-1], 8) if field[:-1].isdigit() else 0
+    except ValueError:
+        return 0  # the header, written again, will differ
+
+
+def _exactly(archive: BinaryIO, size: int) -> bytes:
+    data = archive.read(size)
+    if len(data) != size:
+        raise Unacceptable("the archive is cut short")
+    return data

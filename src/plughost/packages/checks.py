@@ -1,0 +1,87 @@
+"""What a package must be, before it leaves its author and again before it enters a store."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import InvalidConfig
+from plughost.base.json_schema import wrong
+from plughost.base.located import Problem
+from plughost.base.text import visible
+from plughost.contracts.vai import manifest
+from plughost.packages import secrets
+from plughost.packages.errors import HoldsSecret
+from plughost.packages.layer import Layer
+from plughost.packages.limits import SMALL
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def checked(layer: Layer, shown: Path) -> manifest.Manifest:
+    """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
+
+    `shown` is the folder that its files are said to be in.
+    """
+    if manifest.FILE not in layer.members:
+        raise InvalidConfig([Problem(str(shown), 0, "", f"there is no {manifest.FILE}")])
+    text = _small(layer, manifest.FILE, shown, manifest.LARGEST)
+    told = manifest.parse(text, str(shown / manifest.FILE), layer.members.__contains__)
+    problems = [*_program(layer, told, shown), *_schemas(layer, told, shown)]
+    if problems:
+        raise InvalidConfig(problems)
+    _refuse_secrets(layer, shown)
+    return told
+
+
+def _refuse_secrets(layer: Layer, shown: Path) -> None:
+    found: list[str] = []
+    for name, member in layer.members.items():
+        hits = secrets.scan(layer.open(member))
+        found += [f"{visible(str(shown / name))}:{hit.line}: {hit.kind}" for hit in hits]
+        if len(found) >= secrets.MOST:
+            break
+    if found:
+        raise HoldsSecret(
+            "\n  ".join(["a secret lies in the package:", *found[: secrets.MOST]]),
+            hint="take it out and revoke it; plugins get secrets through secret_slots when they are called",
+        )
+
+
+def _program(layer: Layer, told: manifest.Manifest, shown: Path) -> Iterator[Problem]:
+    program = posixpath.normpath(told.runtime.entrypoint[0])
+    if not layer.members[program].executable:
+        yield Problem(str(shown / program), 0, "", "the entrypoint is not executable: chmod +x")
+
+
+def _schemas(layer: Layer, told: manifest.Manifest, shown: Path) -> Iterator[Problem]:
+    named = {posixpath.normpath(path) for export in told.exports for path in export.schemas.values()}
+    for path in sorted(named):
+        if why := _wrong_schema(_small(layer, path, shown, SMALL)):
+            yield Problem(str(shown / path), 0, "", why)
+
+
+def _wrong_schema(text: bytes) -> str | None:
+    try:
+        document: Any = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return f"not JSON: {error}"
+    if not isinstance(document, dict):
+        return "a schema is an object"
+    if document.get("$schema", DIALECT) != DIALECT:
+        return f"$schema: expected {DIALECT}, or none"
+    try:
+        return wrong(document)
+    except RecursionError:
+        return "too many levels deep"
+
+
+def _small(layer: Layer, name: str, shown: Path, largest: int) -> bytes:
+    member = layer.members[name]
+    if member.size > largest:
+        raise InvalidConfig([Problem(str(shown / name), 0, "", f"larger than {largest} bytes")])
+    return layer.read(member)

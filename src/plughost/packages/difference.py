@@ -1,0 +1,121 @@
+"""What changed between two versions of a package: files, what exports are and ask for, schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from plughost.contracts.vai.manifest import Manifest
+from plughost.packages import layer
+from plughost.packages.folder import listed
+from plughost.packages.installed import Installed
+
+Change = Literal["added", "removed", "changed", "mode"]
+Look = tuple[bool, str]
+"""Whether a file is executable, and its digest."""
+Files = dict[str, Look]
+
+
+class File(msgspec.Struct, frozen=True):
+    path: str
+    change: Change
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A field of the manifest; None where there is no such field."""
+
+    field: str
+    before: Any
+    after: Any
+
+
+class Schema(msgspec.Struct, frozen=True):
+    export: str
+    field: str
+    path: str
+    change: Change
+
+
+class Difference(msgspec.Struct, frozen=True):
+    before: str
+    after: str
+    files: list[File]
+    permissions: list[Value]
+    manifest: list[Value]
+    """The other fields."""
+    schemas: list[Schema]
+
+
+def difference(before: Installed, after: Installed) -> Difference:
+    old, new = _files(before), _files(after)
+    values = list(_values(_flat(before.manifest), _flat(after.manifest)))
+    return Difference(
+        str(before.release),
+        str(after.release),
+        list(_file_changes(old, new)),
+        [value for value in values if ".permissions." in value.field],
+        [value for value in values if ".permissions." not in value.field],
+        list(_schemas(before.manifest, after.manifest, old, new)),
+    )
+
+
+def _files(installed: Installed) -> Files:
+    folder = listed(installed.package)
+    found = {}
+    for member in folder.members:
+        with folder.open(member) as file:
+            found[member.name] = (member.executable, layer.sum_of(file).digest)
+    return found
+
+
+def _file_changes(old: Files, new: Files) -> Iterator[File]:
+    for path in sorted({*old, *new}):
+        if change := _change(old.get(path), new.get(path)):
+            yield File(path, change)
+
+
+def _change(was: Look | None, now: Look | None) -> Change | None:
+    if was == now:
+        return None
+    if was is None or now is None:
+        return "added" if was is None else "removed"
+    return "mode" if was[1] == now[1] else "changed"
+
+
+def _flat(manifest: Manifest) -> dict[str, Any]:
+    """Fields by their dotted names; exports by their ids, wherever they stand in the file."""
+    told: dict[str, Any] = msgspec.to_builtins(manifest)
+    told["exports"] = {export["id"]: export for export in told["exports"]}
+    return dict(_leaves("", told))
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else key, inner)
+    else:
+        yield name, value
+
+
+def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Value]:
+    for field in sorted({*old, *new}):
+        if old.get(field) != new.get(field):
+            yield Value(field, old.get(field), new.get(field))
+
+
+def _schemas(before: Manifest, after: Manifest, old: Files, new: Files) -> Iterator[Schema]:
+    first, second = _named(before), _named(after)
+    for export, field in sorted({*first, *second}):
+        was, now = first.get((export, field), ""), second.get((export, field), "")
+        if change := _change(old.get(was), new.get(now)):
+            yield Schema(export, field, now or was, change)
+
+
+def _named(manifest: Manifest) -> dict[tuple[str, str], str]:
+    return {
+        (export.id, field): path.removeprefix("./")
+        for export in manifest.exports
+        for field, path in export.schemas.items()
+    }

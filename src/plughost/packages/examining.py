@@ -1,0 +1,128 @@
+"""What a package is and what its signature is worth, before any of it is kept.
+
+First its manifest and signature, which say whether it is wanted at all; then its archive. Every digest is
+checked before a byte is looked into.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from plughost.contracts.vai.manifest import FILE, Manifest
+from plughost.packages import layer, trust
+from plughost.packages.checks import checked
+from plughost.packages.contents import Place
+from plughost.packages.errors import Altered, Unacceptable
+from plughost.packages.limits import SMALL, USUAL, Limits
+from plughost.packages.oci.content import Content, Descriptor, Progress, unwatched
+from plughost.packages.oci.digests import check, digest_of
+from plughost.packages.oci.documents import read_manifest
+from plughost.packages.oci.threads import in_thread
+from plughost.packages.packing import write_file
+from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
+from plughost.packages.signature import Verdict, verify
+from plughost.packages.trust import Trust
+
+_MOST_SIGNATURES = 16
+
+
+class Announced(msgspec.Struct, frozen=True):
+    """A release as its manifest and its signature tell it; its archive has not been seen."""
+
+    release: Release
+    manifest: Manifest
+    text: bytes
+    """Of `vai-plugin.toml`."""
+    body: bytes
+    """The OCI manifest."""
+    layer: Descriptor
+    verdict: Verdict
+    envelope: bytes | None
+
+
+async def announced(
+    place: Place, folder: Path, who: Trust, now: datetime | None = None, limits: Limits = USUAL
+) -> Announced:
+    """What a package says to be. `folder` is for what is fetched meanwhile."""
+    found, body = await place.content.manifest(place.name)
+    check(body, found.digest)
+    config, archived = parts(body, limits)
+    text = await _small(place.content, config, folder / "config")
+    release, told = identify(found.digest, config, text)
+    judged = [
+        (verify(envelope, release, who, now or trust.now()), envelope)
+        for envelope in await _envelopes(place, found, folder)
+    ]
+    verdict, envelope = min(judged, key=lambda pair: pair[0].posture != "trusted")
+    return Announced(release, told, text, body, archived, verdict, envelope)
+
+
+async def fetched(
+    place: Place, one: Announced, folder: Path, progress: Progress = unwatched, limits: Limits = USUAL
+) -> Path:
+    """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
+    path = folder / "layer"
+    await place.content.fetch(one.layer, path, progress)
+    await in_thread(partial(_refuse_unfit, place, one, path, limits))
+    return path
+
+
+def _refuse_unfit(place: Place, one: Announced, path: Path, limits: Limits) -> None:
+    if _sum(path).digest != one.layer.digest:
+        raise Altered("its archive is not the one that its manifest names", plugin=str(one.release))
+    if place.file is not None:
+        blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: path}
+        write_file(one.body, one.release.version, blobs, again := layer.Sum())
+        if again.digest != _sum(place.file).digest:
+            raise Altered(f"{place.file} is not as it was packed", plugin=str(one.release))
+    with layer.Layer(path, limits) as inside:
+        if FILE not in inside.members or inside.read(inside.members[FILE]) != one.text:
+            raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(one.release))
+        checked(inside, Path())
+
+
+async def _envelopes(place: Place, found: Descriptor, folder: Path) -> list[bytes | None]:
+    """The signature beside a file, or those that the content has; None alone when there is no signature."""
+    if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
+        return [beside]
+    entries = await place.content.referrers(found.digest, SIGNATURE)
+    envelopes: list[bytes | None] = [
+        await _enclosed(place.content, entry, folder / f"envelope-{number}")
+        for number, entry in enumerate(entries[:_MOST_SIGNATURES])
+    ]
+    return envelopes or [None]
+
+
+async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:
+    _, body = await content.manifest(entry.digest)
+    check(body, entry.digest)
+    blobs = read_manifest(body).layers
+    if [blob.mediaType for blob in blobs] != [ENVELOPE]:
+        return b""  # anybody may say something about a package; it is just no signature
+    return await _small(content, blobs[0], into)
+
+
+def _beside(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(SMALL + 1) or b" "  # an empty file is no signature, and not the same as none
+    except FileNotFoundError:
+        return b""
+
+
+async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:
+    if blob.size > SMALL:
+        raise Unacceptable(f"{blob.digest} is larger than {SMALL} bytes")
+    await content.fetch(blob, into, unwatched)
+    data = await in_thread(into.read_bytes)
+    check(data, blob.digest)
+    return data
+
+
+def _sum(path: Path) -> layer.Sum:
+    with path.open("rb") as file:
+        return layer.sum_of(file)

@@ -1,0 +1,133 @@
+"""The files of a folder that become a package, in the archive's order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from plughost.base.errors import InvalidConfig
+from plughost.base.located import Problem, read_text
+from plughost.base.text import visible
+from plughost.guard.beneath import Escapes, open_beneath
+from plughost.packages.archive import Member
+from plughost.packages.ignored import FILE, Ignored
+from plughost.packages.limits import USUAL, Limits
+from plughost.packages.names import Listing
+
+MOST_PROBLEMS = 20
+_NO_FILE = "neither a file nor a folder"
+
+
+class Folder(msgspec.Struct, frozen=True):
+    """Some files of a folder."""
+
+    path: Path
+    members: list[Member]
+
+    def open(self, member: Member) -> BinaryIO:
+        root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return os.fdopen(open_beneath(root, member.name), "rb")
+        finally:
+            os.close(root)
+
+
+def packable(path: Path, limits: Limits = USUAL) -> Folder:
+    """What of an author's folder is packed; InvalidConfig with everything that cannot be."""
+    lines = read_text(path / FILE).splitlines() if (path / FILE).exists() else []
+    return listed(path, limits, Ignored(lines))
+
+
+def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -> Folder:
+    """All files of a folder but the ignored ones; InvalidConfig with everything that is no file.
+
+    Where something may be ignored, an author is at work, and a link is the file that it leads to.
+    """
+    problems: list[Problem] = []
+    members: list[Member] = []
+    try:
+        root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for name in _names(path, "", ignored, problems, limits.depth):
+                found = _looked_at(root, name)
+                if isinstance(found, Member):
+                    members.append(found)
+                else:
+                    problems.append(_problem(path, name, found))
+        finally:
+            os.close(root)
+    except OSError as error:
+        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
+    members.sort(key=lambda member: os.fsencode(member.name))
+    problems += _unlistable(path, members, limits)
+    if problems:
+        raise InvalidConfig(_few(problems))
+    return Folder(path, members)
+
+
+def _names(
+    path: Path, below: str, ignored: Ignored | None, problems: list[Problem], depth: int
+) -> Iterator[str]:
+    with os.scandir(path / below) as entries:
+        found = list(entries)
+    for entry in found:
+        name = f"{below}{entry.name}"
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if ignored is not None and ignored(name, is_folder=is_folder):
+            continue
+        if ignored is None and entry.is_symlink():
+            problems.append(_problem(path, name, "a link"))
+        elif not is_folder:
+            yield name
+        elif depth <= 1:
+            problems.append(_problem(path, name, "too many folders deep"))
+        else:
+            yield from _names(path, f"{name}/", ignored, problems, depth - 1)
+
+
+def _looked_at(root: int, name: str) -> Member | str:
+    """One file, or why it is none. A link is the file that it leads to, if that is in the folder, too."""
+    try:
+        fd = open_beneath(root, name)
+    except Escapes:
+        return "a link out of the folder; put the file itself here"
+    except OSError as error:
+        return _NO_FILE if error.errno == errno.ENXIO else error.strerror or str(error)
+    try:
+        info = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if stat.S_ISDIR(info.st_mode):
+        return "a link to a folder; put the folder itself here"
+    if not stat.S_ISREG(info.st_mode):
+        return _NO_FILE
+    # The owner's bit alone: what others may do is a matter of somebody's umask.
+    return Member(name, bool(info.st_mode & stat.S_IXUSR), info.st_size)
+
+
+def _problem(path: Path, name: str, why: str) -> Problem:
+    return Problem(visible(str(path / name)), 0, "", why)
+
+
+def _few(problems: list[Problem]) -> list[Problem]:
+    more = len(problems) - MOST_PROBLEMS
+    if more <= 0:
+        return problems
+    return [*problems[:MOST_PROBLEMS], Problem(problems[0].file, 0, "", f"and {more} more like these")]
+
+
+def _unlistable(path: Path, members: list[Member], limits: Limits) -> Iterator[Problem]:
+    listing = Listing(limits)
+    for member in members:
+        try:
+            listing.add(member.name)
+        except ValueError as error:
+            yield _problem(path, member.name, str(error))
+        if member.size > limits.file_bytes:
+            yield _problem(path, member.name, f"larger than {limits.file_bytes} bytes")

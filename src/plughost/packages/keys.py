@@ -1,0 +1,129 @@
+"""Ed25519 keys of publishers: a private one in a file for its owner alone, a public one as a line of text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+PREFIX = "ed25519:"
+_LARGEST = 16 << 10
+_SPKI = bytes.fromhex("302a300506032b6570032100")
+"""What precedes the 32 bytes of an Ed25519 key in its standard form (RFC 8410)."""
+
+
+class PublicKey(msgspec.Struct, frozen=True):
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        return PREFIX + base64.b64encode(self.raw).decode()
+
+    @property
+    def id(self) -> str:
+        """sha256 of the key's standard form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
+        return hashlib.sha256(_SPKI + self.raw).hexdigest()
+
+    def usable(self) -> Ed25519PublicKey:
+        require()
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        return Ed25519PublicKey.from_public_bytes(self.raw)
+
+
+def parse_public(text: str) -> PublicKey:
+    """The key that a line like `ed25519:…` is; ValueError when it is none."""
+    if not text.startswith(PREFIX):
+        raise ValueError(f"expected {PREFIX} and a key in base64")
+    raw = exact_base64(text.removeprefix(PREFIX))
+    if len(raw) != 32:
+        raise ValueError("an Ed25519 key has 32 bytes")
+    return PublicKey(raw)
+
+
+def exact_base64(text: str) -> bytes:
+    """Bytes that have this spelling and no other; ValueError for anything else."""
+    raw = base64.b64decode(text, validate=True)
+    if base64.b64encode(raw).decode() != text:
+        raise ValueError("not base64")
+    return raw
+
+
+def public_of(private: Ed25519PrivateKey) -> PublicKey:
+    return PublicKey(private.public_key().public_bytes_raw())
+
+
+def generate(path: Path) -> PublicKey:
+    """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`; never over others."""
+    require()
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    public = private.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    _create(path.with_name(path.name + ".pub"), public, 0o644)
+    try:
+        _create(path, secret, 0o600)
+    except InvalidSpec:
+        path.with_name(path.name + ".pub").unlink()
+        raise
+    return public_of(private)
+
+
+def read_private(path: Path) -> Ed25519PrivateKey:
+    """The key in a file that nobody else may read."""
+    require()
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(_LARGEST)
+    except OSError as error:
+        raise InvalidSpec(f"the key {path} cannot be read: {error.strerror}") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise InvalidSpec(f"others may read the key {path}", hint=f"chmod 600 {path}, or make a new one")
+    try:
+        private = load_pem_private_key(text, None)
+    except (ValueError, TypeError) as error:
+        raise InvalidSpec(f"{path} holds no private key that can be read without a password") from error
+    if not isinstance(private, Ed25519PrivateKey):
+        raise InvalidSpec(f"the key {path} is not an Ed25519 key", hint="plughost keygen makes one")
+    return private
+
+
+def require() -> None:
+    """InvalidSpec where the libraries for signatures are not installed."""
+    try:
+        import cryptography  # noqa: F401
+        import securesystemslib  # noqa: F401
+    except ImportError as error:
+        raise InvalidSpec(
+            "signatures need libraries that are not installed", hint="pip install 'plughost[vai]'"
+        ) from error
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with open(fd, "wb") as file:
+            os.fchmod(fd, mode)
+            file.write(content)
+            file.flush()
+            os.fsync(fd)
+    except FileExistsError as error:
+        raise InvalidSpec(f"{path} is there already", hint="name another file") from error
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,98 @@
+"""A package's archive as a file: written from a folder, and looked into without unpacking it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from plughost.packages import archive
+from plughost.packages.archive import Member
+from plughost.packages.disk import Readable
+from plughost.packages.folder import Folder
+from plughost.packages.limits import USUAL, Limits
+
+
+class Part:
+    """The bytes of one file in an archive."""
+
+    def __init__(self, fd: int, start: int, size: int) -> None:
+        self._fd = fd
+        self._place = start
+        self._end = start + size
+
+    def read(self, size: int) -> bytes:
+        data = os.pread(self._fd, min(size, self._end - self._place), self._place)
+        self._place += len(data)
+        return data
+
+
+class Layer:
+    """An archive that keeps to the form, open for reading; Unacceptable when it does not."""
+
+    def __init__(self, path: Path, limits: Limits = USUAL) -> None:
+        self._file = path.open("rb")
+        try:
+            self._starts = {member: self._file.tell() for member in archive.members(self._file, limits)}
+        except BaseException:
+            self._file.close()
+            raise
+        self.members = {member.name: member for member in self._starts}
+
+    def open(self, member: Member) -> Part:
+        return Part(self._file.fileno(), self._starts[member], member.size)
+
+    def read(self, member: Member) -> bytes:
+        return self.open(member).read(member.size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+class Sum:
+    """Counts and hashes what is written through it; with nothing below, it only does that."""
+
+    def __init__(self, below: BinaryIO | None = None) -> None:
+        self._below = below
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        if self._below is not None:
+            self._below.write(data)
+        self._hash.update(data)
+        self.size += len(data)
+        return len(data)
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._hash.hexdigest()}"
+
+
+def sum_of(file: Readable) -> Sum:
+    out = Sum()
+    while piece := file.read(1 << 20):
+        out.write(piece)
+    return out
+
+
+def write(folder: Folder, out: Sum) -> None:
+    """A folder's files as an archive."""
+    for member in folder.members:
+        start = out.size
+        head = archive.header(member)
+        out.write(head)
+        with folder.open(member) as file:
+            shutil.copyfileobj(file, out, 1 << 20)
+        if out.size != start + len(head) + member.size:
+            raise OSError(f"{folder.path / member.name} changed while it was packed")
+        out.write(archive.padding(member.size))
+    out.write(archive.END)

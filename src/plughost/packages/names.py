@@ -1,0 +1,77 @@
+"""Which paths a package may hold: those that mean the same file on every machine."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from plughost.packages.limits import USUAL, Limits
+
+_FORBIDDEN = re.compile(r'[<>:"|?*\\]')
+_DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
+
+
+def wrong(path: str, limits: Limits = USUAL) -> str | None:
+    """Why a path cannot be in a package; None when it can."""
+    try:
+        encoded = path.encode()
+    except UnicodeEncodeError:
+        return "it is not UTF-8"
+    steps = path.split("/")
+    if not path or path.startswith("/"):
+        return "it is not below the package"
+    if len(encoded) > limits.path_bytes:
+        return f"it is longer than {limits.path_bytes} bytes"
+    if len(steps) > limits.depth:
+        return f"it is more than {limits.depth} levels deep"
+    return next((why for step in steps if (why := _wrong_step(step))), None)
+
+
+def _wrong_step(step: str) -> str | None:
+    if step in ("", ".", ".."):
+        return "it has empty, `.` or `..` steps"
+    if not step.isprintable():
+        return "it holds what cannot be printed"
+    if found := _FORBIDDEN.search(step):
+        return f"not every system takes {found[0]} in a name"
+    if step[-1] in ". ":
+        return "a name that ends with a dot or a space is another one on some systems"
+    if _DEVICES.match(step):
+        return "it is a device on some systems"
+    if unicodedata.normalize("NFC", step) != step:
+        return "its letters are not composed (Unicode NFC)"
+    return None
+
+
+class Listing:
+    """The paths of one package, taken one by one: ascending, and no two the same on any system."""
+
+    def __init__(self, limits: Limits = USUAL) -> None:
+        self._limits = limits
+        self._known: dict[str, tuple[str, bool]] = {}
+        self._last = b""
+        self._count = 0
+
+    def add(self, path: str) -> None:
+        """ValueError says why this one cannot follow."""
+        if why := wrong(path, self._limits):
+            raise ValueError(why)
+        encoded = path.encode()
+        if encoded <= self._last:
+            raise ValueError("it is there twice or out of order")
+        self._last = encoded
+        self._count += 1
+        if self._count > self._limits.files:
+            raise ValueError(f"a package holds at most {self._limits.files} files")
+        steps = path.split("/")
+        for depth in range(1, len(steps)):
+            self._take("/".join(steps[:depth]), is_folder=True)
+        self._take(path, is_folder=False)
+
+    def _take(self, path: str, *, is_folder: bool) -> None:
+        folded = unicodedata.normalize("NFC", path.casefold())
+        spelled, was_folder = self._known.setdefault(folded, (path, is_folder))
+        if spelled != path:
+            raise ValueError(f"some systems cannot tell it from {spelled}")
+        if was_folder != is_folder:
+            raise ValueError("it is both a file and a folder")

@@ -1,0 +1,119 @@
+"""Authorization at one registry: none, basic, or a bearer token for as long as it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import urlencode
+
+import msgspec
+
+from plughost.base.clock import Clock
+from plughost.guard.addresses import Target, parse_url, shown
+from plughost.packages.oci.challenge import Challenge
+from plughost.packages.oci.credentials import PASSWORD, USER, Credentials
+from plughost.packages.oci.errors import BadContent, Unauthorized
+
+SHORTEST = 60.0
+"""Seconds that every token lasts: less makes no sense, and nothing is what older services say."""
+MARGIN = 0.9
+"""The share of its time in which a token is used: clocks differ, and requests take time."""
+MAX_TOKEN = 16 << 10
+
+PULL, PUSH = "pull", "pull,push"
+
+LOG_IN = f"log in with docker or podman, or set {USER} and {PASSWORD}"
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token service's answer."""
+
+    token: str = ""
+    access_token: str = ""
+    expires_in: float = SHORTEST
+
+
+class TokenRequest(msgspec.Struct, frozen=True):
+    """What is sent to a token service; a form is posted, otherwise it is asked with GET."""
+
+    target: Target
+    authorization: str = ""
+    form: bytes = b""
+
+
+Fetch = Callable[[TokenRequest], Awaitable[bytes]]
+
+
+class Authorization:
+    """What is sent to the registry itself, and to nobody else."""
+
+    def __init__(
+        self, registry: Target, repository: str, credentials: Credentials | None, clock: Clock
+    ) -> None:
+        self._registry = registry
+        self._repository = repository
+        self._credentials = credentials
+        self._clock = clock
+        self._header = ""
+        self._until = 0.0
+        self._actions = ""
+
+    def header(self, actions: str) -> str:
+        """Empty when nothing is known yet that would help."""
+        return self._header if actions in self._actions and self._clock.time() < self._until else ""
+
+    async def answer(self, challenges: Sequence[Challenge], actions: str, fetch: Fetch) -> None:
+        """Get what the registry asks for; Unauthorized when that cannot be."""
+        offered = {challenge.scheme: challenge.parameters for challenge in reversed(challenges)}
+        if "bearer" in offered:
+            token = await self._token(offered["bearer"], actions, fetch)
+            self._header = f"Bearer {token.token or token.access_token}"
+            self._until = self._clock.time() + max(SHORTEST, token.expires_in) * MARGIN
+        elif "basic" in offered:
+            if self._credentials is None or not self._credentials.password:
+                raise Unauthorized(f"{self._registry.origin} wants a user and a password", hint=LOG_IN)
+            self._header, self._until = self._credentials.basic, float("inf")
+        else:
+            names = ", ".join(sorted(offered)) or "nothing that can be read"
+            raise Unauthorized(f"{self._registry.origin} wants to know who asks, and offers {names[:100]}")
+        self._actions = actions
+
+    def hide(self, text: str) -> str:
+        """A server's words without our secrets, should it repeat them."""
+        secrets = [self._header.partition(" ")[2], *(self._credentials.secrets if self._credentials else ())]
+        for secret in secrets:
+            text = text.replace(secret, "***") if secret else text
+        return text
+
+    async def _token(self, offer: dict[str, str], actions: str, fetch: Fetch) -> Token:
+        asked = token_request(self._registry, offer, self._credentials, self._repository, actions)
+        try:
+            token = msgspec.json.decode(await fetch(asked), type=Token)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            raise BadContent(f"{asked.target}: no token in the answer") from None
+        value = token.token or token.access_token
+        if not value or len(value) > MAX_TOKEN or not all("!" <= letter <= "~" for letter in value):
+            raise BadContent(f"{asked.target}: no token in the answer")
+        return token
+
+
+def token_request(
+    registry: Target, offer: dict[str, str], credentials: Credentials | None, repository: str, actions: str
+) -> TokenRequest:
+    """How to ask the token service that the registry names for leave to do `actions` in `repository`."""
+    realm = offer.get("realm", "")
+    try:
+        target = parse_url(realm)
+    except ValueError as error:
+        raise Unauthorized(f"{registry.origin} sends to the token service {shown(realm)}: {error}") from None
+    if registry.scheme == "https" and target.scheme != "https":
+        raise Unauthorized(f"{registry.origin} sends to a token service without TLS: {target.origin}")
+    scope = f"repository:{repository}:{actions}"
+    words = [("service", offer["service"])] if "service" in offer else []
+    words.append(("scope", scope))
+    if credentials is not None and credentials.refresh:
+        words += [("grant_type", "refresh_token"), ("client_id", "plughost")]
+        words.append(("refresh_token", credentials.refresh))
+        return TokenRequest(target, form=urlencode(words).encode())
+    path = target.path + ("&" if "?" in target.path else "?") + urlencode(words)
+    authorization = credentials.basic if credentials is not None and credentials.password else ""
+    return TokenRequest(msgspec.structs.replace(target, path=path), authorization)

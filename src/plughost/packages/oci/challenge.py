@@ -1,0 +1,50 @@
+"""`WWW-Authenticate`, read strictly: which schemes a server offers and with which words."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+MAX_HEADER = 8 << 10
+MAX_CHALLENGES = 8
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_SCHEME = re.compile(rf"({_TOKEN})(?:[ \t]+|(?=,|$))")
+_PARAM = re.compile(rf'({_TOKEN})[ \t]*=[ \t]*(?:({_TOKEN})|"((?:[^"\\]|\\.)*)")(?=[ \t]*(?:,|$))')
+_TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*(?=[ \t]*(?:,|$))")
+_GAP = re.compile(r"[ \t,]*")
+
+
+class Challenge(msgspec.Struct, frozen=True):
+    """A scheme in lower case, and its parameters by their names in lower case."""
+
+    scheme: str
+    parameters: dict[str, str] = {}
+
+
+def read_challenges(header: str) -> list[Challenge]:
+    """All that can be read; what cannot ends the reading, and what came before it counts."""
+    found: list[Challenge] = []
+    at = _gap(header, 0)
+    while at < len(header) and len(header) <= MAX_HEADER and len(found) < MAX_CHALLENGES:
+        scheme = _SCHEME.match(header, at)
+        if scheme is None:
+            break
+        parameters: dict[str, str] = {}
+        at = _gap(header, scheme.end())
+        while parameter := _PARAM.match(header, at):
+            name, plain, quoted = parameter.groups()
+            value = plain if plain is not None else re.sub(r"\\(.)", r"\1", quoted)
+            if parameters.setdefault(name.lower(), value) != value:  # said twice, and not the same
+                return found
+            at = _gap(header, parameter.end())
+        if not parameters and (token := _TOKEN68.match(header, at)) and not _SCHEME.match(header, at):
+            at = _gap(header, token.end())
+        found.append(Challenge(scheme[1].lower(), parameters))
+    return found
+
+
+def _gap(header: str, at: int) -> int:
+    found = _GAP.match(header, at)
+    return found.end() if found else at

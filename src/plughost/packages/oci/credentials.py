@@ -1,0 +1,159 @@
+"""Who we are to a registry: from the environment, or from the file that docker and podman keep.
+
+Never from the command line, where every user of the machine can read it, and never shown.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+
+MAX_FILE = 1 << 20
+HELPER_PATIENCE = 30.0
+USER, PASSWORD = "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"
+HOST = "PLUGHOST_REGISTRY_HOST"
+"""The only registry, `HOST[:PORT]`, that is told those two; without it, whichever is asked."""
+_HELPER = re.compile(r"[A-Za-z0-9._-]+")
+_PATHS = ("", "/", "/v1", "/v1/", "/v2", "/v2/")
+
+
+Value = TypeVar("Value")
+
+
+class Credentials:
+    """`refresh` instead of a password is what a login in a browser has left."""
+
+    def __init__(self, user: str, password: str, refresh: str = "") -> None:
+        self.user = user
+        self.password = password
+        self.refresh = refresh
+
+    @property
+    def basic(self) -> str:
+        return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be shown, in every spelling that is sent."""
+        return [text for text in (self.password, self.refresh, self.basic.removeprefix("Basic ")) if text]
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.user!r}, ***)"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    auth: str = ""
+    username: str = ""
+    password: str = ""
+    identitytoken: str = ""
+
+
+class AuthFile(msgspec.Struct, frozen=True):
+    auths: dict[str, Entry] = {}
+    credHelpers: dict[str, str] = {}
+    credsStore: str = ""
+
+
+class Helped(msgspec.Struct, frozen=True):
+    """A credential helper's answer."""
+
+    Username: str = ""
+    Secret: str = ""
+
+
+def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | None:
+    """For `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
+    user, password = environ.get(USER), environ.get(PASSWORD)
+    if (user is None) != (password is None):
+        raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
+    if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
+        return Credentials(user, password)
+    path = auth_file(environ)
+    file = read_auth_file(path)
+    helper = _of(file.credHelpers, registry)
+    if helper is not None:
+        return _ask(helper, registry, path, environ)
+    entry = _of(file.auths, registry)
+    if entry is not None and (found := _read(entry, registry, path)) is not None:
+        return found
+    return _ask(file.credsStore, registry, path, environ) if file.credsStore else None
+
+
+def auth_file(environ: Mapping[str, str]) -> Path:
+    if named := environ.get("REGISTRY_AUTH_FILE"):
+        return Path(named)
+    return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
+
+
+def read_auth_file(path: Path) -> AuthFile:
+    try:
+        with path.open("rb") as opened:
+            body = opened.read(MAX_FILE + 1)
+        return msgspec.json.decode(body[:MAX_FILE], type=AuthFile)
+    except (FileNotFoundError, NotADirectoryError):
+        return AuthFile()
+    except OSError as error:
+        raise InvalidSpec(f"{path}: {error.strerror}") from error
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        raise InvalidSpec(f"{path} is not what docker writes: no credentials can be read from it") from None
+
+
+def _of(entries: Mapping[str, Value], registry: str) -> Value | None:
+    """The entry for that host and port, however it is written; one for a part of a registry is not ours."""
+    for key, value in entries.items():
+        host, slash, path = key.removeprefix("https://").removeprefix("http://").partition("/")
+        if host.lower() == registry and slash + path in _PATHS:
+            return value
+    return None
+
+
+def _read(entry: Entry, registry: str, path: Path) -> Credentials | None:
+    user, password = entry.username, entry.password
+    if entry.auth:
+        try:
+            user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeError):
+            raise InvalidSpec(f"{path}: `auth` of {registry} is no base64") from None
+    password = password.rstrip("\0")
+    if not (password or entry.identitytoken):
+        return None
+    return Credentials(user, password, entry.identitytoken)
+
+
+def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
+    """By docker's protocol for helpers: the host on stdin, JSON on stdout, a failure when it knows none."""
+    if not _HELPER.fullmatch(helper):
+        raise InvalidSpec(f"{path}: {helper[:64]!a} is no credential helper's name")
+    try:
+        asked = subprocess.run(
+            [f"docker-credential-{helper}", "get"],
+            input=registry.encode(),
+            capture_output=True,
+            timeout=HELPER_PATIENCE,
+            env=dict(environ),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InvalidSpec(f"{path} names the helper docker-credential-{helper}: {_why(error)}") from None
+    if asked.returncode != 0:
+        return None
+    try:
+        answer = msgspec.json.decode(asked.stdout[:MAX_FILE], type=Helped)
+    except (msgspec.DecodeError, UnicodeError):
+        raise InvalidSpec(f"docker-credential-{helper} did not answer with credentials") from None
+    if answer.Username == "<token>":
+        return Credentials("", "", answer.Secret)
+    return Credentials(answer.Username, answer.Secret)
+
+
+def _why(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else f"no answer within {HELPER_PATIENCE:g} s"

@@ -1,0 +1,36 @@
+"""Digests: which text is one, and whether bytes are what it says."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from plughost.packages.oci.content import Descriptor
+from plughost.packages.oci.errors import BadContent
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def is_digest(text: str) -> bool:
+    return _DIGEST.fullmatch(text) is not None
+
+
+def hex_of(digest: str) -> str:
+    """The digits alone, safe as a file's name."""
+    if not is_digest(digest):
+        raise BadContent(f"{digest[:80]!a} is no sha256 digest")
+    return digest.removeprefix("sha256:")
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def describe(data: bytes, media_type: str, *, artifact_type: str = "") -> Descriptor:
+    return Descriptor(media_type, digest_of(data), len(data), artifactType=artifact_type)
+
+
+def check(data: bytes, digest: str) -> None:
+    found = digest_of(data)
+    if found != digest:
+        raise BadContent(f"the bytes said to be {digest} are {found}")

@@ -1,0 +1,92 @@
+"""OCI's own documents: manifests and indexes, read as if an enemy had written them."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from plughost.packages.oci.content import INDEX, MANIFEST, MAX_BLOB, MAX_MANIFEST, Descriptor
+from plughost.packages.oci.digests import is_digest
+from plughost.packages.oci.errors import BadContent
+
+MAX_BLOBS = 128
+MAX_ENTRIES = 4096
+TAG = "org.opencontainers.image.ref.name"
+"""The annotation that names a tag in a layout's index."""
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An image manifest: the config and the layers of one artifact."""
+
+    schemaVersion: int
+    config: Descriptor
+    layers: list[Descriptor]
+    mediaType: str = ""
+    artifactType: str = ""
+    subject: Descriptor | None = None
+    annotations: dict[str, str] = {}
+
+    @property
+    def kind(self) -> str:
+        """Older tools say what an artifact is by the type of its config."""
+        return self.artifactType or self.config.mediaType
+
+    @property
+    def blobs(self) -> list[Descriptor]:
+        return [self.config, *self.layers]
+
+
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A list of manifests."""
+
+    schemaVersion: int
+    manifests: list[Descriptor]
+    mediaType: str = ""
+
+
+Document = TypeVar("Document", Manifest, Index)
+
+
+def read_manifest(body: bytes) -> Manifest:
+    manifest = _read(body, Manifest, MANIFEST)
+    if len(manifest.layers) > MAX_BLOBS:
+        raise BadContent(f"a manifest with more than {MAX_BLOBS} layers")
+    for blob in (*manifest.blobs, *([manifest.subject] if manifest.subject else [])):
+        sound(blob)
+    return manifest
+
+
+def read_index(body: bytes) -> Index:
+    index = _read(body, Index, INDEX)
+    if len(index.manifests) > MAX_ENTRIES:
+        raise BadContent(f"an index with more than {MAX_ENTRIES} entries")
+    for entry in index.manifests:
+        sound(entry)
+    return index
+
+
+def write_index(entries: list[Descriptor]) -> bytes:
+    return msgspec.json.encode({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
+
+
+def sound(blob: Descriptor) -> Descriptor:
+    """The descriptor, if it can be one."""
+    if not is_digest(blob.digest):
+        raise BadContent(f"{blob.digest[:80]!a} is no sha256 digest")
+    if not 0 <= blob.size <= MAX_BLOB:
+        raise BadContent(f"{blob.digest} cannot have {blob.size} bytes")
+    return blob
+
+
+def _read(body: bytes, kind: type[Document], media_type: str) -> Document:
+    what = kind.__name__.lower()
+    if len(body) > MAX_MANIFEST:
+        raise BadContent(f"no OCI {what}: more than {MAX_MANIFEST >> 20} MiB")
+    try:
+        document = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise BadContent(f"no OCI {what}: {error}") from None
+    if document.schemaVersion != 2 or document.mediaType not in ("", media_type):
+        raise BadContent(f"no OCI {what}: {document.mediaType[:80]!a}, schema {document.schemaVersion}")
+    return document

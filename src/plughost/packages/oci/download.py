@@ -1,0 +1,84 @@
+"""A blob out of a registry: hashed while it comes, continued where it was cut."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from plughost.guard.addresses import Target
+from plughost.packages.oci.blobfile import BlobFile, receiving
+from plughost.packages.oci.content import Descriptor, Progress
+from plughost.packages.oci.drain import Drain
+from plughost.packages.oci.errors import BadContent, TransferFailed
+from plughost.packages.oci.patience import Again, pacing
+from plughost.packages.oci.session import Session, lost
+from plughost.packages.oci.threads import in_thread
+
+_RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
+
+
+async def download(
+    session: Session, target: Target, blob: Descriptor, into: Path, progress: Progress
+) -> None:
+    async with receiving(blob, into) as file:
+        inherited = file.offset
+        progress(inherited)
+        while True:
+            await session.persist(partial(_some, session, target, file, progress))
+            try:
+                return await in_thread(file.finish)
+            except BadContent:
+                if not inherited:
+                    raise
+                inherited = 0  # what somebody had left may be what was wrong
+                progress(-blob.size)
+
+
+async def _some(session: Session, target: Target, file: BlobFile, progress: Progress) -> None:
+    """As much of the rest as comes; Again when that is not all."""
+    if file.complete:
+        return
+    begin = file.offset
+    response = await session.open("GET", target, {"Range": f"bytes={begin}-"} if begin else {})
+    try:
+        if response.status_code == 416 or (response.status_code == 200 and begin):
+            await in_thread(file.restart)  # it cannot go on from there
+            progress(-begin)
+        if response.status_code == 416:
+            raise Again(TransferFailed(f"{target}: the registry has no bytes from {begin} on"))
+        if response.status_code not in (200, 206):
+            raise await session.refusal(response, target)
+        _check_head(response, file, target)
+        try:
+            async with pacing(session.patience, session.clock, str(target)) as pace:
+                drain = Drain(file, progress)
+                try:
+                    async for chunk in response.aiter_raw():
+                        pace.moved(len(chunk))
+                        await drain.take(chunk)
+                finally:
+                    await drain.empty()
+        except httpx.TransportError as error:
+            raise lost(error, target) from error
+        if not file.complete:
+            raise Again(TransferFailed(f"{target}: cut off after {file.offset} of {file.blob.size} bytes"))
+    except Again as again:
+        again.reached = file.offset
+        raise
+    finally:
+        await response.aclose()
+
+
+def _check_head(response: httpx.Response, file: BlobFile, target: Target) -> None:
+    if response.headers.get("content-encoding", "identity") != "identity":
+        raise BadContent(f"{target}: the answer is encoded, and nobody asked for that")
+    if response.status_code == 206:
+        told = _RANGE.fullmatch(response.headers.get("content-range", ""))
+        if told is None or int(told[1]) != file.offset:
+            raise BadContent(f"{target}: asked for bytes from {file.offset} on, and others came")
+    length = response.headers.get("content-length", "")
+    if length.isdigit() and int(length) > file.blob.size - file.offset:
+        raise BadContent(f"{target}: more than the {file.blob.size} bytes of {file.blob.digest}")

@@ -1,0 +1,56 @@
+"""From the network into a file without either waiting for the other."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from plughost.packages.oci.blobfile import BlobFile
+from plughost.packages.oci.content import Progress
+from plughost.packages.oci.threads import in_thread
+
+GULP = 2 << 20
+"""Bytes that are collected before a thread hashes and writes them, while the next ones come."""
+
+
+class Drain:
+    """Between the loop and the file: a thread writes, while the loop collects what it will write next."""
+
+    def __init__(self, file: BlobFile, progress: Progress) -> None:
+        self._file = file
+        self._progress = progress
+        self._collected = bytearray()
+        self._writing: asyncio.Task[None] | None = None
+        self._failed = False
+
+    async def take(self, chunk: bytes) -> None:
+        self._collected += chunk
+        if len(self._collected) >= GULP:
+            await self._write()
+
+    async def empty(self) -> None:
+        """All that has come is in the file: also when the rest will not come."""
+        if not self._failed and self._collected:
+            await self._write()
+        await self._settle()
+
+    async def _write(self) -> None:
+        await self._settle()
+        data, self._collected = self._collected, bytearray()
+        before = self._file.offset
+
+        async def write() -> None:
+            await in_thread(partial(self._file.write, data))
+            self._progress(self._file.offset - before)
+
+        self._writing = asyncio.create_task(write())
+
+    async def _settle(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            try:
+                await asyncio.shield(writing)
+            except BaseException:
+                self._failed = True
+                await asyncio.wait({writing})
+                raise

@@ -1,0 +1,93 @@
+"""What a layout's index says: which manifest a name means, which ones are about another. Over values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from plughost.packages.oci.content import MANIFEST, Descriptor
+from plughost.packages.oci.digests import is_digest
+from plughost.packages.oci.documents import TAG, Index, Manifest, read_manifest
+from plughost.packages.oci.errors import NotFound
+from plughost.packages.oci.fallback import is_fallback, older_tag
+
+Read = Callable[[str], bytes]
+"""The bytes of the manifest with that digest, checked."""
+
+
+def named(index: Index, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
+    """The manifest that a tag, a digest or nothing at all means."""
+    if is_digest(reference):
+        found = [entry for entry in index.manifests if entry.digest == reference]
+    elif reference:
+        found = [entry for entry in index.manifests if entry.annotations.get(TAG) == reference]
+    else:
+        found = [entry for entry in index.manifests if not _is_about_another(entry, read)]
+    distinct = {entry.digest: entry for entry in found}
+    if len(distinct) != 1:
+        raise _not_one(index, reference, len(distinct), where)
+    ((digest, entry),) = distinct.items()
+    return entry, read(digest)
+
+
+def about(index: Index, digest: str, artifact_type: str, read: Read) -> list[Descriptor]:
+    """The manifests whose subject is `digest`."""
+    found = {}
+    for entry in index.manifests:
+        manifest = _manifest(entry, read)
+        if manifest is None:
+            continue
+        subject = manifest.subject.digest if manifest.subject else ""
+        if subject == digest or entry.annotations.get(TAG) == older_tag(digest):
+            found[entry.digest] = Descriptor(
+                entry.mediaType, entry.digest, entry.size, manifest.annotations, manifest.kind
+            )
+    return of_type(list(found.values()), artifact_type)
+
+
+def of_type(entries: list[Descriptor], artifact_type: str) -> list[Descriptor]:
+    return [entry for entry in entries if artifact_type in ("", entry.artifactType)]
+
+
+def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> list[Descriptor]:
+    """The index with one manifest more, and a tag that means it and nothing else."""
+    if tag is None:
+        known = any(entry.digest == pushed.digest for entry in entries)
+        return entries if known else [*entries, pushed]
+    kept = [
+        _without(entry, tag)  # another one that had the tag stays, without a name
+        for entry in entries
+        if entry.digest != pushed.digest or entry.annotations.get(TAG) not in (None, tag)
+    ]
+    return [*kept, msgspec.structs.replace(pushed, annotations={TAG: tag})]
+
+
+def tags_of(index: Index) -> list[str]:
+    return sorted({tag for entry in index.manifests if (tag := entry.annotations.get(TAG))})
+
+
+def _without(entry: Descriptor, tag: str) -> Descriptor:
+    if entry.annotations.get(TAG) != tag:
+        return entry
+    rest = {key: value for key, value in entry.annotations.items() if key != TAG}
+    return msgspec.structs.replace(entry, annotations=rest)
+
+
+def _is_about_another(entry: Descriptor, read: Read) -> bool:
+    if is_fallback(entry.annotations.get(TAG, "")):
+        return True
+    manifest = _manifest(entry, read)
+    return manifest is not None and manifest.subject is not None
+
+
+def _manifest(entry: Descriptor, read: Read) -> Manifest | None:
+    return read_manifest(read(entry.digest)) if entry.mediaType == MANIFEST else None
+
+
+def _not_one(index: Index, reference: str, count: int, where: str) -> NotFound:
+    tags = ", ".join(tags_of(index)[:10])
+    hint = f"it has the tags {tags}" if tags else ""
+    if reference:
+        return NotFound(f"{where} has {'no' if not count else 'more than one'} {reference[:128]}", hint=hint)
+    return NotFound(f"{where} holds {count or 'no'} artifacts: name one by its tag or digest", hint=hint)

@@ -1,0 +1,136 @@
+"""An OCI image layout as one tar file: what is carried to where no registry is."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages.oci.content import MAX_MANIFEST, Descriptor, Progress
+from plughost.packages.oci.digests import check, hex_of
+from plughost.packages.oci.documents import TAG, Index, read_index, write_index
+from plughost.packages.oci.entries import about, named
+from plughost.packages.oci.errors import BadContent, NotFound, no_room
+from plughost.packages.oci.layout import VERSION, LayoutFolder
+from plughost.packages.oci.pouring import pour
+from plughost.packages.oci.tarheads import Member, header, padding, read_members
+from plughost.packages.oci.threads import in_thread
+
+
+class LayoutTar:
+    """For reading; `write_tar` makes one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._members: dict[str, Member] | None = None
+
+    async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
+        return await in_thread(lambda: named(self._index(), reference, self._manifest, str(self.path)))
+
+    async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
+        member = await in_thread(partial(self._blob, blob.digest))
+        if member.size != blob.size:
+            raise BadContent(f"{self.path}: {blob.digest} has {member.size} bytes, not {blob.size}")
+        await pour(self.path, member.start, blob, into, progress)
+
+    async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
+        return await in_thread(lambda: about(self._index(), digest, artifact_type, self._manifest))
+
+    async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
+        raise self._finished()
+
+    async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
+        raise self._finished()
+
+    def _finished(self) -> InvalidSpec:
+        return InvalidSpec(f"{self.path} is a finished file: nothing is added to it")
+
+    def _index(self) -> Index:
+        return read_index(self._read(self._member("index.json")))
+
+    def _manifest(self, digest: str) -> bytes:
+        body = self._read(self._blob(digest))
+        check(body, digest)
+        return body
+
+    def _blob(self, digest: str) -> Member:
+        return self._member(f"blobs/sha256/{hex_of(digest)}")
+
+    def _member(self, name: str) -> Member:
+        if self._members is None:
+            self._members = self._list()
+        try:
+            return self._members[name]
+        except KeyError:
+            raise NotFound(f"{self.path} holds no {name}") from None
+
+    def _list(self) -> dict[str, Member]:
+        found: dict[str, Member] = {}
+        try:
+            with self.path.open("rb") as opened:
+                for member in read_members(opened, self.path):
+                    name = member.name.removeprefix("./")
+                    if name in found:
+                        raise BadContent(f"{self.path}: {name[:100]!a} is there twice")
+                    found[name] = member
+        except OSError as error:
+            raise no_room(error, self.path) from error
+        if "oci-layout" not in found:
+            raise BadContent(f"{self.path} is no OCI layout: it has no oci-layout file")
+        return found
+
+    def _read(self, member: Member) -> bytes:
+        if member.size > MAX_MANIFEST:
+            raise BadContent(f"{self.path}: {member.name} has more than {MAX_MANIFEST >> 20} MiB")
+        try:
+            with self.path.open("rb") as opened:
+                opened.seek(member.start)
+                return opened.read(member.size)
+        except OSError as error:
+            raise no_room(error, self.path) from error
+
+
+def write_tar(layout: LayoutFolder, into: Path) -> None:
+    """The layout as a tar: equal content gives equal bytes. Whole or not at all; blocking."""
+    temporary = into.with_name(f".{into.name}.{secrets.token_hex(8)}")
+    try:
+        with temporary.open("xb") as out:
+            _add(out, "oci-layout", VERSION)
+            _add(out, "index.json", write_index(sorted(layout.index().manifests, key=_place)))
+            for blob in sorted((layout.root / "blobs/sha256").iterdir()):
+                if not blob.name.startswith(".") and not blob.name.endswith(".partial"):
+                    _add_file(out, f"blobs/sha256/{blob.name}", blob)
+            out.write(bytes(1024))
+        os.rename(temporary, into)
+    except OSError as error:
+        raise no_room(error, into) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _add(out: BinaryIO, name: str, content: bytes) -> None:
+    out.write(header(name, len(content)) + content + padding(len(content)))
+
+
+def _add_file(out: BinaryIO, name: str, path: Path) -> None:
+    with path.open("rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        out.write(header(name, size))
+        out.flush()
+        sent = 0
+        while moved := os.sendfile(out.fileno(), opened.fileno(), sent, size - sent):  # the kernel copies
+            sent += moved
+        if sent != size:
+            raise OSError(errno.EIO, f"{path} became shorter")
+        out.seek(0, os.SEEK_END)
+        out.write(padding(size))
+
+
+def _place(entry: Descriptor) -> tuple[bool, str, str]:
+    """What has a tag comes first, whatever the order of pushing."""
+    tag = entry.annotations.get(TAG, "")
+    return not tag, tag, entry.digest

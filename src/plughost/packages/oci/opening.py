@@ -1,0 +1,42 @@
+"""From a reference to what it refers to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages.oci.content import Content
+from plughost.packages.oci.layout import LayoutFolder
+from plughost.packages.oci.layout_tar import LayoutTar
+from plughost.packages.oci.reference import InRegistry, Reference, parse_reference
+
+
+@asynccontextmanager
+async def open_content(
+    reference: str | Reference, *, plain_http: bool = False, create: bool = False
+) -> AsyncIterator[Content]:
+    """What the reference names, for as long as the block; ask it for `reference.name`.
+
+    With `create` a layout that is not there yet becomes a folder with the first thing pushed to it.
+    """
+    parsed = parse_reference(reference) if isinstance(reference, str) else reference
+    if isinstance(parsed, InRegistry):
+        from plughost.packages.oci.registry import open_registry
+
+        async with open_registry(parsed, plain_http=plain_http) as registry:
+            yield registry
+    elif create and not parsed.path.exists():
+        yield LayoutFolder(parsed.path)
+    else:
+        yield open_layout(parsed.path)
+
+
+def open_layout(path: Path) -> Content:
+    """A layout that is there: a folder, or a tar."""
+    if (path / "oci-layout").is_file():
+        return LayoutFolder(path)
+    if path.is_file():
+        return LayoutTar(path)
+    raise InvalidSpec(f"{path} is no OCI layout: neither a folder with an oci-layout file nor a tar")

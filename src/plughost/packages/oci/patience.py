@@ -1,0 +1,157 @@
+"""Waiting: how long for an answer, how slowly bytes may drip, and how long until the next try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+import msgspec
+
+from plughost.base.clock import Clock
+from plughost.packages.oci.errors import TransferFailed
+
+Result = TypeVar("Result")
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """Seconds, tries and bytes."""
+
+    answer: float = 60.0
+    """Until the head of an answer, or all of a small one."""
+    window: float = 30.0
+    """A transfer moves at least `least` bytes in each."""
+    least: int = 64 << 10
+    commit: float = 300.0
+    """Until a registry has put away what it was sent."""
+    retries: int = 5
+    """Tries after the first, counted anew when it came `gain` bytes further than ever before."""
+    gain: int = 1 << 20
+    first: float = 0.25
+    """The wait before the second try; it doubles each time, up to `longest`."""
+    longest: float = 30.0
+
+
+class Again(Exception):
+    """A failure that may pass. `after` is how long the server wants to be left alone."""
+
+    def __init__(self, error: TransferFailed, *, after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.after = after
+        self.reached = 0
+        """How many bytes the transfer had done."""
+
+
+def delay(patience: Patience, failures: int, after: float | None, luck: float) -> float:
+    """Exponential with full jitter, so that clients that failed together do not come back together."""
+    own = min(patience.longest, patience.first * 2 ** (failures - 1)) * (0.5 + luck / 2)
+    return after or own
+
+
+def retry_after(header: str | None, now: datetime | None = None) -> float | None:
+    """Seconds, from either spelling of `Retry-After`; None when it says nothing that can be read."""
+    if header is None or len(header) > 64:
+        return None
+    if header.strip().isascii() and header.strip().isdigit():
+        return float(header)
+    try:
+        when = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+
+
+async def pause(clock: Clock, seconds: float) -> None:
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    timer = clock.call_at(clock.time() + seconds, over.cancel)
+    try:
+        await asyncio.wait({over})
+    finally:
+        timer.cancel()
+
+
+async def persist(
+    attempt: Callable[[], Awaitable[Result]], patience: Patience, clock: Clock, luck: Callable[[], float]
+) -> Result:
+    """The result of the first try that does not fail, or the last failure."""
+    failures = furthest = 0
+    while True:
+        try:
+            return await attempt()
+        except Again as again:
+            failures += 1
+            if again.reached >= furthest + patience.gain:
+                failures, furthest = 1, again.reached
+            if failures > patience.retries:
+                raise again.error from None
+            if again.after is not None and again.after > patience.longest:
+                again.error.hint = f"the registry asks to be left alone for {again.after:.0f} s"
+                raise again.error from None
+            await pause(clock, delay(patience, failures, again.after, luck()))
+
+
+@asynccontextmanager
+async def within(clock: Clock, seconds: float, what: str) -> AsyncIterator[None]:
+    """Again when the block takes longer."""
+    try:
+        async with asyncio.timeout(None) as limit:
+            timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
+            try:
+                yield
+            finally:
+                timer.cancel()
+    except TimeoutError:
+        raise Again(TransferFailed(f"{what}: no answer within {seconds:g} s")) from None
+
+
+class Pace:
+    """Ends a transfer that all but stands still: each byte comes in time, and the whole never."""
+
+    def __init__(self, patience: Patience, clock: Clock, limit: asyncio.Timeout) -> None:
+        self._patience = patience
+        self._clock = clock
+        self._limit = limit
+        self._moved = 0
+        self._arm()
+
+    def moved(self, count: int) -> None:
+        self._moved += count
+
+    def all_sent(self) -> None:
+        """Nothing more moves: the other side is at work."""
+        self.stop()
+        when = self._clock.time() + self._patience.commit
+        self._timer = self._clock.call_at(when, lambda: self._limit.reschedule(0))
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _arm(self) -> None:
+        self._timer = self._clock.call_at(self._clock.time() + self._patience.window, self._look)
+
+    def _look(self) -> None:
+        if self._moved < self._patience.least:
+            self._limit.reschedule(0)
+        else:
+            self._moved = 0
+            self._arm()
+
+
+@asynccontextmanager
+async def pacing(patience: Patience, clock: Clock, what: str) -> AsyncIterator[Pace]:
+    """Again when fewer than `least` bytes move within a window."""
+    try:
+        async with asyncio.timeout(None) as limit:
+            pace = Pace(patience, clock, limit)
+            try:
+                yield pace
+            finally:
+                pace.stop()
+    except TimeoutError:
+        slow = f"fewer than {patience.least} bytes moved within {patience.window:g} s"
+        raise Again(TransferFailed(f"{what}: {slow}")) from None

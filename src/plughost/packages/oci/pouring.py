@@ -1,0 +1,32 @@
+"""A blob out of a file that is here already."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from plughost.packages.oci.blobfile import CHUNK, BlobFile, receiving
+from plughost.packages.oci.content import Descriptor, Progress
+from plughost.packages.oci.errors import no_room
+from plughost.packages.oci.threads import in_thread
+
+
+async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:
+    """The blob's bytes from `start` on, checked, as a new file."""
+    async with receiving(blob, into) as file:
+        progress(file.offset)
+        while moved := await in_thread(partial(_pour_some, source, start, file)):
+            progress(moved)
+        await in_thread(file.finish)
+
+
+def _pour_some(source: Path, start: int, file: BlobFile) -> int:
+    before = file.offset
+    try:
+        with source.open("rb", buffering=0) as opened:
+            opened.seek(start + before)
+            data = opened.read(min(CHUNK, file.blob.size - before))
+    except OSError as error:
+        raise no_room(error, source) from error
+    file.write(data)
+    return file.offset - before

@@ -1,0 +1,222 @@
+"""A repository of a registry, by OCI's distribution protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from plughost.base.clock import Clock, best_clock
+from plughost.base.errors import InvalidSpec
+from plughost.guard.addresses import Target
+from plughost.packages.oci.auth import PUSH, Authorization
+from plughost.packages.oci.content import INDEX, MANIFEST, MAX_MANIFEST, Descriptor, Progress
+from plughost.packages.oci.credentials import credentials_for
+from plughost.packages.oci.digests import digest_of, hex_of, is_digest
+from plughost.packages.oci.documents import Manifest, read_index, read_manifest, write_index
+from plughost.packages.oci.download import download
+from plughost.packages.oci.entries import of_type
+from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
+from plughost.packages.oci.fallback import fallback_tag, is_fallback, older_tag
+from plughost.packages.oci.patience import Patience
+from plughost.packages.oci.reference import TAGS, InRegistry, is_tag
+from plughost.packages.oci.session import Session, follow
+from plughost.packages.oci.threads import in_thread
+from plughost.packages.oci.upload import Upload
+
+MAX_PAGES = 16
+MAX_TAGS = 10_000
+LISTING_ROUNDS = 3
+"""How often a list of referrers is written when somebody else writes it, too."""
+
+
+class Tags(msgspec.Struct, frozen=True):
+    tags: list[str] | None = None
+
+
+@asynccontextmanager
+async def open_registry(
+    reference: InRegistry,
+    *,
+    plain_http: bool = False,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock | None = None,
+    patience: Patience | None = None,
+    luck: Callable[[], float] = random.random,
+) -> AsyncIterator[Registry]:
+    """The repository, for as long as the block. Without TLS only on this machine itself, unless told so."""
+    insecure = plain_http or reference.is_loopback
+    port = reference.port or (80 if insecure else 443)
+    origin = Target("http" if insecure else "https", reference.host, port, "/")
+    credentials = await in_thread(partial(credentials_for, reference.registry, environ))
+    tls = await in_thread(httpx.create_ssl_context)
+    own = clock or best_clock(asyncio.get_running_loop())
+    authorization = Authorization(origin, reference.repository, credentials, own)
+    session = Session(
+        origin, authorization, own, patience or Patience(), tls, proxies=not reference.is_loopback, luck=luck
+    )
+    try:
+        yield Registry(session, reference)
+    finally:
+        await session.close()
+        if clock is None:
+            own.close()
+
+
+class Registry:
+    def __init__(self, session: Session, reference: InRegistry) -> None:
+        self._session = session
+        self._reference = reference
+
+    async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
+        if not reference:
+            raise NotFound(f"{self._reference} names no tag and no digest", hint=await self._tags_hint())
+        try:
+            return await self._manifest(reference)
+        except NotFound as error:
+            error.hint = "" if is_digest(reference) else await self._tags_hint()
+            raise
+
+    async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
+        await download(self._session, self._blob_at(blob), blob, into, progress)
+
+    async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
+        listed = await self._listed_referrers(digest)
+        if listed is None:
+            listed = await self._fallback(digest)
+        distinct = {entry.digest: entry for entry in (*listed, *await self._signature_tag(digest))}
+        return of_type(list(distinct.values()), artifact_type)
+
+    async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
+        self._session.actions = PUSH
+        response, _ = await self._session.ask("HEAD", self._blob_at(blob), good=(200, 404))
+        if response.status_code == 200:
+            progress(blob.size)
+        else:
+            await Upload(self._session, self._at("blobs/uploads/"), blob, source, progress).run()
+
+    async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
+        self._session.actions = PUSH
+        manifest = read_manifest(body) if media_type == MANIFEST else None
+        kind = manifest.kind if manifest else ""
+        pushed = Descriptor(media_type, digest_of(body), len(body), artifactType=kind)
+        name = reference or pushed.digest
+        if is_digest(name) and name != pushed.digest:
+            raise BadContent(f"the manifest said to be {name} is {pushed.digest}")
+        target = self._manifest_at(name)
+        response, _ = await self._session.ask("PUT", target, {"Content-Type": media_type}, body, good=(201,))
+        _compare(response, pushed.digest, target)
+        if manifest is not None and manifest.subject is not None and "oci-subject" not in response.headers:
+            await self._list_as_referrer(manifest.subject.digest, _as_entry(pushed, manifest))
+        return pushed
+
+    async def tags(self) -> list[str]:
+        """At most `MAX_TAGS`, in the registry's order."""
+        found: list[str] = []
+        async for body in self._pages(self._at("tags/list?n=1000")):
+            try:
+                found += msgspec.json.decode(body, type=Tags).tags or []
+            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                raise BadContent(f"{self._reference.registry} has sent no list of tags") from None
+        return found[:MAX_TAGS]
+
+    async def _manifest(self, reference: str) -> tuple[Descriptor, bytes]:
+        target = self._manifest_at(reference)
+        accepted = {"Accept": f"{MANIFEST}, {INDEX}"}
+        response, body = await self._session.ask("GET", target, accepted, limit=MAX_MANIFEST)
+        return _checked(response, body, reference, target), body
+
+    async def _tags_hint(self) -> str:
+        try:
+            tags = [tag for tag in await self.tags() if not is_fallback(tag)]
+        except TransferFailed:
+            return ""
+        return f"it has the tags {', '.join(ascii(tag)[1:-1][:128] for tag in tags[-10:])}" if tags else ""
+
+    async def _listed_referrers(self, digest: str) -> list[Descriptor] | None:
+        """By the referrers API; None when the registry has none."""
+        found: list[Descriptor] = []
+        try:
+            async for body in self._pages(self._at(f"referrers/{digest}")):
+                found += read_index(body).manifests
+        except NotFound:
+            return None
+        return found
+
+    async def _fallback(self, digest: str) -> list[Descriptor]:
+        """By the tag that stands in for the referrers API."""
+        try:
+            found, body = await self._manifest(fallback_tag(digest))
+        except NotFound:
+            return []
+        return read_index(body).manifests if found.mediaType == INDEX else []
+
+    async def _signature_tag(self, digest: str) -> list[Descriptor]:
+        """By the tag that older signing tools use."""
+        try:
+            found, body = await self._manifest(older_tag(digest))
+        except NotFound:
+            return []
+        if found.mediaType == INDEX:
+            return read_index(body).manifests
+        return [_as_entry(found, read_manifest(body))]
+
+    async def _list_as_referrer(self, subject: str, entry: Descriptor) -> None:
+        """Nothing keeps two writers of the list apart: each looks whether the other has left it out."""
+        for _ in range(LISTING_ROUNDS):
+            entries = await self._fallback(subject)
+            if any(known.digest == entry.digest for known in entries):
+                return
+            await self.push_manifest(write_index([*entries, entry]), INDEX, fallback_tag(subject))
+        raise TransferFailed(f"{self._reference.registry}: others keep overwriting the list of signatures")
+
+    async def _pages(self, target: Target) -> AsyncIterator[bytes]:
+        for _ in range(MAX_PAGES):
+            response, body = await self._session.ask("GET", target, limit=MAX_MANIFEST)
+            yield body
+            following = response.links.get("next", {}).get("url")
+            if not following:
+                return
+            target = follow(target, following)
+        raise BadContent(f"{target}: a list of more than {MAX_PAGES} pages")
+
+    def _manifest_at(self, reference: str) -> Target:
+        if not is_digest(reference) and not is_tag(reference):
+            raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
+        return self._at(f"manifests/{reference}")
+
+    def _blob_at(self, blob: Descriptor) -> Target:
+        return self._at(f"blobs/sha256:{hex_of(blob.digest)}")
+
+    def _at(self, path: str) -> Target:
+        base = f"/v2/{self._reference.repository}/"
+        return msgspec.structs.replace(self._session.registry, path=base + path)
+
+
+def _checked(response: httpx.Response, body: bytes, reference: str, target: Target) -> Descriptor:
+    media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in (MANIFEST, INDEX):
+        raise BadContent(f"{target}: {media_type[:100]!a} is no OCI manifest")
+    digest = digest_of(body)
+    if is_digest(reference) and digest != reference:
+        raise BadContent(f"{target}: the manifest said to be {reference} is {digest}")
+    _compare(response, digest, target)
+    artifact_type = read_manifest(body).artifactType if media_type == MANIFEST else ""
+    return Descriptor(media_type, digest, len(body), artifactType=artifact_type)
+
+
+def _compare(response: httpx.Response, digest: str, target: Target) -> None:
+    told = response.headers.get("docker-content-digest", digest)
+    if is_digest(told) and told != digest:
+        raise BadContent(f"{target}: the registry speaks of {told}, and the bytes are {digest}")
+
+
+def _as_entry(pushed: Descriptor, manifest: Manifest) -> Descriptor:
+    return Descriptor(pushed.mediaType, pushed.digest, pushed.size, manifest.annotations, manifest.kind)

@@ -1,0 +1,233 @@
+"""HTTP with one registry: authorization, redirects, refusals, every answer bounded.
+
+Imported late: httpx is large.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from http.cookiejar import DefaultCookiePolicy
+from typing import TypeVar
+from urllib.parse import quote, urljoin
+
+import httpx
+import msgspec
+
+from plughost.base.clock import Clock
+from plughost.base.text import visible
+from plughost.guard.addresses import Target, parse_url, shown
+from plughost.packages.oci.auth import LOG_IN, PULL, Authorization, TokenRequest
+from plughost.packages.oci.challenge import read_challenges
+from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
+from plughost.packages.oci.patience import Again, Patience, persist, retry_after, within
+
+MAX_REDIRECTS = 5
+MAX_SMALL = 64 << 10
+CONNECT_PATIENCE = 15.0
+IN_URLS = "!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~"
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+Result = TypeVar("Result")
+Body = bytes | Callable[[], AsyncIterable[bytes]]
+"""What is sent; made anew for each try."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    code: str = ""
+    message: str | None = ""
+
+
+class Problems(msgspec.Struct, frozen=True):
+    """A registry's own words for a failure."""
+
+    errors: list[Problem] = []
+
+
+class Session:
+    """Everything that is sent to one registry for one repository."""
+
+    def __init__(
+        self,
+        registry: Target,
+        authorization: Authorization,
+        clock: Clock,
+        patience: Patience,
+        tls: ssl.SSLContext,
+        *,
+        proxies: bool,
+        luck: Callable[[], float] = random.random,
+    ) -> None:
+        self.registry = registry
+        self.clock = clock
+        self.patience = patience
+        self.actions = PULL
+        self._authorization = authorization
+        self._luck = luck
+        self._client = httpx.AsyncClient(
+            verify=tls,
+            trust_env=proxies,
+            timeout=httpx.Timeout(None, connect=CONNECT_PATIENCE),
+            headers={"User-Agent": "plughost", "Accept-Encoding": "identity", "Accept": "*/*"},
+        )
+        self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def persist(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        return await persist(attempt, self.patience, self.clock, self._luck)
+
+    async def open(
+        self,
+        method: str,
+        target: Target,
+        headers: Mapping[str, str] | None = None,
+        body: Body = b"",
+        *,
+        patience: float | None = None,
+    ) -> httpx.Response:
+        """The answer, its body still to be read and closed. Redirects are followed where nothing is sent."""
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._authorized(method, target, headers or {}, body, patience)
+            if response.status_code not in _REDIRECTS or "location" not in response.headers:
+                return response
+            await response.aclose()
+            if method not in ("GET", "HEAD"):
+                raise TransferFailed(f"{target}: what is sent there is redirected, and is not sent elsewhere")
+            target = follow(target, response.headers["location"])
+        raise TransferFailed(f"{target}: more than {MAX_REDIRECTS} redirects")
+
+    async def ask(
+        self,
+        method: str,
+        target: Target,
+        headers: Mapping[str, str] | None = None,
+        body: Body = b"",
+        *,
+        good: tuple[int, ...] = (200,),
+        limit: int = MAX_SMALL,
+    ) -> tuple[httpx.Response, bytes]:
+        """A whole answer of no more than `limit` bytes, tried as often as patience lasts."""
+
+        async def attempt() -> tuple[httpx.Response, bytes]:
+            response = await self.open(method, target, headers, body)
+            try:
+                if response.status_code not in good:
+                    raise await self.refusal(response, target)
+                async with within(self.clock, self.patience.answer, str(target)):
+                    return response, await read(response, limit, target)
+            finally:
+                await response.aclose()
+
+        return await self.persist(attempt)
+
+    async def refusal(self, response: httpx.Response, target: Target) -> Exception:
+        """What a status that is not a good one means; Again when it may pass."""
+        status = response.status_code
+        words = [f"{status} {response.reason_phrase[:40]}".rstrip()]
+        try:
+            async with within(self.clock, self.patience.answer, str(target)):
+                words += _words(await read(response, MAX_SMALL, target))
+        except (Again, TransferFailed):
+            pass  # the status says enough
+        said = f"{target}: " + self._authorization.hide(visible(", ".join(words)))[:400]
+        if status in (408, 429) or status >= 500:
+            return Again(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
+        if status in (404, 405):  # an old registry knows neither the name nor what to do with it
+            return NotFound(said)
+        if status in (401, 403):
+            return Unauthorized(said, hint=LOG_IN)
+        return TransferFailed(said)
+
+    async def _authorized(
+        self, method: str, target: Target, headers: Mapping[str, str], body: Body, patience: float | None
+    ) -> httpx.Response:
+        """Once more with what the registry asks for. Other hosts are not told who we are."""
+        if target.origin != self.registry.origin:
+            return await self._send(method, target, headers, body, patience)
+        response = await self._send(method, target, self._with_header(headers), body, patience)
+        if response.status_code != 401:
+            return response
+        await response.aclose()
+        challenges = read_challenges(", ".join(response.headers.get_list("www-authenticate")))
+        await self._authorization.answer(challenges, self.actions, self._fetch_token)
+        return await self._send(method, target, self._with_header(headers), body, patience)
+
+    def _with_header(self, headers: Mapping[str, str]) -> Mapping[str, str]:
+        header = self._authorization.header(self.actions)
+        return {**headers, "Authorization": header} if header else headers
+
+    async def _fetch_token(self, asked: TokenRequest) -> bytes:
+        headers = {"Authorization": asked.authorization} if asked.authorization else {}
+        if asked.form:
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        response = await self._send("POST" if asked.form else "GET", asked.target, headers, asked.form, None)
+        try:
+            if response.status_code != 200:
+                raise await self.refusal(response, asked.target)
+            async with within(self.clock, self.patience.answer, str(asked.target)):
+                return await read(response, MAX_SMALL, asked.target)
+        finally:
+            await response.aclose()
+
+    async def _send(
+        self, method: str, target: Target, headers: Mapping[str, str], body: Body, patience: float | None
+    ) -> httpx.Response:
+        """One request and the head of its answer; Again when there is none."""
+        content = body if isinstance(body, bytes) else body()
+        request = self._client.build_request(method, target.url, headers=dict(headers), content=content)
+        try:
+            async with within(self.clock, patience or self.patience.answer, str(target)):
+                return await self._client.send(request, stream=True)
+        except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError) as error:
+            raise lost(error, target) from error
+
+
+def follow(target: Target, location: str) -> Target:
+    """Where a Location leads, never from TLS to plain HTTP."""
+    try:
+        following = parse_url(urljoin(target.url, quote(location[: 16 << 10], safe=IN_URLS)))
+    except ValueError as error:
+        raise TransferFailed(f"{target} leads to {shown(location)}: {error}") from None
+    if target.scheme == "https" and following.scheme != "https":
+        raise TransferFailed(f"{target} leads from TLS to plain HTTP: {following}")
+    return following
+
+
+async def read(response: httpx.Response, limit: int, target: Target) -> bytes:
+    """The whole body; BadContent when it is larger."""
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > limit:
+                raise BadContent(f"{target}: the answer is larger than {limit} bytes")
+    except httpx.TransportError as error:
+        raise lost(error, target) from error
+    return bytes(body)
+
+
+def lost(error: Exception, target: Target) -> Exception:
+    """A broken connection may hold the next time; a certificate or a name that is wrong stays wrong."""
+    deepest: BaseException = error
+    while (cause := deepest.__cause__ or deepest.__context__) is not None:
+        deepest = cause
+    words = visible(str(deepest) or str(error) or type(error).__name__)[:300]
+    failure = TransferFailed(f"{target}: {words}")
+    if isinstance(deepest, ssl.SSLCertVerificationError):
+        failure.hint = "a registry of your own authority: name its certificate in SSL_CERT_FILE"
+        return failure
+    for_good = isinstance(deepest, socket.gaierror) and deepest.errno != socket.EAI_AGAIN
+    return failure if for_good else Again(failure)
+
+
+def _words(body: bytes) -> list[str]:
+    try:
+        problems = msgspec.json.decode(body, type=Problems).errors[:3]
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return []
+    return [problem.message or problem.code for problem in problems]

@@ -1,0 +1,138 @@
+"""An artifact from one place to another, with all that is said about it: its signatures come first."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages.oci.content import MANIFEST, Content, Descriptor, Progress
+from plughost.packages.oci.documents import Manifest, read_manifest
+from plughost.packages.oci.errors import BadContent, NotFound
+from plughost.packages.oci.fallback import older_tag
+from plughost.packages.oci.layout import LayoutFolder
+
+MAX_ARTIFACT = 8 << 30
+MAX_REFERRERS = 64
+MAX_REFERRER = 16 << 20
+
+Watch = Callable[[int, int], object]
+"""Told how many bytes of how many have moved."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A manifest and what it was made from."""
+
+    descriptor: Descriptor
+    body: bytes
+    manifest: Manifest
+
+
+class Copied(msgspec.Struct, frozen=True):
+    """What was moved."""
+
+    digest: str
+    size: int
+    """Of the artifact's blobs."""
+    referrers: list[str]
+    """Digests of what is said about it: signatures."""
+    artifactType: str
+
+
+async def copy(
+    reference: str, source: Content, target: Content, tag: str | None, watch: Watch = lambda done, total: None
+) -> Copied:
+    """The artifact, and what refers to it. Its tag, if it gets one, is set last: who sees it sees all of it.
+
+    A tag that means something else already is left alone, and that is an error.
+    """
+    artifact = await _piece(source, reference)
+    _bounded(artifact, MAX_ARTIFACT)
+    await refuse_another(target, tag, artifact.descriptor.digest)
+    about = await source.referrers(artifact.descriptor.digest, "")
+    if len(about) > MAX_REFERRERS:
+        raise BadContent(f"more than {MAX_REFERRERS} signatures and other notes for one artifact")
+    notes = await _notes(source, about)
+    blobs = {blob.digest: blob for piece in (artifact, *notes) for blob in piece.manifest.blobs}
+    total = sum(blob.size for blob in blobs.values())
+    done = 0
+
+    def progress(moved: int) -> None:
+        nonlocal done
+        done += moved
+        watch(done, total)
+
+    for blob in blobs.values():
+        await _move(blob, source, target, progress)
+    await target.push_manifest(artifact.body, MANIFEST, None)
+    for note in notes:
+        name = None if note.manifest.subject else older_tag(artifact.descriptor.digest)
+        await target.push_manifest(note.body, MANIFEST, name)
+    if tag is not None:
+        await target.push_manifest(artifact.body, MANIFEST, tag)
+    return Copied(
+        artifact.descriptor.digest,
+        sum(blob.size for blob in artifact.manifest.blobs),
+        [note.descriptor.digest for note in notes],
+        artifact.manifest.kind,
+    )
+
+
+async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
+    """A published version stays what it is."""
+    if tag is None:
+        return
+    try:
+        there, _ = await target.manifest(tag)
+    except NotFound:
+        return
+    if there.digest != digest:
+        raise InvalidSpec(
+            f"{tag} is published already, with other bytes: it is {there.digest}, and this is {digest}",
+            hint="give the new bytes a new version",
+        )
+
+
+async def _notes(source: Content, about: list[Descriptor]) -> list[Piece]:
+    """What is listed and still there: lists outlive what they list."""
+    notes = []
+    for entry in about:
+        try:
+            note = await _piece(source, entry.digest)
+        except NotFound:
+            continue
+        _bounded(note, MAX_REFERRER)
+        notes.append(note)
+    return notes
+
+
+async def _piece(source: Content, reference: str) -> Piece:
+    descriptor, body = await source.manifest(reference)
+    if descriptor.mediaType != MANIFEST:
+        raise BadContent(f"{descriptor.digest} is no artifact but an index of several")
+    return Piece(descriptor, body, read_manifest(body))
+
+
+def _bounded(piece: Piece, limit: int) -> None:
+    size = sum(blob.size for blob in piece.manifest.blobs)
+    if size > limit:
+        raise BadContent(f"{piece.descriptor.digest} has {size} bytes, more than the {limit} that are taken")
+
+
+async def _move(blob: Descriptor, source: Content, target: Content, progress: Progress) -> None:
+    if isinstance(target, LayoutFolder):
+        if target.holds(blob):
+            progress(blob.size)
+        else:  # in one pass, and continued there the next time
+            target.prepare()
+            await source.fetch(blob, target.path_of(blob), progress)
+    elif isinstance(source, LayoutFolder):
+        await target.push_blob(blob, source.path_of(blob), progress)
+    else:
+        with tempfile.TemporaryDirectory(prefix="plughost-") as folder:
+            path = Path(folder, "blob")
+            await source.fetch(blob, path, lambda moved: None)
+            await target.push_blob(blob, path, progress)

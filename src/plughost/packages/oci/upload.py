@@ -1,0 +1,125 @@
+"""A blob into a registry: in one piece, continued where it was cut if the registry tells where that was."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from plughost.guard.addresses import Target
+from plughost.packages.oci.content import Descriptor, Progress
+from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.packages.oci.patience import Again, Pace, pacing
+from plughost.packages.oci.session import Session, follow
+from plughost.packages.oci.threads import in_thread
+
+PIECE = 1 << 20
+_RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,16})")
+
+
+class Upload:
+    """One blob on its way; `run` is the whole of it."""
+
+    def __init__(
+        self, session: Session, uploads: Target, blob: Descriptor, source: Path | bytes, progress: Progress
+    ) -> None:
+        self._session = session
+        self._uploads = uploads
+        self._blob = blob
+        self._source = source
+        self._progress = progress
+        self._location: Target | None = None
+        self._sent = 0
+
+    async def run(self) -> None:
+        await self._session.persist(self._attempt)
+
+    async def _attempt(self) -> None:
+        offset = kept = await self._where_it_was_cut()
+        if self._location is None:
+            self._location = await self._start()
+        try:
+            if 0 < offset < self._blob.size:
+                rest = {"Content-Range": f"{offset}-{self._blob.size - 1}"}
+                await self._send("PATCH", self._location, offset, rest)
+                offset = self._blob.size
+            await self._send("PUT", _with_digest(self._location, self._blob.digest), offset, {})
+        except Again as again:
+            again.reached = kept
+            raise
+
+    async def _start(self) -> Target:
+        response, _ = await self._session.ask("POST", self._uploads, good=(202,))
+        return follow(self._uploads, response.headers.get("location", ""))
+
+    async def _where_it_was_cut(self) -> int:
+        """How many bytes the registry has; 0, and a new upload, when it does not say."""
+        if self._location is None:
+            return 0
+        response = await self._session.open("GET", self._location)
+        try:
+            told = _RANGE.fullmatch(response.headers.get("range", ""))
+            if response.status_code == 204 and told is not None and 0 < int(told[1]) < self._blob.size:
+                self._moved_on(response.headers.get("location"))
+                return int(told[1]) + 1
+        finally:
+            await response.aclose()
+        self._location = None
+        return 0
+
+    async def _send(self, method: str, target: Target, offset: int, headers: dict[str, str]) -> None:
+        """What is left from `offset` on; the location for what follows is in the answer."""
+        headers["Content-Type"] = "application/octet-stream"
+        headers["Content-Length"] = str(self._blob.size - offset)
+        async with pacing(self._session.patience, self._session.clock, str(target)) as pace:
+            body = partial(self._pieces, offset, pace)
+            response = await self._session.open(method, target, headers, body, patience=math.inf)
+        try:
+            if response.status_code not in (201, 202, 204):
+                failure = await self._session.refusal(response, target)
+                if offset and not isinstance(failure, Again):  # it does not want to go on from there
+                    self._location = None
+                    failure = Again(TransferFailed(str(failure)))
+                raise failure
+            self._moved_on(response.headers.get("location"))
+        finally:
+            await response.aclose()
+
+    def _moved_on(self, location: str | None) -> None:
+        if location is not None and self._location is not None:
+            self._location = follow(self._location, location)
+
+    async def _pieces(self, offset: int, pace: Pace) -> AsyncIterator[bytes]:
+        self._progress(offset - self._sent)
+        self._sent = offset
+        while self._sent < self._blob.size:
+            piece = await in_thread(partial(_read, self._source, self._sent, self._blob))
+            yield piece
+            pace.moved(len(piece))
+            self._progress(len(piece))
+            self._sent += len(piece)
+        pace.all_sent()
+
+
+def _with_digest(location: Target, digest: str) -> Target:
+    mark = "&" if "?" in location.path else "?"
+    return msgspec.structs.replace(location, path=f"{location.path}{mark}digest={digest}")
+
+
+def _read(source: Path | bytes, at: int, blob: Descriptor) -> bytes:
+    if isinstance(source, bytes):
+        piece = source[at : at + PIECE]
+    else:
+        try:
+            with source.open("rb", buffering=0) as opened:
+                opened.seek(at)
+                piece = opened.read(min(PIECE, blob.size - at))
+        except OSError as error:
+            raise no_room(error, source) from error
+    if not piece:
+        raise BadContent(f"{blob.digest}: the file has fewer than {blob.size} bytes")
+    return piece

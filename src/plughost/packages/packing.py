@@ -1,0 +1,98 @@
+"""A folder becomes one file: an OCI layout in a tar, the same to the byte wherever it is made, and when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidConfig, InvalidSpec
+from plughost.base.located import Problem
+from plughost.contracts.vai.manifest import FILE, Manifest
+from plughost.packages import archive, layer
+from plughost.packages.archive import Member
+from plughost.packages.checks import checked
+from plughost.packages.folder import Folder, packable
+from plughost.packages.limits import USUAL, Limits
+from plughost.packages.oci.content import MANIFEST, Descriptor
+from plughost.packages.oci.digests import describe, digest_of, hex_of
+from plughost.packages.oci.documents import TAG, write_index
+from plughost.packages.oci.layout import VERSION
+from plughost.packages.release import ARCHIVE, PACKAGE, TOML, document
+
+SUFFIX = ".vai.tar"
+
+
+class Packed(msgspec.Struct, frozen=True):
+    file: str
+    package_id: str
+    version: str
+    digest: str
+    files: int
+    bytes: int
+
+
+def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
+    """Write `NAME-VERSION.vai.tar` into a folder, or to a file that ends so.
+
+    InvalidConfig tells everything that keeps the folder from being a package, HoldsSecret where secrets are.
+    """
+    if not (folder / FILE).is_file():
+        raise InvalidConfig([Problem(str(folder), 0, "", f"there is no {FILE}")])
+    files = packable(folder, limits)
+    to_file = into.name.endswith(SUFFIX)
+    parent = into.parent if to_file else into
+    try:
+        with tempfile.TemporaryDirectory(prefix=".plughost-pack-", dir=parent) as made:
+            told, packed = _write(files, Path(made), limits)
+            target = into if to_file else into / f"{told.package_id.partition('/')[2]}-{told.version}{SUFFIX}"
+            os.replace(Path(made, "whole"), target)
+    except OSError as error:
+        raise InvalidSpec(f"{error.filename or folder}: {error.strerror or error}") from error
+    return msgspec.structs.replace(packed, file=str(target))
+
+
+def _write(files: Folder, made: Path, limits: Limits) -> tuple[Manifest, Packed]:
+    """The archive as `layer`, checked, and the file around it as `whole`."""
+    with Path(made, "layer").open("wb") as file:
+        layer.write(files, archived := layer.Sum(file))
+    with layer.Layer(made / "layer", limits) as inside:
+        told = checked(inside, files.path)
+        text = inside.read(inside.members[FILE])
+    config = describe(text, TOML)
+    body = document(told, config, Descriptor(ARCHIVE, archived.digest, archived.size))
+    with Path(made, "whole").open("wb") as file:
+        blobs: dict[str, bytes | Path] = {config.digest: text, archived.digest: made / "layer"}
+        write_file(body, told.version, blobs, whole := layer.Sum(file))
+        file.flush()
+        os.fsync(file.fileno())
+    digest = digest_of(body)
+    return told, Packed("", told.package_id, told.version, digest, len(files.members), whole.size)
+
+
+def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: layer.Sum) -> None:
+    """The one file of a release, from its OCI manifest and its two blobs."""
+    described = describe(body, MANIFEST, artifact_type=PACKAGE)
+    index = write_index([msgspec.structs.replace(described, annotations={TAG: tag_of(version)})])
+    contents: dict[str, bytes | Path] = {"index.json": index, "oci-layout": VERSION}
+    for digest, content in {described.digest: body, **blobs}.items():
+        contents[f"blobs/sha256/{hex_of(digest)}"] = content
+    for name, content in sorted(contents.items()):
+        size = len(content) if isinstance(content, bytes) else content.stat().st_size
+        out.write(archive.header(Member(name, executable=False, size=size)))
+        if isinstance(content, bytes):
+            out.write(content)
+        else:
+            with content.open("rb") as file:
+                shutil.copyfileobj(file, out, 1 << 20)
+        out.write(archive.padding(size))
+    out.write(archive.END)
+
+
+def tag_of(version: str) -> str:
+    """A version as a tag, which cannot hold a plus."""
+    return version.replace("+", "_")

@@ -1,0 +1,102 @@
+"""plughost-packages.lock: which bytes of which packages, and whose signature they had."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.base.located_toml import load_toml
+from plughost.packages.errors import Unpinned
+from plughost.packages.oci.digests import is_digest
+from plughost.packages.release import Release
+from plughost.packages.signature import Verdict
+
+FILE = "plughost-packages.lock"
+_HEAD = "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
+_KEY = re.compile(r"(?:[0-9a-f]{64})?")
+
+
+class Pin(msgspec.Struct, frozen=True):
+    package_id: str
+    version: str
+    digest: str
+    key: str = ""
+    """The id of the publisher's key; empty for a package that nobody trusted had signed."""
+
+
+class Pins(msgspec.Struct, frozen=True):
+    package: list[Pin] = []
+
+    def refuse(self, release: Release, verdict: Verdict) -> None:
+        """Unpinned unless exactly this release, signed by exactly this key, is pinned."""
+        named = [pin for pin in self.package if pin.package_id == release.package_id]
+        versions = [pin for pin in named if pin.version == release.version]
+        hint = "plughost install --save pins it as it is now"
+        if not versions:
+            pinned = ", ".join(pin.version for pin in named) or "none"
+            raise Unpinned(f"{release} is not in the lock file; pinned versions: {pinned}", hint=hint)
+        (pin,) = versions
+        if pin.digest != release.digest:
+            raise Unpinned(f"the lock file has {release} as {pin.digest}, and this is {release.digest}")
+        if pin.key != _counted(verdict):
+            raise Unpinned(
+                f"{release} was signed by {pin.key or 'nobody'}, and now by {_counted(verdict) or 'nobody'}",
+                hint=hint,
+            )
+
+    def with_(self, release: Release, verdict: Verdict) -> Pins:
+        """The same with one more, instead of any other version of that package."""
+        kept = [pin for pin in self.package if pin.package_id != release.package_id]
+        new = Pin(release.package_id, release.version, release.digest, _counted(verdict))
+        return Pins(sorted([*kept, new], key=lambda pin: pin.package_id))
+
+
+def read(path: Path) -> Pins:
+    """A lock file, checked whole."""
+    document = load_toml(path)
+    pins = document.read(Pins, (), document.data)
+    seen: set[tuple[str, str]] = set()
+    for number, pin in enumerate(pins.package if pins else ()):
+        if not is_digest(pin.digest):
+            document.problem(("package", number, "digest"), "expected sha256: and 64 hexadecimal digits")
+        if not _KEY.fullmatch(pin.key):
+            document.problem(("package", number, "key"), "expected 64 hexadecimal digits, or nothing")
+        if (pin.package_id, pin.version) in seen:
+            document.problem(("package", number), f"{pin.package_id}@{pin.version} is there already")
+        seen.add((pin.package_id, pin.version))
+    document.check()
+    assert pins is not None
+    return pins
+
+
+def write(path: Path, pins: Pins) -> None:
+    """Whole or not at all."""
+    text = _HEAD + "".join(map(_table, pins.package))
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+            try:
+                file.write(text)
+                file.flush()
+                os.fchmod(file.fileno(), 0o644)
+                os.fsync(file.fileno())
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _table(pin: Pin) -> str:
+    """Its values hold nothing that TOML would have to escape."""
+    rows = [f'{name} = "{value}"\n' for name, value in msgspec.structs.asdict(pin).items()]
+    return "".join(["\n[[package]]\n", *rows])
+
+
+def _counted(verdict: Verdict) -> str:
+    return verdict.key_id if verdict.posture == "trusted" else ""

@@ -1,0 +1,62 @@
+"""A package into a registry: a file with its signature beside it becomes an artifact with its referrers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages import contents
+from plughost.packages.contents import Place
+from plughost.packages.examining import Announced, announced, fetched
+from plughost.packages.oci.content import MANIFEST
+from plughost.packages.oci.digests import describe
+from plughost.packages.oci.layout import LayoutFolder
+from plughost.packages.oci.opening import open_content
+from plughost.packages.oci.reference import Reference
+from plughost.packages.oci.threads import in_thread
+from plughost.packages.oci.transfer import Watch, copy
+from plughost.packages.packing import tag_of
+from plughost.packages.release import Release
+from plughost.packages.signing import attach
+from plughost.packages.trust import Trust
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    release: Release
+    reference: str
+    """With the tag and the digest."""
+    signatures: list[str]
+
+
+async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
+    """A packed file, a layout, another registry's. Its version is the tag unless `to` names another."""
+    if to.digest:
+        raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
+    with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
+        async with contents.opened(package, plain_http=plain_http) as place:
+            one, gathered = await _gathered(place, Path(folder))
+        tag = to.tag or tag_of(one.release.version)
+        async with open_content(to, plain_http=plain_http, create=True) as target:
+            copied = await copy(one.release.digest, gathered, target, tag, watch)
+    named = msgspec.structs.replace(to, tag=tag, digest=copied.digest)
+    return Pushed(one.release, str(named), copied.referrers)
+
+
+async def _gathered(place: Place, folder: Path) -> tuple[Announced, LayoutFolder]:
+    """The package and its signatures in one layout, wherever they were."""
+    one = await announced(place, folder, Trust())
+    if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
+        raise refusal
+    archived = await fetched(place, one, folder)
+    layout = LayoutFolder(folder / "layout")
+    await in_thread(layout.prepare)
+    await in_thread(partial(os.rename, archived, layout.path_of(one.layer)))
+    await copy(one.release.digest, place.content, layout, None)
+    if place.beside is not None and one.envelope is not None:
+        await attach(layout, describe(one.body, MANIFEST), one.envelope)
+    return one, layout

@@ -1,0 +1,134 @@
+"""A package out of a registry: a file as it was packed, its signature beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import filecmp
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages import signature
+from plughost.packages.contents import Place
+from plughost.packages.examining import Announced, announced
+from plughost.packages.layer import Sum
+from plughost.packages.oci.content import Content
+from plughost.packages.oci.digests import digest_of, hex_of
+from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.packages.oci.layout import LayoutFolder
+from plughost.packages.oci.layout_tar import write_tar
+from plughost.packages.oci.opening import open_content
+from plughost.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
+from plughost.packages.oci.threads import in_thread
+from plughost.packages.oci.transfer import Copied, Watch, copy
+from plughost.packages.packing import SUFFIX, write_file
+from plughost.packages.release import Release
+from plughost.packages.trust import Trust
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    release: Release
+    file: str
+    signatures: list[str]
+
+
+async def pull(source: Reference, output: str, watch: Watch, *, plain_http: bool = False) -> Pulled:
+    """Into a file, a folder for the file, or a layout (`oci-layout:PATH[:TAG]`).
+
+    `*.vai.tar` is the file as it was packed, its signature beside it. Any other file is a layout with all
+    signatures in it.
+    """
+    async with open_content(source, plain_http=plain_http) as content:
+        if output.startswith(LAYOUT):
+            return await _into_layout(content, source, output, watch)
+        found, _ = await content.manifest(source.name)
+        with _landing(Path(output), found.digest) as landing:
+            copied = await _landed(content, source, landing, found.digest, watch)
+            try:
+                one = await announced(Place(landing, found.digest), landing.root, Trust())
+                file = await in_thread(partial(_written, one, landing, Path(output)))
+            except OSError as error:
+                raise no_room(error, output) from error
+            finally:
+                shutil.rmtree(landing.root, ignore_errors=True)
+    return Pulled(one.release, str(file), copied.referrers)
+
+
+async def _into_layout(content: Content, source: Reference, output: str, watch: Watch) -> Pulled:
+    target = parse_reference(output)
+    assert isinstance(target, InLayout)
+    layout = LayoutFolder(target.path)
+    copied = await copy(source.name, content, layout, target.tag or source.tag or None, watch)
+    with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
+        one = await announced(Place(layout, copied.digest), Path(folder), Trust())
+    return Pulled(one.release, str(target.path), copied.referrers)
+
+
+@contextmanager
+def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
+    """On the disk of the file that it will be, the same for every try, and for one at a time."""
+    parent = output if output.is_dir() else output.parent
+    if not parent.is_dir():
+        raise InvalidSpec(f"there is no folder {parent}")
+    landing = LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
+    landing.prepare()
+    lock = os.open(landing.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _hold(lock, parent)
+        yield landing
+    finally:
+        os.close(lock)
+
+
+def _hold(lock: int, parent: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
+
+
+async def _landed(
+    content: Content, source: Reference, landing: LayoutFolder, digest: str, watch: Watch
+) -> Copied:
+    """After a failure what has arrived stays for the next try, unless it is of no use."""
+    try:
+        return await copy(digest, content, landing, source.tag or None, watch)
+    except TransferFailed as error:
+        arrived = any(path.stat().st_size for path in landing.root.glob("blobs/sha256/*"))
+        if isinstance(error, BadContent) or not arrived:
+            shutil.rmtree(landing.root, ignore_errors=True)
+        raise
+
+
+def _written(one: Announced, landing: LayoutFolder, output: Path) -> Path:
+    """The file, and what belongs beside it; what is there already stays what it is."""
+    if output.is_dir():
+        output = output / f"{one.release.package_id.partition('/')[2]}-{one.release.version}{SUFFIX}"
+    whole = landing.root / "whole"
+    if not output.name.endswith(SUFFIX):
+        write_tar(landing, whole)
+    else:
+        archived = landing.path_of(one.layer)
+        with whole.open("wb") as file:
+            blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: archived}
+            write_file(one.body, one.release.version, blobs, Sum(file))
+        if one.envelope is not None:
+            (landing.root / "signature").write_bytes(one.envelope)
+            _put(landing.root / "signature", output.with_name(signature.FILE))
+    _put(whole, output)
+    return output
+
+
+def _put(temporary: Path, path: Path) -> None:
+    if path.exists() and not filecmp.cmp(temporary, path, shallow=False):
+        raise InvalidSpec(
+            f"{path} is there already, and something else", hint="keep each package in a folder of its own"
+        )
+    os.replace(temporary, path)

@@ -1,0 +1,95 @@
+"""One release of a package as an OCI artifact: its manifest names the bytes of all the rest.
+
+The config is the package's `vai-plugin.toml`, the one layer its archive. A signature is a second artifact
+that has the release as its subject.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from plughost.contracts.vai import manifest
+from plughost.packages.errors import Unacceptable
+from plughost.packages.limits import SMALL, USUAL, Limits
+from plughost.packages.oci.content import EMPTY, MANIFEST, Descriptor
+from plughost.packages.oci.digests import describe
+from plughost.packages.oci.documents import Manifest, read_manifest
+
+PACKAGE = "application/vnd.vai.plugin.v1"
+TOML = "application/vnd.vai.plugin.manifest.v1+toml"
+ARCHIVE = "application/vnd.vai.plugin.package.v1.tar"
+SIGNATURE = "application/vnd.vai.signature.v1"
+ENVELOPE = "application/vnd.dsse.envelope.v1+json"
+NOTHING = b"{}"
+
+
+class Release(msgspec.Struct, frozen=True):
+    """What is signed, pinned and installed."""
+
+    package_id: str
+    version: str
+    digest: str
+    """Of the OCI manifest, and so of everything."""
+    manifest_digest: str
+    """Of `vai-plugin.toml`."""
+
+    @property
+    def publisher(self) -> str:
+        return self.package_id.partition("/")[0]
+
+    def __str__(self) -> str:
+        return f"{self.package_id}@{self.version}"
+
+
+def document(told: manifest.Manifest, config: Descriptor, layer: Descriptor) -> bytes:
+    """The OCI manifest of a package."""
+    return _encoded(
+        Manifest(
+            schemaVersion=2,
+            mediaType=MANIFEST,
+            artifactType=PACKAGE,
+            config=config,
+            layers=[layer],
+            annotations={
+                "org.opencontainers.image.title": told.package_id,
+                "org.opencontainers.image.version": told.version,
+            },
+        )
+    )
+
+
+def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
+    """The OCI manifest of a signature."""
+    return _encoded(
+        Manifest(
+            schemaVersion=2,
+            mediaType=MANIFEST,
+            artifactType=SIGNATURE,
+            config=describe(NOTHING, EMPTY),
+            layers=[describe(envelope, ENVELOPE)],
+            subject=Descriptor(subject.mediaType, subject.digest, subject.size),
+        )
+    )
+
+
+def parts(body: bytes, limits: Limits = USUAL) -> tuple[Descriptor, Descriptor]:
+    """Config and layer of a package's OCI manifest; Unacceptable when it is none."""
+    found = read_manifest(body)
+    if found.kind not in (PACKAGE, TOML):
+        raise Unacceptable(f"not a package but {found.kind[:80]!a}")
+    if found.config.mediaType != TOML or [layer.mediaType for layer in found.layers] != [ARCHIVE]:
+        raise Unacceptable("a package is one manifest and one archive; this one is something else")
+    (layer,) = found.layers
+    if found.config.size > SMALL or layer.size > limits.total_bytes:
+        raise Unacceptable(f"the package is larger than {limits.total_bytes} bytes")
+    return found.config, layer
+
+
+def identify(digest: str, config: Descriptor, text: bytes) -> tuple[Release, manifest.Manifest]:
+    """Which release it is, by the text of its manifest."""
+    told = manifest.parse(text, manifest.FILE)
+    return Release(told.package_id, told.version, digest, config.digest), told
+
+
+def _encoded(body: Manifest) -> bytes:
+    return msgspec.json.encode(body)

@@ -1,0 +1,113 @@
+"""Finds secrets by their known formats, so that none is published. Tells where and of what kind, no more."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+
+import msgspec
+
+from plughost.packages.disk import Readable
+
+MOST = 50
+"""Findings told of one file."""
+_WINDOW = 256 << 10
+_LONGEST = 8192
+"""Bytes of a match, so that none is lost between two windows."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    kind: str
+    line: int
+
+
+class _Format(msgspec.Struct, frozen=True):
+    kind: str
+    starts: tuple[bytes, ...]
+    rest: re.Pattern[bytes]
+    """What follows the start. Every repetition is bounded: the file is a stranger's."""
+
+
+def _format(kind: str, starts: str, rest: str) -> _Format:
+    return _Format(kind, tuple(starts.encode().split()), re.compile(rest.encode()))
+
+
+_END = r"(?![A-Za-z0-9])"
+_BODY = r"(?:\r?\n|\\r?\\n|\\n)(?:[A-Za-z-]{1,40}: [^\n]{0,200}\r?\n|\r?\n){0,8}[A-Za-z0-9+/=]{40}"
+
+FORMATS = (
+    _format("AWS access key", "AKIA ASIA", r"[A-Z2-7]{16}" + _END),
+    _format("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36}" + _END),
+    _format("GitHub token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}" + _END),
+    _format("GitLab token", "glpat- gldt- glrt- glptt-", r"[A-Za-z0-9_-]{20}"),
+    _format("Slack token", "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs-", r"[0-9]{6,20}-[A-Za-z0-9-]{10}"),
+    _format("Slack app token", "xapp-", r"[0-9]-[A-Z0-9]{6,20}-[0-9]{6,20}-[a-f0-9]{32}"),
+    _format("Slack webhook", "hooks.slack.com/services/", r"T[A-Z0-9]{6,20}/B[A-Z0-9]{6,20}/[A-Za-z0-9]{20}"),
+    _format("Anthropic key", "sk-ant-", r"[a-z0-9]{2,10}-[A-Za-z0-9_-]{40}"),
+    _format("OpenAI key", "sk-proj- sk-svcacct- sk-admin-", r"[A-Za-z0-9_-]{40}"),
+    _format("OpenAI key", "sk-", r"[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}" + _END),
+    _format("Google API key", "AIza", r"[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _format("Google client secret", "GOCSPX-", r"[A-Za-z0-9_-]{28}"),
+    _format("Google access token", "ya29.", r"[A-Za-z0-9_-]{40}"),
+    _format("Stripe key", "sk_live_ rk_live_ whsec_", r"[A-Za-z0-9]{24}"),
+    _format("npm token", "npm_", r"[A-Za-z0-9]{36}" + _END),
+    _format("PyPI token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[A-Za-z0-9_-]{50}"),
+    _format("Docker token", "dckr_pat_", r"[A-Za-z0-9_-]{27}"),
+    _format("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{64}" + _END),
+    _format("Hugging Face token", "hf_", r"[A-Za-z]{34}" + _END),
+    _format("SendGrid key", "SG.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
+    _format("Azure storage key", "AccountKey=", r"[A-Za-z0-9+/]{86}=="),
+    _format("age key", "AGE-SECRET-KEY-1", r"[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
+    _format("delegation token", "vai_dlg_", r"[A-Za-z0-9._-]{20}"),
+    _format("private key", "-----BEGIN", r" (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----" + _BODY),
+    _format(
+        "JSON Web Token",
+        "eyJ",
+        r"[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20}",
+    ),
+)
+_WORD = re.compile(rb"[A-Za-z0-9_]")
+_LETTERS = string.ascii_letters + string.digits + "+/=_.-"
+_RUN = b"\1" * 20
+_AS_RUNS = bytes(chr(byte) in _LETTERS for byte in range(256))
+"""Every secret has at least so many of these letters in a row; machine code and compressed data seldom do."""
+_EXAMPLE = b"EXAMPLE"
+"""In keys that manuals show."""
+
+
+def scan(file: Readable) -> list[Finding]:
+    """The secrets in a file, in the order of its lines."""
+    found: list[Finding] = []
+    line = 1
+    for window, fresh in _windows(file):
+        likely = _hits(window) if _RUN in window.translate(_AS_RUNS) else ()
+        hits = sorted((place, kind) for place, kind in likely if place < fresh)
+        found += [Finding(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
+        if len(found) >= MOST:
+            return found[:MOST]
+        line += window.count(b"\n", 0, fresh)
+    return found
+
+
+def _windows(file: Readable) -> Iterator[tuple[bytes, int]]:
+    """Pieces of a file, and how many bytes of each are not the next one's, too."""
+    kept = b""
+    while data := file.read(_WINDOW):
+        window = kept + data
+        fresh = max(0, len(window) - _LONGEST)
+        yield window, fresh
+        kept = window[fresh:]
+    yield kept, len(kept)
+
+
+def _hits(window: bytes) -> Iterator[tuple[int, str]]:
+    for form in FORMATS:
+        for start in form.starts:
+            place = window.find(start)
+            while place >= 0:
+                alone = place == 0 or not _WORD.match(window, place - 1)
+                match = form.rest.match(window, place + len(start)) if alone else None
+                if match and _EXAMPLE not in match[0]:
+                    yield place, form.kind
+                place = window.find(start, place + 1)

@@ -1,0 +1,196 @@
+"""Signatures of releases: a DSSE envelope around an in-toto statement, and what it is worth.
+
+Others can make and check them: the formats are https://github.com/secure-systems-lab/dsse and
+https://in-toto.io/Statement/v1.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from plughost.base.text import visible
+from plughost.packages import trust as trusted
+from plughost.packages.errors import Altered, PackageRefused, Untrusted
+from plughost.packages.keys import PublicKey, exact_base64, public_of, require
+from plughost.packages.limits import SMALL
+from plughost.packages.release import Release
+from plughost.packages.trust import Trust
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FILE = "marketplace.signature.json"
+STATEMENT = "https://in-toto.io/Statement/v1"
+PAYLOAD = "application/vnd.in-toto+json"
+PREDICATE = "vai:plugin.release.v1"
+_SKEW = timedelta(hours=1)
+"""How wrong a signer's clock may be."""
+_MOST_SIGNATURES = 16
+
+Posture = Literal["trusted", "unknown_key", "unsigned", "altered", "invalid"]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a release's signature is worth."""
+
+    posture: Posture
+    publisher: str = ""
+    key_id: str = ""
+    """The key that counts, or the first one that does not."""
+    why: str = ""
+
+    def refusal(self, release: Release | str) -> PackageRefused | None:
+        """Why it cannot be relied upon; None when it can."""
+        if self.posture == "trusted":
+            return None
+        if self.posture == "altered":
+            return Altered(self.why, plugin=str(release))
+        hint = f"trust a key of {self.publisher} in {trusted.usual_file()}, or with --trust FILE"
+        if self.posture == "invalid":
+            hint = f"get the package and its signature from {self.publisher} again"
+        return Untrusted(self.why, plugin=str(release), hint=hint)
+
+
+class _Signature(msgspec.Struct):
+    sig: str
+    keyid: str = ""
+
+
+class _Envelope(msgspec.Struct):
+    payload: str
+    payloadType: str
+    signatures: list[_Signature]
+
+
+class _Sum(msgspec.Struct):
+    sha256: str
+
+
+class _Subject(msgspec.Struct):
+    name: str
+    digest: _Sum
+
+
+class _Predicate(msgspec.Struct):
+    package_id: str
+    version: str
+    manifest: _Sum
+    signed_at: datetime
+
+
+class Statement(msgspec.Struct):
+    """What a signer says: this package, in this version, is these bytes."""
+
+    type: str = msgspec.field(name="_type")
+    subject: list[_Subject]
+    predicateType: str
+    predicate: _Predicate
+
+    @classmethod
+    def of(cls, release: Release, signed_at: datetime) -> Statement:
+        return cls(
+            type=STATEMENT,
+            subject=[_Subject(release.package_id, _Sum(release.digest.removeprefix("sha256:")))],
+            predicateType=PREDICATE,
+            predicate=_Predicate(
+                release.package_id,
+                release.version,
+                _Sum(release.manifest_digest.removeprefix("sha256:")),
+                signed_at,
+            ),
+        )
+
+
+def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> bytes:
+    """The envelope, as `marketplace.signature.json` has it."""
+    require()
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
+
+    statement = msgspec.json.encode(Statement.of(release, signed_at.replace(microsecond=0)))
+    envelope = Envelope(statement, PAYLOAD, {})
+    envelope.sign(CryptoSigner(private, _as_key(public_of(private))))
+    return msgspec.json.encode(envelope.to_dict()) + b"\n"
+
+
+def verify(envelope: bytes | None, release: Release, trust: Trust, now: datetime) -> Verdict:
+    """Exactly one posture, and why."""
+    publisher = release.publisher
+    if envelope is None:
+        return Verdict("unsigned", publisher, why="nobody has signed it")
+    try:
+        read, statement = _read(envelope)
+    except ValueError as error:
+        return Verdict("invalid", publisher, why=f"its signature cannot be read: {error}")
+    if (signed_at := statement.predicate.signed_at).tzinfo is None or signed_at > now + _SKEW:
+        return Verdict(
+            "invalid", publisher, why="its signature is dated in the future, or without a time zone"
+        )
+    if statement != Statement.of(release, signed_at):
+        said = visible(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
+        why = f"it is not what was signed: the signature is for other bytes of {said}"
+        return Verdict("altered", publisher, visible(read.signatures[0].keyid[:64]), why)
+    return _judged(read, signed_at, publisher, trust)
+
+
+def _judged(read: _Envelope, signed_at: datetime, publisher: str, trust: Trust) -> Verdict:
+    keys = trust.keys_of(publisher)
+    verdicts: list[Verdict] = []
+    for signature in read.signatures:
+        key_id = visible(signature.keyid[:64])
+        if (key := keys.get(signature.keyid)) is None:
+            owner = trust.owner_of(key_id)
+            whose = f"is a key of {owner}" if owner else "is not known"
+            why = f"its signer {key_id[:16]} {whose}, and not trusted for {publisher}"
+            verdicts.append(Verdict("unknown_key", publisher, key_id, why))
+        elif not _holds(read, signature, key.public):
+            why = f"the signature by {key_id[:16]} is not one of that key"
+            verdicts.append(Verdict("invalid", publisher, key_id, why))
+        elif objection := key.objection(signed_at):
+            why = f"the key {key_id[:16]} of {publisher} {objection}"
+            verdicts.append(Verdict("unknown_key", publisher, key_id, why))
+        else:
+            return Verdict("trusted", publisher, key_id)
+    invalid = [verdict for verdict in verdicts if verdict.posture == "invalid"]
+    return (invalid or verdicts)[0]
+
+
+def _read(text: bytes) -> tuple[_Envelope, Statement]:
+    if len(text) > SMALL:
+        raise ValueError(f"it is larger than {SMALL} bytes")
+    try:
+        read = msgspec.json.decode(text, type=_Envelope)
+        payload = exact_base64(read.payload)
+        statement = msgspec.json.decode(payload, type=Statement)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    ids = [signature.keyid for signature in read.signatures]
+    if not 0 < len(ids) <= _MOST_SIGNATURES or len(set(ids)) != len(ids):
+        raise ValueError(f"expected 1 to {_MOST_SIGNATURES} signatures by different keys")
+    if read.payloadType != PAYLOAD or statement.type != STATEMENT or statement.predicateType != PREDICATE:
+        raise ValueError("it is about something else than a release of a package")
+    for signature in read.signatures:
+        exact_base64(signature.sig)
+    return read, statement
+
+
+def _holds(read: _Envelope, signature: _Signature, key: PublicKey) -> bool:
+    require()
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.exceptions import VerificationError
+
+    alone = {**msgspec.to_builtins(read), "signatures": [msgspec.to_builtins(signature)]}
+    try:
+        Envelope.from_dict(alone).verify([_as_key(key)], 1)
+    except VerificationError:
+        return False
+    return True
+
+
+def _as_key(key: PublicKey) -> Any:
+    from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
+
+    return SSlibKey.from_crypto(key.usable(), keyid=key.id)

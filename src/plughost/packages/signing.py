@@ -1,0 +1,71 @@
+"""A signature gets its place: beside a packed file, or in a layout as an artifact about the release."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.packages import signature
+from plughost.packages.contents import Place
+from plughost.packages.examining import announced, fetched
+from plughost.packages.keys import public_of
+from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, unwatched
+from plughost.packages.oci.digests import describe
+from plughost.packages.release import ENVELOPE, NOTHING, Release, signature_document
+from plughost.packages.trust import Trust
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+class Signed(msgspec.Struct, frozen=True):
+    release: Release
+    key_id: str
+    file: str | None
+    """None when it went into a layout or a registry."""
+
+
+async def sign(
+    place: Place, private: Ed25519PrivateKey, signed_at: datetime, into: Path | None = None
+) -> Signed:
+    """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
+    with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
+        one = await announced(place, Path(folder), Trust(), signed_at)
+        await fetched(place, one, Path(folder))
+    envelope = signature.sign(one.release, private, signed_at)
+    target = into or place.beside
+    if target is None:
+        await attach(place.content, describe(one.body, MANIFEST), envelope)
+    elif target == place.beside and one.verdict.posture == "altered":
+        raise InvalidSpec(
+            f"{target} is the signature of another package",
+            hint="keep each package in a folder of its own, or name a file with --out",
+        )
+    else:
+        _write(target, envelope)
+    return Signed(one.release, public_of(private).id, str(target) if target else None)
+
+
+async def attach(content: Content, subject: Descriptor, envelope: bytes) -> None:
+    """Put a signature where those who look at its subject will find it."""
+    for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
+        await content.push_blob(describe(data, media_type), data, unwatched)
+    await content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

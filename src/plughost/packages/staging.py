@@ -1,0 +1,63 @@
+"""Folders in which releases are put together, each held by a lock that ends with its process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def held(parent: Path) -> Iterator[Path]:
+    """A new folder, gone afterwards."""
+    folder, lock = _hold(parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def sweep(parent: Path) -> None:
+    """Remove the folders of those who were killed; whoever lives holds on to his."""
+    for folder in parent.iterdir():
+        try:
+            lock = _open(folder)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(lock)
+
+
+def _hold(parent: Path) -> tuple[Path, int]:
+    while True:
+        folder = parent / secrets.token_hex(8)
+        os.mkdir(folder, 0o700)
+        try:
+            lock = _open(folder)
+        except FileNotFoundError:  # swept before it was held
+            continue
+        except OSError:
+            os.rmdir(folder)
+            raise
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)  # swept while we waited
+
+
+def _open(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,0 +1,112 @@
+"""Whose signatures count: a file of publishers and their keys.
+
+    mode = "production"
+
+    [publishers.acme]
+    inline = false
+
+    [[publishers.acme.keys]]
+    key = "ed25519:…"
+    valid_from = 2026-01-01T00:00:00Z
+    valid_until = 2027-01-01T00:00:00Z
+
+A key counts for what was signed while it was valid. The time of signing is the signer's own word, so a key
+that may be in other hands must be `revoked`: then nothing counts that it ever signed.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from plughost.base.located_toml import load_toml
+from plughost.packages.keys import PublicKey, parse_public
+
+FILE = "trust.toml"
+Mode = Literal["production", "development"]
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    key: str
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    revoked: bool = False
+    comment: str = ""
+
+    @property
+    def public(self) -> PublicKey:
+        return parse_public(self.key)
+
+    def objection(self, signed_at: datetime) -> str | None:
+        """Why a signature of this key, made then, does not count."""
+        if self.revoked:
+            return "is revoked"
+        if self.valid_from is not None and signed_at < self.valid_from:
+            return f"is valid from {self.valid_from:%Y-%m-%d} on, and was used on {signed_at:%Y-%m-%d}"
+        if self.valid_until is not None and signed_at >= self.valid_until:
+            return f"was valid until {self.valid_until:%Y-%m-%d}, and was used on {signed_at:%Y-%m-%d}"
+        return None
+
+
+class Publisher(msgspec.Struct, frozen=True, kw_only=True):
+    keys: list[Key] = []
+    inline: bool = False
+    """Whether its exports may run inline."""
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    mode: Mode = "production"
+    """In production nothing enters the store that is not signed by a trusted key."""
+    publishers: dict[str, Publisher] = {}
+
+    def keys_of(self, publisher: str) -> dict[str, Key]:
+        """By their ids."""
+        known = self.publishers.get(publisher, Publisher())
+        return {key.public.id: key for key in known.keys}
+
+    def owner_of(self, key_id: str) -> str | None:
+        return next((name for name in self.publishers if key_id in self.keys_of(name)), None)
+
+
+def usual_file() -> Path:
+    """`/etc/plughost/trust.toml` for root, else in XDG_CONFIG_HOME."""
+    if os.geteuid() == 0 and not os.environ.get("XDG_CONFIG_HOME"):
+        return Path("/etc/plughost", FILE)
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return Path(home, "plughost", FILE)
+
+
+def read(path: Path | None = None) -> Trust:
+    """A trust file; without a name the usual one, where none means that nobody is trusted."""
+    if path is None:
+        path = usual_file()
+        if not path.exists():
+            return Trust()
+    document = load_toml(path)
+    trust = document.read(Trust, (), document.data)
+    for name, publisher in (trust.publishers if trust else {}).items():
+        seen: set[str] = set()
+        for number, key in enumerate(publisher.keys):
+            field = ("publishers", name, "keys", number)
+            try:
+                found = key.public.id
+            except ValueError as error:
+                document.problem((*field, "key"), str(error))
+                continue
+            if found in seen:
+                document.problem((*field, "key"), "it is there already")
+            seen.add(found)
+            for bound in ("valid_from", "valid_until"):
+                if (moment := getattr(key, bound)) is not None and moment.tzinfo is None:
+                    document.problem((*field, bound), "expected a time with its zone: 2026-01-01T00:00:00Z")
+    document.check()
+    assert trust is not None
+    return trust
+
+
+def now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,39 @@
+"""One answer about a package that is not installed: what its signature is worth, and whether it is whole."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from plughost.packages.contents import Place
+from plughost.packages.errors import Altered, Unacceptable
+from plughost.packages.examining import announced, fetched
+from plughost.packages.oci.errors import BadContent, NotFound
+from plughost.packages.release import Release
+from plughost.packages.signature import Verdict
+from plughost.packages.trust import Trust
+
+
+class Verified(msgspec.Struct, frozen=True):
+    verdict: Verdict
+    release: Release | None
+    """None when not even its manifest is what it was."""
+
+
+async def verified(place: Place, trust: Trust, now: datetime | None = None) -> Verified:
+    """Exactly one posture. What cannot be read as the package that it was is altered."""
+    release = None
+    with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:
+        try:
+            one = await announced(place, Path(folder), trust, now)
+            release = one.release
+            await fetched(place, one, Path(folder))
+        except (BadContent, NotFound, Altered, Unacceptable) as error:
+            if isinstance(error, NotFound) and place.file is None:
+                raise  # there it was never said to be
+            publisher = release.publisher if release else ""
+            return Verified(Verdict("altered", publisher, why=error.message), release)
+    return Verified(one.verdict, release)

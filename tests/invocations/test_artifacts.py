@@ -1,0 +1,72 @@
+"""Files out of scratch folders: their bytes, never anybody else's."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from plughost.base.errors import Denied
+from plughost.invocations import artifacts
+from plughost.invocations.artifacts import taken
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "report.txt").write_text("findings")
+    (folder / "sub/more.txt").write_text("more")
+    (tmp_path / "secret").write_text("the host's own")
+    return folder
+
+
+@pytest.mark.clause("VAI-58")
+def test_what_is_handed_over_is_kept_by_its_digest(scratch: Path, tmp_path: Path) -> None:
+    given = [
+        {"path": str(scratch / "report.txt"), "type": "text"},
+        {"path": "sub/more.txt"},
+        {"note": "no file"},
+    ]
+    kept = taken(given, str(scratch), str(tmp_path / "kept"))
+    digest = hashlib.sha256(b"findings").hexdigest()
+    assert kept[0] == {"type": "text", "name": "report.txt", "sha256": digest, "bytes": 8}
+    assert kept[1]["name"] == "more.txt"
+    assert kept[2] == {"note": "no file"}
+    assert (tmp_path / "kept" / digest).read_text() == "findings"
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+    assert taken(given, str(scratch), None) == kept
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../secret",
+        "/etc/passwd",
+        "sub/../../secret",
+        "link",
+        "folder link/secret",
+        "pipe",
+        "sub",
+        "none",
+        "",
+        7,
+        "a\0b",
+    ],
+)
+def test_what_is_not_in_the_scratch_folder_is_refused(scratch: Path, path: object) -> None:
+    os.symlink("../secret", scratch / "link")
+    os.symlink("..", scratch / "folder link")
+    os.mkfifo(scratch / "pipe")
+    with pytest.raises(Denied):
+        taken([{"path": path}], str(scratch), None)
+    with pytest.raises(Denied):
+        taken([{"path": str(scratch / "report.txt")}], None, None)
+
+
+def test_too_many_or_too_much(scratch: Path, monkeypatch) -> None:
+    with pytest.raises(Denied, match="more than"):
+        taken([{}] * 65, str(scratch), None)
+    monkeypatch.setattr(artifacts, "LARGEST", 10)
+    with pytest.raises(Denied, match="10 bytes"):
+        taken([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None)

@@ -1,0 +1,102 @@
+"""Invocations in the strict sandbox, as packages of strangers run: what an attacker's code finds there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from plughost.invocations.record import Ended
+from tests.invocations.conftest import SECRET, Bench
+from tests.sandbox.conftest import strict  # noqa: F401
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+
+@pytest.fixture
+async def lab(bench) -> Bench:
+    return bench(sandbox="strict")
+
+
+async def found(lab: Bench, export: str, *paths: str, **other: object) -> dict[str, object]:
+    outcome = await lab.tool(export, do="look", paths=list(paths), **other)
+    assert outcome.ok, outcome
+    return outcome.result["structured_output"]["found"]
+
+
+@pytest.mark.clause("VAI-14", "VAI-93")
+async def test_it_sees_its_code_and_nothing_of_the_hosts(lab: Bench) -> None:
+    package = lab.shelf.package.folder
+    seen = await found(
+        lab,
+        "reads",
+        f"{package}/vai-plugin.toml",
+        f"{package}/assets",
+        str(lab.folder / "secrets"),
+        "/etc/shadow",
+        "/root",
+    )
+    assert "acme/lab" in str(seen[f"{package}/vai-plugin.toml"])
+    assert {str(what) for path, what in seen.items() if "toml" not in path} <= {
+        "FileNotFoundError",
+        "PermissionError",
+    }
+    (ended,) = lab.kept.of(Ended)
+    assert any("seccomp" in word for word in ended.confined_by)
+
+
+@pytest.mark.clause("VAI-93")
+async def test_assets_only_for_who_asked_for_them(lab: Bench) -> None:
+    manifest = Path(lab.shelf.package.folder, "vai-plugin.toml")
+    manifest.write_text(manifest.read_text().replace('filesystem = "scratch"', 'filesystem = "assets_ro"'))
+    lab.shelf = type(lab.shelf)(Path(lab.shelf.package.folder))
+    lab.invoker._preparer._packages = lab.shelf
+    words = f"{lab.shelf.package.folder}/assets/words.txt"
+    assert await found(lab, "writes", words) == {words: "an asset\n"}
+    narrowed = lab.binding("writes", binding_id="bind_narrow", filesystem="none")
+    assert await found(lab, "writes", words, binding=narrowed) == {words: "FileNotFoundError"}
+
+
+@pytest.mark.clause("VAI-43", "VAI-93")
+async def test_another_tenants_scratch_is_not_there(lab: Bench) -> None:
+    """Both run at the same time, and the second is told where the first one's is."""
+    waiting = asyncio.create_task(
+        lab.tool(binding=lab.binding("writes", "org_1"), do="fill", mib=1, timeout_ms=8000)
+    )
+    base = None
+    for _ in range(400):
+        files = list(lab.folder.glob("plughost-scratch-*/*/*/big"))
+        if files:
+            base = files[0]
+            break
+        await asyncio.sleep(0.01)
+    assert base is not None
+    seen = await found(
+        lab, "writes", str(base), str(base.parent.parent), str(base.parent.parent.parent),
+        binding=lab.binding("writes", "org_2"),
+    )  # fmt: skip
+    assert list(seen.values()) == ["FileNotFoundError", "FileNotFoundError", ["2"]], "of all it sees its own"
+    lab.invoker.cancel(lab.invoker.running[0], "seen enough")
+    assert (await waiting).reason == "seen enough"
+
+
+@pytest.mark.clause("VAI-90", "VAI-44")
+async def test_a_planted_secret_is_found_nowhere_afterwards(lab: Bench) -> None:
+    """On disk, in every process's environment and command line, and in what was recorded."""
+    await lab.tool("writes", do="say", text="KEY")
+    await lab.tool("writes", do="fail")
+    await lab.tool("writes", do="crash")
+    places = [repr(lab.kept.entries)]
+    files = [path for path in lab.folder.rglob("*") if path.is_file() and "secrets" not in path.parts]
+    places += [path.read_text(errors="replace") for path in files]
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            for name in ("cmdline", "environ"):
+                try:
+                    places.append((process / name).read_text(errors="replace"))
+                except OSError:
+                    continue
+    places += [repr(lab.host.service("logs").recent(plugin)) for plugin in lab.host.plugins]
+    assert not [place for place in places if SECRET in place]
+    assert len(places) > 20

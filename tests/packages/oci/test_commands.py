@@ -1,0 +1,159 @@
+"""`plughost push`, `pull` and `install`, as a publisher and a user run them, over a real registry."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from plughost.cli.main import main
+from plughost.cli.progress import Bar
+from tests.packages.little import write
+from tests.packages.oci.conftest import PASSWORD, USER
+
+
+@pytest.fixture
+def plughost(capsys):
+    """Runs a command as the console script does: exit code, stdout, stderr."""
+
+    def run(*words):
+        code = 0
+        try:
+            main([*map(str, words)])
+        except SystemExit as ended:
+            code = ended.code
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+@pytest.fixture
+def quietly(plughost):
+    """Runs a command that must succeed without a word on stderr."""
+
+    def run(*words):
+        code, out, err = plughost(*words)
+        assert (code, err) == (0, ""), err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def dist(tmp_path, quietly):
+    """A packed and signed package, and a file that trusts its key."""
+    folder = tmp_path / "dist"
+    folder.mkdir()
+    quietly("pack", write(tmp_path / "source"), "--out", folder)
+    key = quietly("keygen", tmp_path / "key").strip()
+    quietly("sign", folder / "little-0.1.0.vai.tar", "--key", tmp_path / "key")
+    (tmp_path / "trust.toml").write_text(f'[[publishers.acme.keys]]\nkey = "{key}"\n')
+    return folder
+
+
+@pytest.mark.clause("VAI-01", "VAI-84")
+def test_a_package_is_published_pulled_verified_and_installed(repository, dist, tmp_path, quietly):
+    file = dist / "little-0.1.0.vai.tar"
+    pushed = quietly("push", file, repository).strip()
+    assert pushed.startswith(f"{repository}:0.1.0@sha256:")
+    (tmp_path / "got").mkdir()
+    digest = pushed.partition("@")[2]
+    got = tmp_path / "got/little-0.1.0.vai.tar"
+    assert quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "got") == f"{got} {digest}\n"
+    assert got.read_bytes() == file.read_bytes()
+    assert sorted(os.listdir(tmp_path / "got")) == ["little-0.1.0.vai.tar", "marketplace.signature.json"]
+    trust = ("--trust", tmp_path / "trust.toml")
+    quietly("verify", got, *trust)
+    told = json.loads(quietly("install", pushed, "--store", tmp_path / "store", *trust, "--json"))
+    assert (told["package_id"], told["posture"], told["digest"]) == ("acme/little", "trusted", digest)
+    assert os.access(os.path.join(told["path"], "bin/plugin"), os.X_OK)
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_published_version_stays_what_it_is(repository, dist, tmp_path, quietly, plughost):
+    file = dist / "little-0.1.0.vai.tar"
+    first = quietly("push", file, repository)
+    assert quietly("push", file, repository) == first
+    (tmp_path / "other").mkdir()
+    quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
+    code, out, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", repository)
+    assert (code, out) == (2, "")
+    assert "0.1.0 is published already, with other bytes" in err
+    assert "hint: give the new bytes a new version" in err
+
+
+def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path, quietly):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "all.tar")
+    trust = ("--trust", tmp_path / "trust.toml")
+    quietly("verify", tmp_path / "all.tar", *trust)
+    quietly("push", tmp_path / "all.tar", f"oci-layout:{tmp_path / 'layout'}")
+    quietly("verify", f"oci-layout:{tmp_path / 'layout'}:0.1.0", *trust)
+    quietly("push", tmp_path / "layout", f"{repository}/again:stable")
+    quietly("verify", f"{repository}/again:stable", *trust)
+    quietly("push", f"{repository}/again:stable", f"{repository}/promoted")
+    quietly("verify", f"{repository}/promoted:0.1.0", *trust)
+    quietly("pull", f"{repository}/again:stable", "--output", f"oci-layout:{tmp_path / 'back'}")
+    quietly("verify", f"oci-layout:{tmp_path / 'back'}:stable", *trust)
+
+
+def test_a_signature_of_something_else_is_not_published(repository, dist, tmp_path, quietly, plughost):
+    (tmp_path / "other").mkdir()
+    quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
+    os.rename(dist / "marketplace.signature.json", tmp_path / "other/marketplace.signature.json")
+    code, _, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", repository)
+    assert code != 0
+    assert "not what was signed" in err
+    assert plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)[0] == 3
+
+
+def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path, quietly, plughost):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    (tmp_path / "little-0.1.0.vai.tar").write_bytes(b"mine")
+    code, _, err = plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)
+    assert code == 2
+    assert "is there already, and something else" in err
+    assert (tmp_path / "little-0.1.0.vai.tar").read_bytes() == b"mine"
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_failures_are_json_where_that_is_asked_for_and_hold_no_password(guarded, dist, plughost, monkeypatch):
+    words = ("push", dist / "little-0.1.0.vai.tar", f"{guarded}/tests/commands", "--json")
+    monkeypatch.setenv("PLUGHOST_REGISTRY_USER", USER)
+    monkeypatch.setenv("PLUGHOST_REGISTRY_PASSWORD", "battery")
+    code, out, err = plughost(*words)
+    assert (code, json.loads(out)["error"]["code"], err) == (3, "unauthorized", "")
+    assert "battery" not in out
+    monkeypatch.setenv("PLUGHOST_REGISTRY_PASSWORD", PASSWORD)
+    code, out, err = plughost(*words)
+    assert (code, len(json.loads(out)["signatures"]), err) == (0, 1, "")
+
+
+@pytest.mark.parametrize(
+    "words", [("push", "nowhere.vai.tar", "r.example/a"), ("pull", "acme/devkit:1"), ("pull", "x")]
+)
+def test_wrong_words_are_usage(words, plughost):
+    code, out, err = plughost(*words)
+    assert (code, out) == (2, "")
+    assert err
+
+
+def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
+    import io
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    for stream, moments, shown in (
+        (Terminal(), [0.0, 0.5, 0.9], False),
+        (Terminal(), [0.0, 0.5, 1.1], True),
+        (io.StringIO(), [0.0, 0.5, 1.1], False),
+    ):
+        time = iter(moments)
+        with Bar("pulling", stream, lambda time=time: next(time)) as bar:
+            bar.moved(1)
+            bar(50, 100)
+        assert ("pulling" in stream.getvalue()) is shown

@@ -1,0 +1,226 @@
+"""The commands: quiet when all is well, one JSON document when asked, and words that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plughost.cli.main import main
+from tests.packages import little
+from tests.support import ROOT
+
+
+@pytest.fixture
+def run(capfdbinary, folder, monkeypatch):
+    """A command in a folder of its own: exit code, stdout and stderr."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+
+    def run(*words):
+        code = 0
+        try:
+            main([str(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code
+        out, err = capfdbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return run
+
+
+@pytest.fixture
+def trusted(run, folder):
+    """A signed package in dist, and a trust file in the usual place."""
+    little.write(folder / "source")
+    (folder / "dist").mkdir()
+    made = json.loads(run("pack", "source", "--out", "dist", "--json")[1])
+    key = json.loads(run("keygen", "key", "--json")[1])
+    assert run("sign", made["file"], "--key", "key") == (0, "", "")
+    (folder / "config/plughost").mkdir(parents=True)
+    (folder / "config/plughost/trust.toml").write_text(f'[[publishers.acme.keys]]\nkey = "{key["key"]}"\n')
+    return {**key, **made}
+
+
+@pytest.mark.clause("VAI-01", "VAI-84")
+def test_from_a_folder_to_an_installed_package(run, trusted, folder):
+    file, digest = trusted["file"], trusted["digest"]
+    assert run("pack", "source", "--out", "dist") == (0, f"{file} {digest}\n", "")
+    code, out, _ = run("verify", file)
+    assert (code, out) == (0, f"acme/little@0.1.0: signed and trusted by acme ({trusted['key_id'][:16]})\n")
+    assert run("install", file, "--save") == (0, "", "")
+    assert run("install", file, "--locked") == (0, "", "")
+    out = run("install", file, "--json")[1]
+    assert (json.loads(out)["posture"], json.loads(out)["digest"]) == ("trusted", digest)
+    assert Path(json.loads(out)["path"], "bin/plugin").is_file()
+    assert run("packages", "ls") == (0, f"acme/little@0.1.0  trusted  {digest}\n", "")
+    code, out, _ = run("packages", "show", "acme/little", "--json")
+    shown = json.loads(out)
+    assert (code, shown["intact"], shown["available"], shown["manifest"]["name"]) == (0, True, True, "Little")
+    assert run("packages", "rm", "acme/little") == (0, "", "")
+    assert run("packages", "ls", "--json") == (0, "[]\n", "")
+
+
+def test_what_is_refused_says_why_and_what_to_do(run, trusted, folder):
+    (folder / "config/plughost/trust.toml").unlink()
+    code, out, err = run("install", trusted["file"])
+    assert (code, out) == (3, "")
+    assert "package_untrusted" in err
+    assert "--trust FILE" in err
+    code, out, err = run("install", trusted["file"], "--json")
+    assert (code, json.loads(out)["error"]["code"], err) == (3, "package_untrusted", "")
+    assert run("packages", "ls", "--json")[1] == "[]\n"
+    assert run("install", "nothing.vai.tar")[0] == 2
+    assert run("install", trusted["file"], "--locked", "--save")[0] == 2
+    assert run("install", trusted["file"], "--locked")[0] == 2  # there is no lock file
+    assert run("packages", "show", "acme/nothing")[0] == 3
+
+
+@pytest.mark.clause("VAI-84")
+def test_what_nobody_trusted_has_signed_is_kept_in_development_and_never_available(run, trusted, folder):
+    (folder / "config/plughost/trust.toml").unlink()
+    code, out, err = run("install", trusted["file"], "--development")
+    assert (code, out, "but not available" in err) == (0, "", True)
+    (row,) = json.loads(run("packages", "ls", "--json")[1])
+    assert (row["posture"], row["available"]) == ("unknown_key", False)
+
+
+@pytest.mark.clause("VAI-84")
+def test_a_revoked_key_is_seen_at_once(run, trusted, folder):
+    run("install", trusted["file"])
+    file = folder / "config/plughost/trust.toml"
+    file.write_text(file.read_text() + "revoked = true\n")
+    (row,) = json.loads(run("packages", "ls", "--json")[1])
+    assert (row["posture"], row["available"]) == ("unknown_key", False)
+    assert "is revoked" in row["why"]
+
+
+@pytest.mark.parametrize(
+    ("how", "posture"),
+    [("unsigned", "unsigned"), ("altered", "altered"), ("stranger", "unknown_key"), ("broken", "invalid")],
+)
+@pytest.mark.clause("VAI-84")
+def test_verify_says_one_word_and_exits_1(how, posture, run, trusted, folder):
+    beside = folder / "dist/marketplace.signature.json"
+    if how == "unsigned":
+        beside.unlink()
+    elif how == "altered":
+        data = bytearray(Path(trusted["file"]).read_bytes())
+        data[data.index(b"#!/bin/sh")] ^= 1
+        Path(trusted["file"]).write_bytes(data)
+    elif how == "stranger":
+        run("keygen", "other")
+        run("sign", trusted["file"], "--key", "other")
+    else:
+        beside.write_text("{}")
+    code, out, _ = run("verify", trusted["file"], "--json")
+    assert (code, json.loads(out)["posture"]) == (1, posture)
+
+
+def test_diff_tells_files_permissions_and_schemas(run, trusted, folder):
+    run("install", trusted["file"])
+    asks = '[exports.permissions]\nnetwork = "egress"\nsecret_slots = ["token"]\n\n[exports.tool]'
+    source = little.write(
+        folder / "newer",
+        version="0.2.0",
+        manifest=little.MANIFEST.replace("[exports.tool]", asks),
+        README_md="hi",
+    )
+    (source / "schemas/input.json").write_text('{"type": "array"}')
+    (folder / "more").mkdir()
+    run("pack", "newer", "--out", "more")
+    run("install", "more/little-0.2.0.vai.tar", "--development")
+    code, out, _ = run("packages", "diff", "acme/little@0.1.0", "acme/little@0.2.0")
+    assert (code, out.splitlines()) == (
+        0,
+        [
+            "permission exports.echo.permissions.network: none → egress",
+            "permission exports.echo.permissions.secret_slots: none → token",
+            "schema     ~ echo.input_schema (schemas/input.json)",
+            "manifest   version: 0.1.0 → 0.2.0",
+            "file       + README.md",
+            "file       ~ schemas/input.json",
+            "file       ~ vai-plugin.toml",
+        ],
+    )
+    found = json.loads(run("packages", "diff", "acme/little@0.1.0", "acme/little@0.2.0", "--json")[1])
+    assert found["permissions"][0] == {
+        "field": "exports.echo.permissions.network", "before": "none", "after": "egress",
+    }  # fmt: skip
+
+
+def test_a_damaged_package_is_shown_as_such(run, trusted):
+    path = Path(json.loads(run("install", trusted["file"], "--json")[1])["path"], "bin/plugin")
+    path.chmod(0o755)
+    path.write_text("#!/bin/sh\nfalse\n")
+    code, out, _ = run("packages", "show", "acme/little")
+    assert (code, out.splitlines()[-1]) == (1, "damaged    its files are not those that were installed")
+
+
+def test_a_signature_of_another_package_is_not_overwritten(run, trusted, folder):
+    little.write(folder / "newer", version="0.2.0")
+    run("pack", "newer", "--out", "dist")
+    code, _, err = run("sign", "dist/little-0.2.0.vai.tar", "--key", "key")
+    assert (code, "another package" in err) == (2, True)
+    code, out, _ = run("sign", "dist/little-0.2.0.vai.tar", "--key", "key", "--out", "newer.json", "--json")
+    assert (code, json.loads(out)["file"]) == (0, "newer.json")
+
+
+@pytest.mark.clause("VAI-84")
+def test_vai_plugin_sign_is_the_same_command(run, trusted, folder, monkeypatch):
+    import tomllib
+
+    from plughost.cli import packing
+
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["vai-plugin-sign"] == "plughost.cli.packing:vai_plugin_sign"
+    beside = folder / "dist/marketplace.signature.json"
+    beside.unlink()
+    monkeypatch.setattr(sys, "argv", ["vai-plugin-sign", trusted["file"], "--key", "key"])
+    packing.vai_plugin_sign()
+    assert beside.exists()
+
+
+def test_without_the_libraries_for_signatures_it_says_what_to_install(run, trusted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "securesystemslib", None)
+    code, _, err = run("sign", trusted["file"], "--key", "key")
+    assert (code, "pip install 'plughost[vai]'" in err) == (2, True)
+
+
+def test_the_example_of_the_documentation_runs_as_it_stands(folder):
+    (example,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/packages.md").read_text(), re.S)
+    shim = folder / "bin/plughost"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} -m plughost.cli "$@"\n')
+    shim.chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": f"{shim.parent}:{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    (folder / "work").mkdir()
+    ran = subprocess.run(
+        ["sh", "-euc", example],
+        cwd=folder / "work",
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1].startswith("acme/hello@0.1.0  trusted  sha256:")
+    assert (folder / "work/plughost-packages.lock").exists()
+
+
+def test_the_trust_file_of_the_documentation_is_one(folder):
+    from plughost.packages import trust
+
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/packages.md").read_text(), re.S)
+    (folder / "trust.toml").write_text(example)
+    assert len(trust.read(folder / "trust.toml").keys_of("acme")) == 2

@@ -22,6 +22,8 @@ class Effort:
     keys_rounds: int
     keys: float
     fan_out_rounds: int
+    screen_rounds: int
+    screen: float
     opening_rounds: int
     """Beside the peers; so below. In each round everyone opens this many plugins."""
     plugins: int
@@ -43,6 +45,8 @@ FULL = Effort(
     keys_rounds=5,
     keys=4.0,
     fan_out_rounds=5,
+    screen_rounds=3,
+    screen=4.0,
     opening_rounds=3,
     plugins=15,
     probes=3,
@@ -60,6 +64,8 @@ QUICK = Effort(
     keys_rounds=1,
     keys=3.0,
     fan_out_rounds=1,
+    screen_rounds=1,
+    screen=3.0,
     opening_rounds=1,
     plugins=3,
     probes=1,

@@ -14,6 +14,7 @@ from benchmarks.measures import (
     keys,
     neighbour,
     pull,
+    screen,
     sdk,
     storage,
 )
@@ -110,6 +111,10 @@ def invoked(way: str, to: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[invocations.WARM].ratio("p50", way, to)
 
 
+def drawing(scenario: str, metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[screen.NAME].spread(scenario, metric)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -168,6 +173,11 @@ GOALS = (
         1.5,
         "×",
         invoked(invocations.BOUND, invocations.INLINE),
+    ),
+    Goal(f"CPU of a screen, {screen.RUNS}", "≤", 25, "%", drawing(screen.RUNS, "cpu")),
+    Goal(f"worst key of a screen, {screen.CROWDED}", "≤", 20, "ms", drawing(screen.CROWDED, "worst key")),
+    Goal(
+        f"worst frame of a screen, {screen.CROWDED}", "≤", 100, "ms", drawing(screen.CROWDED, "worst frame")
     ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),

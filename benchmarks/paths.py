@@ -18,6 +18,7 @@ C_ECHO = (str(HERE / "bin" / "echo"),)
 C_AINB = (*C_ECHO, "ainb")
 PYTHON_ECHO = (sys.executable, str(HERE / "plugins" / "echo.py"))
 DISTURBER = (sys.executable, "-I", "-S", "-E", str(HERE / "plugins" / "disturber.py"))
+PAINTER = (sys.executable, str(HERE / "plugins" / "painter.py"))
 PLAIN = (sys.executable, "-s", "-S", "-E", str(HERE / "plugins" / "plain.py"))
 FIRST_ANSWER = HERE / "plugins" / "first_answer"
 SDK_FOLDER = ROOT / "sdk" / "python" / "src"

@@ -16,6 +16,7 @@ from benchmarks.measures import (
     latency,
     neighbour,
     pull,
+    screen,
     sdk,
     spawn,
     storage,
@@ -40,4 +41,5 @@ MEASURES: dict[str, Measure] = {
     "confined": confined.measure,
     "invocations": invocations.measure,
     "pull": pull.measure,
+    "screen": screen.measure,
 }

@@ -242,6 +242,9 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
     if not as_json and not stream:
         words = f"{outcome.status}: {outcome.reason}"
         output.say(f"{words}\n{visible(outcome.message)}" if outcome.message else words)
+        if outcome.last_words:
+            output.say("its last words on stderr:")
+            output.say("\n".join(f"  {line}" for line in outcome.last_words.splitlines()))
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
     host_is_sure = outcome.status in ("failed", "retryable_failure") and not _no_answer(outcome)
     raise SystemExit(1 if host_is_sure else 3)

@@ -47,13 +47,16 @@ class Run:
         bound = self.prepared.binding.scope
         return Scope(bound.org_id, bound.project_id or self.wanted.related.project_id)
 
-    def ended_as(self, status: str, reason: str | None, message: str | None = None) -> Outcome:
+    def ended_as(
+        self, status: str, reason: str | None, message: str | None = None, last_words: str = ""
+    ) -> Outcome:
         return Outcome(
             invocation_id=self.id,
             status=status,
             reason=reason,
             message=None if message is None else self.hidden.text(message),
             retries=self.retries,
+            last_words=self.hidden.text(last_words) or None,
         )
 
     def began(self) -> Began:
@@ -90,6 +93,7 @@ class Run:
             status=outcome.status,
             reason=outcome.reason,
             message=outcome.message,
+            last_words=outcome.last_words,
             retries=self.retries,
             confined_by=self.confined_by,
         )

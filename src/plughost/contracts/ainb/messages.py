@@ -154,6 +154,61 @@ class HandleKeyParams(msgspec.Struct):
     generation: U64
 
 
+class Button(msgspec.Struct, frozen=True):
+    type: Literal["left", "right", "middle"]
+
+
+class _Kind(msgspec.Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class Pressed(_Kind, frozen=True, tag="down"):
+    button: Button
+
+
+class Released(_Kind, frozen=True, tag="up"):
+    button: Button
+
+
+class Dragged(_Kind, frozen=True, tag="drag"):
+    button: Button
+
+
+class Moved(_Kind, frozen=True, tag="moved"): ...
+
+
+class ScrollUp(_Kind, frozen=True, tag="scroll_up"): ...
+
+
+class ScrollDown(_Kind, frozen=True, tag="scroll_down"): ...
+
+
+class ScrollLeft(_Kind, frozen=True, tag="scroll_left"): ...
+
+
+class ScrollRight(_Kind, frozen=True, tag="scroll_right"): ...
+
+
+MouseKind = Pressed | Released | Dragged | Moved | ScrollUp | ScrollDown | ScrollLeft | ScrollRight
+
+
+class MouseEvent(msgspec.Struct, frozen=True):
+    """Where and what, in cells of the plugin's own viewport."""
+
+    kind: MouseKind
+    col: U16
+    row: U16
+    mods: U8 = 0
+
+
+class HandleMouseParams(msgspec.Struct):
+    """Newer hosts send it; a plugin that does not know it ignores it, as any unknown notification."""
+
+    screen_id: str
+    mouse: MouseEvent
+    generation: U64
+
+
 class HandleEventParams(msgspec.Struct):
     topic: str
     payload: Octets

@@ -10,7 +10,7 @@ from plughost.contracts.vai.results import SeedBlock
 from plughost.invocations.chains import Block
 from plughost.invocations.gateway.guest import Guest
 from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
-from plughost.invocations.gateway.tenancy import its_own
+from plughost.invocations.gateway.tenancy import its_own, named
 from plughost.invocations.state import State
 
 PAGE = 100
@@ -54,4 +54,6 @@ class Reading:
         guest.spend(len(body))
         hidden = guest.run.hidden
         blocks = [Block(hidden.text(block.kind), hidden.value(block.content)) for block in asked.blocks]
-        return Answer(201, {"chain_id": chain_id, "last": await self._state.chains.append(chain_id, blocks)})
+        once = named(guest, "append", head.key) if head.key else None
+        last = await self._state.chains.append(chain_id, blocks, once)
+        return Answer(201, {"chain_id": chain_id, "last": last})

@@ -165,6 +165,7 @@ async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
     for where in ({"chain_id": "ch_other_1"}, {"session_id": "sess_other_2"}):
         assert await desk.ask(token, "POST", "/v1/runs", json=where) == (404, "not_found")
     assert {*desk.refused()} == {"not_found"}
+    assert await desk.ask(token, "POST", "/v1/runs", json={"parent_run_id": "run"}) == (403, "not_its_own")
     assert len(await desk.state.chains.blocks("ch_other_1")) == 3
 
 

@@ -31,6 +31,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     session_id: str | None = None
     """Its parent's where it names none, and the same of the chain."""
     chain_id: str | None = None
+    parent_run_id: str | None = None
+    """The run that it is a part of: its parent's own, and no other."""
     export: str | None = None
     """A bound harness that does it. Without one it is for its parent to finish."""
     package_id: str | None = None
@@ -60,6 +62,8 @@ class ChildRuns:
         if policy.max_depth < 1:
             raise Problem(403, "too_deep", "runs are not nested any deeper here")
         asked = read(body, NewRun)
+        if asked.parent_run_id not in (None, guest.run.wanted.related.run_id):
+            raise Problem(403, "not_its_own", "a child run is a part of its parent's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
         if asked.chain_id is not None:

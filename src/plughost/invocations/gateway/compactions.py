@@ -12,6 +12,7 @@ from plughost.contracts.vai.bodies import CompactionPolicy, CompactionTarget
 from plughost.invocations.bindings import Bindings
 from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.messages import Answer, Head, Problem, read
+from plughost.invocations.gateway.reading import BYTES_PER_TOKEN
 from plughost.invocations.gateway.tenancy import bound, its_own, named
 from plughost.invocations.invocation import Invocation, Invoker, Related
 from plughost.invocations.state import State
@@ -19,8 +20,6 @@ from plughost.invocations.work import Compaction
 
 MOST_BYTES = 32 << 20
 """Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""
-BYTES_PER_TOKEN = 4
-"""A rough estimate; compactors count for themselves."""
 
 
 class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +48,8 @@ class Compactions:
         named_so = {"compaction_id": compaction_id, "source_chain_id": chain.chain_id}
         if (made := await self._state.chains.derived(compaction_id)) is not None:
             return Answer(200, {**named_so, "chain_id": made})
-        if await self._state.chains.size(asked.chain_id) > MOST_BYTES:
+        size = await self._state.chains.size(asked.chain_id)
+        if size > MOST_BYTES:
             raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
         guest.spend(len(body))
         blocks = msgspec.to_builtins(await self._state.chains.blocks(asked.chain_id))
@@ -60,7 +60,7 @@ class Compactions:
                 chain_id=chain.chain_id,
                 blocks=blocks,
                 pinned_items=guest.run.hidden.value(asked.pinned_items),
-                token_estimate=len(msgspec.json.encode(blocks)) // BYTES_PER_TOKEN,
+                token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,
             ),

@@ -13,6 +13,8 @@ from plughost.invocations.gateway.messages import Answer, Head, Problem, number,
 from plughost.invocations.gateway.tenancy import its_own, named
 from plughost.invocations.state import State
 
+BYTES_PER_TOKEN = 4
+"""A rough estimate; compactors count for themselves."""
 PAGE = 100
 MOST_A_PAGE = 1000
 MOST_BYTES = 4 << 20
@@ -44,7 +46,9 @@ class Reading:
         blocks = [
             {"number": place, "kind": block.kind, "content": block.content} for place, block in page.blocks
         ]
-        return Answer(200, {**msgspec.to_builtins(chain), "blocks": blocks, "next": page.following})
+        estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
+        told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
+        return Answer(200, {**told, "blocks": blocks, "next": page.following})
 
     async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
         asked = read(body, NewBlocks)

@@ -24,6 +24,9 @@ class Effort:
     fan_out_rounds: int
     screen_rounds: int
     screen: float
+    sessions_rounds: int
+    sessions: int
+    """Megabytes of session logs."""
     opening_rounds: int
     """Beside the peers; so below. In each round everyone opens this many plugins."""
     plugins: int
@@ -47,6 +50,8 @@ FULL = Effort(
     fan_out_rounds=5,
     screen_rounds=3,
     screen=4.0,
+    sessions_rounds=3,
+    sessions=500,
     opening_rounds=3,
     plugins=15,
     probes=3,
@@ -66,6 +71,8 @@ QUICK = Effort(
     fan_out_rounds=1,
     screen_rounds=1,
     screen=3.0,
+    sessions_rounds=1,
+    sessions=100,
     opening_rounds=1,
     plugins=3,
     probes=1,

@@ -16,6 +16,7 @@ from benchmarks.measures import (
     pull,
     screen,
     sdk,
+    sessions,
     storage,
 )
 from benchmarks.roster import (
@@ -115,6 +116,14 @@ def drawing(scenario: str, metric: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[screen.NAME].spread(scenario, metric)
 
 
+def session_costs(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.COSTS].ratio(metric, sessions.OURS, sessions.PLAIN)
+
+
+def on_screen(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.SCREEN].spread(sessions.OURS, metric)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -196,4 +205,9 @@ GOALS = (
             Goal(f"{confined.warm(program)}, strict / none", "≤", 1.1, "×", confined_slower(program)),
         )
     ),
+    Goal("session logs, processors / plain json.loads", "≤", 2.0, "×", session_costs("cpu")),
+    Goal("session logs, time / plain json.loads", "≤", 2.0, "×", session_costs("wall")),
+    Goal("session logs, first picture", "≤", 2.0, "s", on_screen("first")),
+    Goal("session logs, worst frame meanwhile", "≤", 100, "ms", on_screen("frame")),
+    Goal("session logs, worst key meanwhile", "≤", 20, "ms", on_screen("key")),
 )

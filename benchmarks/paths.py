@@ -20,6 +20,7 @@ PYTHON_ECHO = (sys.executable, str(HERE / "plugins" / "echo.py"))
 DISTURBER = (sys.executable, "-I", "-S", "-E", str(HERE / "plugins" / "disturber.py"))
 PAINTER = (sys.executable, str(HERE / "plugins" / "painter.py"))
 PLAIN = (sys.executable, "-s", "-S", "-E", str(HERE / "plugins" / "plain.py"))
+PLAIN_SESSIONS = (sys.executable, "-I", "-S", "-E", str(HERE / "plugins" / "plain_sessions.py"))
 FIRST_ANSWER = HERE / "plugins" / "first_answer"
 SDK_FOLDER = ROOT / "sdk" / "python" / "src"
 STDLIB_ECHO = (sys.executable, "-I", "-S", "-E", str(ROOT / "plugins" / "echo-mcptest" / "echo.py"))

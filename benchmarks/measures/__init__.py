@@ -18,6 +18,7 @@ from benchmarks.measures import (
     pull,
     screen,
     sdk,
+    sessions,
     spawn,
     storage,
     throughput,
@@ -42,4 +43,5 @@ MEASURES: dict[str, Measure] = {
     "invocations": invocations.measure,
     "pull": pull.measure,
     "screen": screen.measure,
+    "sessions": sessions.measure,
 }

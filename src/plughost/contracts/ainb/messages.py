@@ -13,6 +13,8 @@ from plughost.wire.octets import Octets
 U8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
 U16 = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 U64 = Annotated[int, msgspec.Meta(ge=0)]
+I63 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What the system takes for a place in a file."""
 
 # Host → plugin
 
@@ -251,6 +253,13 @@ class LogParams(msgspec.Struct):
 
 class PathParams(msgspec.Struct):
     path: str
+
+
+class ReadFileParams(PathParams):
+    """`offset` and `length` ask for a part; a host that does not know them answers with the whole file."""
+
+    offset: I63 = 0
+    length: I63 | None = None
 
 
 class NetworkFetchParams(msgspec.Struct):

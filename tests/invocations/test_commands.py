@@ -145,3 +145,25 @@ def test_packed_signed_installed_and_invoked(place: Path) -> None:
     trust.write_text(trust.read_text() + "revoked = true\n")
     refused = run(*words)
     assert (refused.returncode, "revoked" in refused.stdout) == (3, True), refused.stdout
+
+
+def test_a_compaction_and_a_harness_from_the_command_line(place: Path) -> None:
+    given = {
+        "blocks": [{"kind": "input", "content": []}] * 2,
+        "target": {"max_input_tokens": 9, "target_model": "any"},
+    }
+    ran = plughost(place, "invoke", str(place / "lab"), "shortens", json.dumps(given), "--sandbox", "none")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["derived_chain_id"].startswith("ch_")
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_harness_from_the_command_line_reaches_a_gateway_of_its_own(place: Path) -> None:
+    steps = [
+        {"method": "GET", "path": "/v1/sessions/sess_local"},
+        {"method": "GET", "path": "/v1/chains/ch_local"},
+    ]
+    given = {"trigger": {"type": "user_request", "input": steps}}
+    ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given))
+    assert ran.returncode == 0, ran.stderr
+    assert [status for status, _ in json.loads(ran.stdout)["artifacts"]] == [200, 200]

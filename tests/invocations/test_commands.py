@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+import plughost as plughost_
 from tests.invocations.conftest import LAB, SECRET
 from tests.sandbox.conftest import strict  # noqa: F401
+from tests.support import ROOT
 
 
 @pytest.fixture
@@ -167,3 +171,17 @@ def test_a_harness_from_the_command_line_reaches_a_gateway_of_its_own(place: Pat
     ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given))
     assert ran.returncode == 0, ran.stderr
     assert [status for status, _ in json.loads(ran.stdout)["artifacts"]] == [200, 200]
+
+
+@pytest.mark.usefixtures("strict")
+def test_the_documents_example_runs_as_it_stands(place: Path, capsys) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/invocations.md").read_text(), re.S)
+    names: dict[str, object] = {}
+    exec(compile(example, "invocations.md", "exec"), names)
+    bound = names["main"](str(place / "lab"), str(place / "state"), "writes", {"do": "echo"})
+    with pytest.raises(plughost_.InvalidSpec, match="secret slot key"):
+        asyncio.run(bound)
+    text = (place / "lab/vai-plugin.toml").read_text()
+    (place / "lab/vai-plugin.toml").write_text(text.replace('secret_slots = ["key"]', "secret_slots = []"))
+    asyncio.run(names["main"](str(place / "lab"), str(place / "state"), "writes", {"do": "echo"}))
+    assert capsys.readouterr().out.startswith("succeeded ")

@@ -18,6 +18,7 @@ from plughost.packages import trust as trusted
 from plughost.packages.contents import Place
 from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
 from plughost.packages.installing import install
+from plughost.packages.keys import read_private
 from plughost.packages.limits import Limits
 from plughost.packages.oci import blobfile, layout_tar, pouring
 from plughost.packages.oci.content import MANIFEST, unwatched
@@ -208,8 +209,6 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     await _push(layout, *_parts(made))
     with pytest.raises(Untrusted):
         await install(Place(layout), store, trust)
-    from plughost.packages.keys import read_private
-
     await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
     for junk in (b"{}", b"junk"):  # others may add what they like
         await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
@@ -217,6 +216,26 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     entered = await install(Place(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
     assert entered.installed.release.digest == made.digest
+
+
+async def test_what_others_attach_does_not_stand_in_the_way_of_a_signature(made, signer, store, folder):
+    class Forgetful(LayoutFolder):
+        """Lists what it has no more."""
+
+        async def referrers(self, digest, artifact_type):
+            gone = describe(b"gone", MANIFEST, artifact_type=artifact_type)
+            return [gone, *await super().referrers(digest, artifact_type)]
+
+    layout = Forgetful(folder / "layout")
+    await _push(layout, *_parts(made))
+    assert (await install(Place(layout), store, DEVELOPMENT)).verdict.posture == "unsigned"
+    for junk in (b"junk", b" " * (2 << 20)):
+        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
+    with pytest.raises(Untrusted, match="cannot be read"):
+        await install(Place(layout), store, DEVELOPMENT)
+    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    verdict = (await install(Place(layout), store, DEVELOPMENT)).verdict
+    assert (verdict.posture, verdict.key_id) == ("unknown_key", signer[1].id)
 
 
 async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, folder):

@@ -21,13 +21,18 @@ from plughost.packages.limits import SMALL, USUAL, Limits
 from plughost.packages.oci.content import Content, Descriptor, Progress, unwatched
 from plughost.packages.oci.digests import check, digest_of
 from plughost.packages.oci.documents import read_manifest
+from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.packing import write_file
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
-from plughost.packages.signature import Verdict, verify
+from plughost.packages.signature import Posture, Verdict, verify
 from plughost.packages.trust import Trust
 
 _MOST_SIGNATURES = 16
+_NO_SIGNATURE = b" "
+"""What is there in the place of one: anybody may say something about a package. Not the same as nothing."""
+BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invalid", "altered")
+"""Which of several signatures counts: whoever may publish may add worthless ones, and no harm is done."""
 
 
 class Announced(msgspec.Struct, frozen=True):
@@ -57,7 +62,7 @@ async def announced(
         (verify(envelope, release, who, now or trust.now()), envelope)
         for envelope in await _envelopes(place, found, folder)
     ]
-    verdict, envelope = min(judged, key=lambda pair: pair[0].posture != "trusted")
+    verdict, envelope = min(judged, key=lambda pair: BEST_FIRST.index(pair[0].posture))
     return Announced(release, told, text, body, archived, verdict, envelope)
 
 
@@ -90,10 +95,14 @@ async def _envelopes(place: Place, found: Descriptor, folder: Path) -> list[byte
     if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
         return [beside]
     entries = await place.content.referrers(found.digest, SIGNATURE)
-    envelopes: list[bytes | None] = [
-        await _enclosed(place.content, entry, folder / f"envelope-{number}")
-        for number, entry in enumerate(entries[:_MOST_SIGNATURES])
-    ]
+    envelopes: list[bytes | None] = []
+    for number, entry in enumerate(entries[:_MOST_SIGNATURES]):
+        try:
+            envelopes.append(await _enclosed(place.content, entry, folder / f"envelope-{number}"))
+        except NotFound:
+            continue  # lists outlive what they list
+        except (BadContent, Unacceptable):
+            envelopes.append(_NO_SIGNATURE)
     return envelopes or [None]
 
 
@@ -102,14 +111,14 @@ async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:
     check(body, entry.digest)
     blobs = read_manifest(body).layers
     if [blob.mediaType for blob in blobs] != [ENVELOPE]:
-        return b""  # anybody may say something about a package; it is just no signature
+        return _NO_SIGNATURE
     return await _small(content, blobs[0], into)
 
 
 def _beside(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(SMALL + 1) or b" "  # an empty file is no signature, and not the same as none
+            return file.read(SMALL + 1) or _NO_SIGNATURE
     except FileNotFoundError:
         return b""
 

@@ -15,7 +15,7 @@ from plughost.base.errors import InvalidConfig, InvalidSpec, PluginError
 from plughost.contracts.vai import manifest
 from plughost.packages import examining, installing, pins, signing
 from plughost.packages import trust as trusted
-from plughost.packages.contents import Place
+from plughost.packages.contents import Place, on_disk
 from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
 from plughost.packages.installing import install
 from plughost.packages.keys import read_private
@@ -286,3 +286,25 @@ async def _push(layout, body, text, archive):
     for blob in (text, archive):
         await layout.push_blob(describe(blob, "x"), blob, unwatched)
     await layout.push_manifest(body, MANIFEST, "0.1.0")
+
+
+@pytest.mark.timeout(20)
+async def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(signed, store, trust, folder):
+    """An archive that somebody has unpacked may hold such a thing."""
+    layout = LayoutFolder(folder / "layout")
+    await _push(layout, *_parts(signed))
+    blob = next(path for path in layout.root.glob("blobs/sha256/*") if path.read_bytes() == _parts(signed)[0])
+    for pipe, what in (
+        (Path(signed.file).with_name(FILE), little.place(signed)),
+        (blob, Place(layout)),
+        (layout.root / "index.json", Place(layout)),
+    ):
+        pipe.unlink()
+        os.mkfifo(pipe)
+        with pytest.raises(PluginError, match="no regular file"):
+            await install(what, store, trust)
+    assert little.kept(store) == []
+
+
+def test_a_name_that_no_file_can_have_is_a_reference():
+    assert on_disk(Path("x" * 300)) is None

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.manifest import FILE, Manifest
 from plughost.packages import layer, trust
 from plughost.packages.checks import checked
@@ -22,6 +23,7 @@ from plughost.packages.oci.content import Content, Descriptor, Progress, unwatch
 from plughost.packages.oci.digests import check, digest_of
 from plughost.packages.oci.documents import read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
+from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.packing import write_file
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
@@ -117,10 +119,12 @@ async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:
 
 def _beside(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(SMALL + 1) or _NO_SIGNATURE
     except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:

@@ -155,3 +155,27 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
             bar.moved(1)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_published_version_has_no_other_bytes_under_another_tag(
+    repository, dist, tmp_path, quietly, plughost
+):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    quietly("push", dist / "little-0.1.0.vai.tar", f"{repository}:stable")
+    (tmp_path / "other").mkdir()
+    quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
+    code, out, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", f"{repository}:latest")
+    assert (code, out) == (2, "")
+    assert "0.1.0 is published already, with other bytes" in err
+
+
+def test_of_several_signatures_the_file_gets_a_trusted_one(repository, dist, tmp_path, quietly):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    for number in range(3):
+        quietly("keygen", tmp_path / f"stranger-{number}")
+        quietly("sign", f"{repository}:0.1.0", "--key", tmp_path / f"stranger-{number}")
+    (tmp_path / "got").mkdir()
+    trust = ("--trust", tmp_path / "trust.toml")
+    quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "got", *trust)
+    assert "signed and trusted" in quietly("verify", tmp_path / "got/little-0.1.0.vai.tar", *trust)

@@ -6,6 +6,7 @@ import functools
 import os
 import stat
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,8 @@ from plughost.packages.oci.content import MANIFEST, unwatched
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.transfer import copy
-from plughost.packages.signature import FILE
+from plughost.packages.release import Release
+from plughost.packages.signature import FILE, Verdict
 from plughost.packages.store import Store
 from tests.packages import little
 
@@ -255,6 +257,18 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
     moved = pins.Pins([msgspec.structs.replace(pins.read(file).package[0], digest=newer.digest)])
     with pytest.raises(Unpinned, match="the lock file has"):
         await install(little.place(signed), store, little.trusting(public), pins=moved)
+
+
+def test_whoever_pins_at_the_same_time_loses_nothing(folder):
+    names = [f"acme/p{number}" for number in range(24)]
+
+    def pin(name):
+        release = Release(name, "1.0.0", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
+        pins.save(folder / pins.FILE, release, Verdict("trusted", "acme", "c" * 64))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(pin, names))
+    assert [pin.package_id for pin in pins.read(folder / pins.FILE).package] == sorted(names)
 
 
 def test_a_broken_lock_file_tells_every_problem_with_its_line(folder):

@@ -64,7 +64,7 @@ def install(
     who = trust.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
-    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else pins.Pins()
+    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
     async def enter() -> Entered:
@@ -75,7 +75,7 @@ def install(
         entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
-        pins.write(lock_file, pinned.with_(release, verdict))
+        pins.save(lock_file, release, verdict)
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})

@@ -259,6 +259,23 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
         await install(little.place(signed), store, little.trusting(public), pins=moved)
 
 
+async def test_a_second_signature_does_not_stand_in_the_way_of_the_pinned_one(made, store, folder):
+    """A publisher changes keys and signs once more."""
+    layout = LayoutFolder(folder / "layout")
+    await _push(layout, *_parts(made))
+    public = []
+    for name in ("old", "new"):
+        private, key = little.key(folder, name)
+        public.append(key)
+        await signing.sign(Place(layout), read_private(private), trusted.now())
+    who = trusted.Trust(
+        publishers={"acme": trusted.Publisher(keys=[trusted.Key(key=key.text) for key in public])}
+    )
+    for key in public:
+        pinned = pins.Pins([pins.Pin(made.package_id, made.version, made.digest, key.id)])
+        assert (await install(Place(layout), store, who, pins=pinned)).verdict.key_id == key.id
+
+
 def test_whoever_pins_at_the_same_time_loses_nothing(folder):
     names = [f"acme/p{number}" for number in range(24)]
 

@@ -298,3 +298,18 @@ async def test_a_signature_is_not_written_through_somebody_elses_link(made, sign
     with pytest.raises(InvalidSpec, match="File exists"):
         await signing.sign(little.place(made), private, trust.now())
     assert (folder / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "01" + "00" * 31,
+        "00" * 31 + "80",
+        "ec" + "ff" * 30 + "7f",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    ],
+)
+def test_a_key_for_which_anybody_can_sign_is_none(point):
+    with pytest.raises(ValueError, match="anybody could sign"):
+        keys.parse_public(keys.PublicKey(bytes.fromhex(point)).text)

@@ -26,6 +26,7 @@ from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.packing import write_file
+from plughost.packages.pins import Pins
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
 from plughost.packages.signature import Posture, Verdict, verify
 from plughost.packages.trust import Trust
@@ -52,9 +53,17 @@ class Announced(msgspec.Struct, frozen=True):
 
 
 async def announced(
-    place: Place, folder: Path, who: Trust, now: datetime | None = None, limits: Limits = USUAL
+    place: Place,
+    folder: Path,
+    who: Trust,
+    now: datetime | None = None,
+    limits: Limits = USUAL,
+    pins: Pins | None = None,
 ) -> Announced:
-    """What a package says to be. `folder` is for what is fetched meanwhile."""
+    """What a package says to be. `folder` is for what is fetched meanwhile.
+
+    Of several trusted signatures that by a pinned key counts.
+    """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
     config, archived = parts(body, limits)
@@ -64,7 +73,10 @@ async def announced(
         (verify(envelope, release, who, now or trust.now()), envelope)
         for envelope in await _envelopes(place, found, folder)
     ]
-    verdict, envelope = min(judged, key=lambda pair: BEST_FIRST.index(pair[0].posture))
+    pinned = pins.key_of(release) if pins else ""
+    verdict, envelope = min(
+        judged, key=lambda pair: (BEST_FIRST.index(pair[0].posture), pair[0].key_id != pinned)
+    )
     return Announced(release, told, text, body, archived, verdict, envelope)
 
 

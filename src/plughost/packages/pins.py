@@ -33,6 +33,10 @@ class Pin(msgspec.Struct, frozen=True):
 class Pins(msgspec.Struct, frozen=True):
     package: list[Pin] = []
 
+    def key_of(self, release: Release) -> str:
+        """The key that it must be signed by; empty when none is pinned."""
+        return next((pin.key for pin in self.package if pin.digest == release.digest), "")
+
     def refuse(self, release: Release, verdict: Verdict) -> None:
         """Unpinned unless exactly this release, signed by exactly this key, is pinned."""
         named = [pin for pin in self.package if pin.package_id == release.package_id]

@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := .setup-stamp
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
+PACKAGES := acme-devkit thread-weave
+VENDORED := $(patsubst %,plugins/%/lib/plughost_sdk/__init__.py,$(PACKAGES))
 NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
@@ -12,7 +14,7 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint soak mutants surface bench bench-peers setup lock clean
+.PHONY: run test lint soak mutants surface bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -44,7 +46,16 @@ bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into doc
 	-@$(MAKE) --no-print-directory --keep-going $(PEERS) # who cannot be installed is left out
 	$(BIN)/python -m benchmarks.side_by_side $(if $(QUICK),--quick)
 
-setup: $(STAMP) $(COMPILED) $(NOTES_TS)/bin/main.js $(REGISTRY)
+packages: setup ## the first-party vai packages, each with the SDK in it, as dist/*.vai.tar
+	@mkdir -p dist
+	@for each in $(PACKAGES); do $(BIN)/plughost pack plugins/$$each --out dist || exit 1; done
+
+plugins/%/lib/plughost_sdk/__init__.py: $(wildcard sdk/python/src/plughost_sdk/*.py sdk/python/src/plughost_sdk/vai/*.py) | $(STAMP)
+	@rm -rf $(@D)
+	@PYTHONPATH=sdk/python/src $(BIN)/python -m plughost_sdk.vai vendor plugins/$* >/dev/null
+	@touch $@
+
+setup: $(STAMP) $(COMPILED) $(VENDORED) $(NOTES_TS)/bin/main.js $(REGISTRY)
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -119,5 +130,5 @@ lock: ## resolve the dependencies anew
 	cd $(GO_PEER) && go get github.com/hashicorp/go-plugin@latest && go mod tidy
 
 clean:
-	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/echo-mcptest-*/bin plugins/echo-rune-*/bin $(NOTES_TS)/bin benchmarks/bin .tools src/*.egg-info \
+	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/echo-mcptest-*/bin plugins/echo-rune-*/bin $(NOTES_TS)/bin benchmarks/bin plugins/*/lib/plughost_sdk .tools src/*.egg-info \
 	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h

@@ -13,12 +13,19 @@ from setuptools.command.build import build
 FOLDER = "plughost/runtime"
 PROGRAMS = {
     "plughost-launcher": ["launcher/plughost-launcher.c", "launcher/forwarder.c", "launcher/relay.c"],
-    "plughost-inner": ["launcher/plughost-inner.c", "launcher/landlock.c", "launcher/real_path.c"],
+    "plughost-inner": [
+        "launcher/plughost-inner.c",
+        "launcher/landlock.c",
+        "launcher/real_path.c",
+        "launcher/watch.c",
+        "launcher/wanted.c",
+    ],
 }
 FILTERS = "launcher/seccomp/filters.h"
 GENERATOR = "launcher/seccomp/generate.py"
 OTHER_SOURCES = [
-    "launcher/landlock.h", "launcher/real_path.h", "launcher/forwarder.h", "launcher/relay.h",
+    "launcher/landlock.h", "launcher/real_path.h", "launcher/watch.h", "launcher/wanted.h",
+    "launcher/forwarder.h", "launcher/relay.h",
     "launcher/seccomp/policy.toml", "launcher/seccomp/numbers.toml", GENERATOR,
 ]  # fmt: skip
 OPTIONS = ["-O2", "-Wall", "-Wextra", "-s"]

@@ -2,6 +2,8 @@
  *
  * Usage: plughost-inner WORD... -- PATH ARGV0 [ARG...]
  * Words are applied in their order, so limits come before what could refuse them:
+ *   watch MADE                 from here on a process of ours tells the host what is refused (watch.h). First of all:
+ *                              it is held to none of the other words
  *   cwd PATH                   the folder to start in
  *   same PATH DEV:INO          go on only if this is there, and no symlink is on the way to it
  *   limit NAME VALUE           nofile | nproc | fsize | data | cpu | core, soft and hard
@@ -14,10 +16,12 @@
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
  * Privileges, capabilities and descriptors past 2 are given up in any case; 4 and 5, where the launcher has
- * set the plugin's stdin and stdout aside, become 0 and 1 before.
+ * set the plugin's stdin and stdout aside, become 0 and 1 before. 6 is the watcher's pipe to the host.
  *
  * fd 3 goes on with the launcher's report:
  *   landlock ABI               in place
+ *   watched                    what is refused is told
+ *   unwatched ERRNO            it is not, and everything else is as ever
  *   seccomp [offline]          in place
  *   confined                   all of it is: the plugin is executed next
  *   fail STAGE ERRNO [WHAT]    it was not
@@ -39,8 +43,9 @@
 #include "landlock.h"
 #include "real_path.h"
 #include "seccomp/filters.h"
+#include "watch.h"
 
-enum { REPORT_FD = 3, ASIDE_FD = 4 };
+enum { REPORT_FD = 3, ASIDE_FD = 4, DENIALS_FD = 6 };
 
 extern char **environ;
 
@@ -129,6 +134,34 @@ static void install(const struct filter *filter) {
     report(filter == &filter_offline ? "seccomp offline\n" : "seccomp\n");
 }
 
+static int is_watched;
+
+static void report_unwatched(void) {
+    char line[32];
+    snprintf(line, sizeof line, "unwatched %d\n", errno);
+    report(line);
+}
+
+static void split(const char *made, char **words) {
+    switch (watch_split(DENIALS_FD)) {
+    case WATCH_WATCHER:
+        drop_privileges();
+        watch(made, words);
+    case WATCH_PLUGIN:
+        is_watched = 1;
+        break;
+    case WATCH_REFUSED:
+        report_unwatched();
+    }
+}
+
+static void begin_watch(void) {
+    if (watch_begin() == 0)
+        report("watched\n");
+    else
+        report_unwatched();
+}
+
 static int is_word(char **argv, const char *name, int items) {
     if (strcmp(argv[0], name) != 0)
         return 0;
@@ -140,6 +173,8 @@ static int is_word(char **argv, const char *name, int items) {
 
 /* Applies one word; how many arguments it took. */
 static int apply(char **argv, const struct filter **filter) {
+    if (is_word(argv, "watch", 1))
+        return split(argv[1], argv + 2), 2;
     if (is_word(argv, "cwd", 1)) {
         if (chdir(argv[1]) != 0)
             fail("chdir", argv[1]);
@@ -181,8 +216,10 @@ int main(int argc, char **argv) {
     if (argv[0] == NULL || argv[1] == NULL || argv[2] == NULL)
         fail_with(EINVAL, "words", "--");
     take_stdin_and_stdout();
-    close_all_but_stdio();
     drop_privileges();
+    if (is_watched)
+        begin_watch();
+    close_all_but_stdio();
     if (filter != NULL)
         install(filter);
     report("confined\n");

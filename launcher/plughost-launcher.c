@@ -17,7 +17,8 @@
  *   CONFINE -        the program is the plugin
  *           keep     the program is plughost-inner, or bubblewrap that ends in it: fd 3 stays open for
  *                    its report, and is plughost-inner's to close; the plugin's stdin and stdout are at
- *                    4 and 5 till then
+ *                    4 and 5 till then. At 6 is what came at 4, if anything did: a pipe to the host for
+ *                    what is refused
  *           UID:GID  keep, and first drop from root to this user. B stays root: the plugin can neither
  *                    signal nor trace it
  *   GROUPS  control groups to be in: their cgroup.procs, with colons between them, or -
@@ -53,9 +54,11 @@
 
 #include "forwarder.h"
 
-enum { REPORT_FD = 3, ASIDE_FD = 4, NOT_ENDED = -1 };
+enum { REPORT_FD = 3, GIVEN_DENIALS_FD = 4, ASIDE_FD = 4, DENIALS_FD = 6, NOT_ENDED = -1 };
 
 extern char **environ;
+
+static int tells_denials;
 
 struct plan {
     const char *nofile, *cwd, *confine, *proxy, *listing, *path;
@@ -88,6 +91,8 @@ static void let_go_of_stdio(void) {
     close(1);
     close(2);
     close(REPORT_FD);
+    if (tells_denials)
+        close(GIVEN_DENIALS_FD);
 }
 
 static int is_user(const char *confine) {
@@ -131,6 +136,8 @@ static void drop_user(const char *confine) {
 /* Bubblewrap stays beside the plugin and keeps its own 0 and 1 open: were those the plugin's pipes, the host
  * would not see the plugin close them. What is past 2 it lets go of, and plughost-inner puts back in place. */
 static void set_pipes_aside(void) {
+    if (tells_denials && dup2(GIVEN_DENIALS_FD, DENIALS_FD) < 0)
+        fail("setup");
     if (dup2(0, ASIDE_FD) < 0 || dup2(1, ASIDE_FD + 1) < 0 || close(0) != 0 || close(1) != 0)
         fail("setup");
     if (open("/dev/null", O_RDONLY) != 0 || open("/dev/null", O_WRONLY) != 1)
@@ -143,7 +150,7 @@ static void become_plugin(const struct plan *plan) {
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    close_fds_from(REPORT_FD + 1);
+    close_fds_from(REPORT_FD + 1 + tells_denials);
     if (strcmp(plan->nofile, "-") != 0) {
         struct rlimit limit;
         getrlimit(RLIMIT_NOFILE, &limit);
@@ -332,7 +339,8 @@ int main(int argc, char **argv) {
     sigset_t watched;
 
     fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
-    close_fds_from(REPORT_FD + 1);
+    tells_denials = strcmp(plan.confine, "-") != 0 && fcntl(GIVEN_DENIALS_FD, F_SETFD, FD_CLOEXEC) == 0;
+    close_fds_from(REPORT_FD + 1 + tells_denials);
     setsid(); /* the terminal's Ctrl-C is the host's to handle */
     int host_fd = (int)syscall(SYS_pidfd_open, host, 0);
     if (host_fd < 0)

@@ -17,6 +17,7 @@ from plughost.wire.envelope import Notification
 if TYPE_CHECKING:
     from plughost.plugin import Plugin
     from plughost.runtime.instance import Instance
+    from plughost.sandbox.denial import Denial
 
 
 class Reception:
@@ -99,6 +100,23 @@ class Reception:
             overheard(caller, [self.hidden.text(line) for line in lines])
         except Exception as error:
             caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
+
+    def refused(self, caller: Caller, records: list[bytes]) -> None:
+        plugin = self._plugin()
+        denied = None if plugin is None else getattr(plugin._host.service("logs"), "denied", None)
+        if plugin is None or denied is None:
+            return
+        granting = plugin._binding.granting
+
+        def tell(denial: Denial | None) -> None:
+            from plughost.sandbox.denial import told
+
+            try:
+                denied(caller, *told(denial, granting))
+            except Exception as error:
+                caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
+
+        plugin._host._keeper.hear(plugin.name, records, caller.generation, plugin.confinement.reach, tell)
 
 
 def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:

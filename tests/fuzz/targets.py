@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,12 @@ from plughost.contracts.vai.manifest import Runtime
 from plughost.contracts.vai.messages import About as VaiAbout
 from plughost.contracts.vai.results import RESULTS, outcome
 from plughost.contracts.vai.session import VaiSession
+from plughost.packages.oci.challenge import read_challenges
+from plughost.packages.oci.digests import is_digest
+from plughost.packages.oci.documents import Manifest as OciManifest
+from plughost.packages.oci.documents import read_index, read_manifest
+from plughost.packages.oci.errors import BadContent
+from plughost.packages.oci.tarheads import read_members
 from plughost.runtime.session import Incoming, Session
 from plughost.wire.envelope import NOTHING, Answer, Noise, Notification, Progress, Request, decode
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
@@ -159,6 +166,34 @@ def _look_at_vai(incoming: Incoming) -> None:
                 pass
 
 
+def _oci(data: bytes) -> None:
+    """A registry's documents: read with sound digests and sizes, or BadContent."""
+    for read in (read_manifest, read_index):
+        try:
+            document = read(data)
+        except BadContent:
+            continue
+        for blob in document.blobs if isinstance(document, OciManifest) else document.manifests:
+            assert is_digest(blob.digest)
+            assert blob.size >= 0
+
+
+def _oci_tar(data: bytes) -> None:
+    """Files that lie within the archive, one after the other; or BadContent."""
+    end = 0
+    try:
+        for member in read_members(io.BytesIO(data), "x.tar"):
+            assert end < member.start <= member.start + member.size <= len(data)
+            end = member.start + member.size
+    except BadContent:
+        pass
+
+
+def _challenge(data: bytes) -> None:
+    for challenge in read_challenges(data.decode("latin-1")):
+        assert challenge.scheme == challenge.scheme.lower() != ""
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     "lines": lambda data: framing(lambda: Lines(LIMIT), data),
     "content_length": lambda data: framing(lambda: ContentLength(LIMIT, header_limit=128), data),
@@ -168,4 +203,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "vai": lambda data: _vai(data, ready=False),
     "vai_ready": lambda data: _vai(data, ready=True),
     "ainb_ready": lambda data: _ainb(data, ready=True),
+    "oci": _oci,
+    "oci_tar": _oci_tar,
+    "challenge": _challenge,
 }

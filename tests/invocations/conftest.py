@@ -14,18 +14,25 @@ import pytest
 import plughost
 from plughost.contracts.vai import manifest
 from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.chains import Chains
+from plughost.invocations.bindings import FixedBindings
+from plughost.invocations.deliveries import Delivery
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.invoker import LocalInvoker, Options
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.package import Package
 from plughost.invocations.record import Entry
+from plughost.invocations.retry import Backoff
+from plughost.invocations.runtime import Runtime
 from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.tokens import Issuer
+from plughost.invocations.state import State
 from plughost.invocations.work import Tool
+from tests.sandbox.conftest import strict
+
+__all__ = ["strict"]
 
 LAB = Path(__file__).parent / "lab"
 SECRET = "s3cr3t-of-the-lab-4711"
+TENANT = Scope("org_1", "proj_1")
 
 
 class Shelf:
@@ -65,8 +72,8 @@ class Bench:
         self.folder = folder
         self.host = host
         self.kept = Kept()
-        self.issuer = Issuer()
-        self.chains = Chains(str(folder / "state"))
+        self.state = State(str(folder / "state"))
+        self.chains = self.state.chains
         self.shelf = Shelf(folder / "lab", trusted_inline=options.pop("trusted_inline", True))
         self.invoker = LocalInvoker(
             host,
@@ -75,7 +82,6 @@ class Bench:
             host._clock,
             secret_source=SecretFolder(str(folder / "secrets")),
             chains=self.chains,
-            issuer=self.issuer,
             options=Options(**{"scratch_base": str(folder), **options}),
         )
 
@@ -111,13 +117,12 @@ class Bench:
 
     async def close(self) -> None:
         await self.invoker.close()
-        await self.chains.close()
+        self.state.close()
 
 
 @pytest.fixture
-async def bench():
-    """Makes benches; root's plugins are other users, so their folder is where all may go."""
-    made: list[tuple[Bench, plughost.Host]] = []
+async def ground():
+    """A folder with the lab and its secret; root's plugins are other users, so it is where all may go."""
     folder = Path(tempfile.mkdtemp(prefix="plughost-test-"))
     folder.chmod(0o755)
     shutil.copytree(LAB, folder / "lab")
@@ -125,18 +130,70 @@ async def bench():
     secret.parent.mkdir(parents=True)
     secret.write_text(SECRET + "\n")
     secret.chmod(0o600)
+    yield folder
+    assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
+    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+@pytest.fixture
+async def bench(ground: Path):
+    """Makes benches."""
+    made: list[tuple[Bench, plughost.Host]] = []
 
     def make(**options: Any) -> Bench:
         host = plughost.Host()
-        made.append((Bench(folder, host, **{"sandbox": "none", **options}), host))
+        made.append((Bench(ground, host, **{"sandbox": "none", **options}), host))
         return made[-1][0]
 
     yield make
     for each, host in made:
         await each.close()
         await host.close()
-    for each, _ in made:
-        assert not list(folder.glob("plughost-scratch-*")), "no scratch folder is left"
-        assert not each.issuer.running, "no token is left"
         assert not len(each.invoker.pool), "no process is left"
-    await asyncio.to_thread(shutil.rmtree, folder)
+
+
+def bound(export: str, scope: Scope = TENANT, binding_id: str | None = None, **policy: Any) -> Binding:
+    return Binding(
+        binding_id=binding_id or f"bind_{export}",
+        package_id="acme/lab",
+        package_version="1.0.0",
+        export_id=export,
+        scope=scope,
+        secrets={"key": "secret://org_1/key"},
+        policy=Policy(**policy),
+    )
+
+
+async def over(runtime: Runtime, count: int) -> list[Delivery]:
+    """All deliveries, once that many are over and no other is due."""
+    found: list[Delivery] = []
+    for _ in range(1000):
+        if not await runtime.state.happened.waiting():
+            found = await runtime.deliveries.all()
+            if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:
+                return found
+        await asyncio.sleep(0.01)
+    raise AssertionError(found)
+
+
+@pytest.fixture
+async def runtime_of(ground: Path):
+    """Makes runtimes for bindings, all in one folder."""
+    made: list[Runtime] = []
+
+    async def make(*bindings: Binding, deliveries: Backoff | None = None, **options: Any) -> Runtime:
+        runtime = Runtime(
+            str(ground / "state"),
+            Shelf(ground / "lab"),
+            FixedBindings(bindings),
+            secret_source=SecretFolder(str(ground / "secrets")),
+            options=Options(**{"scratch_base": str(ground), "sandbox": "none", **options}),
+            deliveries=deliveries,
+        )
+        made.append(await runtime.__aenter__())
+        return runtime
+
+    yield make
+    for runtime in made:
+        await runtime.__aexit__(None, None, None)
+        assert not runtime.gateway.guests, "no token is good any more"

@@ -7,6 +7,7 @@ import pytest
 
 from plughost.base.errors import InvalidSpec
 from plughost.invocations.chains import Block, Chain, Chains
+from plughost.invocations.state import State
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
@@ -14,10 +15,10 @@ SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id=
 
 @pytest.fixture
 async def chains(tmp_path: Path):
-    chains = Chains(str(tmp_path))
-    await chains.create(SOURCE, [SYSTEM])
-    yield chains
-    await chains.close()
+    state = State(str(tmp_path))
+    await state.chains.create(SOURCE, [SYSTEM])
+    yield state.chains
+    state.close()
 
 
 @pytest.mark.clause("VAI-51")
@@ -62,6 +63,6 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
 
 async def test_what_was_written_is_there_for_the_next_host(chains: Chains, tmp_path: Path) -> None:
     await chains.append("ch_1", [Block("output", [{"type": "text", "text": "done"}])])
-    again = Chains(str(tmp_path))
-    assert [block.kind for block in await again.blocks("ch_1")] == ["system", "output"]
-    await again.close()
+    again = State(str(tmp_path))
+    assert [block.kind for block in await again.chains.blocks("ch_1")] == ["system", "output"]
+    again.close()

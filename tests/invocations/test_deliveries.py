@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import InvalidSpec
-from plughost.invocations.deliveries import AT_ONCE, Deliveries, Delivery, Event, Subject
+from plughost.contracts.vai.bodies import HookEvent, Subject
+from plughost.invocations.deliveries import AT_ONCE, Deliveries, Delivery
 from plughost.invocations.retry import Backoff
 from plughost.testkit.clock import VirtualClock
 from tests.support import until
@@ -20,8 +21,8 @@ from tests.support import until
 PLAIN = Backoff(attempts=4, first=5.0, factor=2.0, jitter=0.0)
 
 
-def event(number: int = 1) -> Event:
-    return Event(
+def event(number: int = 1) -> HookEvent:
+    return HookEvent(
         type="run.completed",
         occurred_at="2026-03-12T19:00:00Z",
         subject=Subject("run", f"run_{number}"),

@@ -177,6 +177,17 @@ def test_a_broken_line_loses_no_other(tmp_path: Path) -> None:
         assert [(row["invocation_id"], row["status"]) for row in book.latest(9)] == [("inv_1", "succeeded")]
 
 
+@pytest.mark.timeout(10)
+async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_forever(journal: Journal) -> None:
+    journal.tell(began(1))
+    journal._catch_up()
+    batch = journal._catching_up
+    assert batch is not None
+    while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
+        await asyncio.sleep(0)
+    await journal.caught_up()
+
+
 async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypatch) -> None:
     long = {"type": "progress", "message": "x" * (5 << 20)}
     journal.tell(began(1))

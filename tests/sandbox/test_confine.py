@@ -151,12 +151,18 @@ def test_the_way_out_is_the_only_way():
     assert found.launch.env == {"A": "1", **Way.env}
 
 
+@pytest.mark.parametrize(("tells", "by"), [(True, "told in its log"), (False, "refused, and not told")])
+def test_whether_denials_are_told_is_known_before_it_runs(tells, by):
+    found = decide(here=changed(tells=tells))
+    assert by in {each.what: each.by for each in found.holdings}["files and programs not granted"]
+
+
 def test_limits_are_set_as_far_as_the_machine_lets_them():
     found = decide(
         limits=Limits(open_files=9999, processes=10, cpu_seconds=5, memory=None, scratch=100 << 20)
     )
     assert said(found, "limit", "nofile", "4096")
-    assert said(found, "limit", "nproc", "14")
+    assert said(found, "limit", "nproc", "15")
     assert said(found, "limit", "cpu", "5")
     assert said(found, "limit", "core", "0")
     assert not said(found, "limit", "data")

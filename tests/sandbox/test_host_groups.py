@@ -10,6 +10,7 @@ import pytest
 
 import plughost
 from plughost.guard.powers import Limits
+from plughost.sandbox.keeper import KEEPERS
 from tests.sandbox.test_memory_and_groups import parent
 
 __all__ = ["parent"]
@@ -51,6 +52,8 @@ async def test_a_control_group_holds_what_the_host_cannot_see(parent, folder, st
         assert await plugin.call("eat", 8 << 20) == 1
         groups = list(Path(f"/sys/fs/cgroup/memory{parent}").glob("plughost-*"))
         assert len(groups) == 1
+        (pids,) = Path(f"/sys/fs/cgroup/pids{parent}").glob("plughost-*/pids.max")
+        assert int(pids.read_text()) == 20 + KEEPERS
         with pytest.raises(plughost.Crashed):
             await plugin.call("eat", 128 << 20)
     assert not list(Path(f"/sys/fs/cgroup/memory{parent}").glob("plughost-*"))

@@ -265,7 +265,8 @@ def test_a_confined_launch_that_never_came_to_its_inner_step_is_no_success():
 
 
 def test_the_source_of_the_inner_step_compiles_without_a_warning(tmp_path):
-    sources = [ROOT / "launcher" / name for name in ("plughost-inner.c", "landlock.c", "real_path.c")]
+    names = ("plughost-inner.c", "landlock.c", "real_path.c", "watch.c", "wanted.c")
+    sources = [ROOT / "launcher" / name for name in names]
     options = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o", tmp_path / "inner"]
     ran = subprocess.run(["cc", *options, *sources], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
-from tests.sdk.support import HANDSHAKE, ainb_folder, execute, lines, program
+from tests.sdk.support import HANDSHAKE, SDK, ainb_folder, execute, lines, program
 from tests.support import ROOT
+from tests.vai_wire import Talk
 
 README = (ROOT / "sdk/python/README.md").read_text()
-MCPTEST, RUNE, AINB, KAGED, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)
+MCPTEST, RUNE, AINB, KAGED, VAI, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)
 
 
 def test_mcptest(tmp_path):
@@ -70,6 +73,21 @@ def test_kaged(tmp_path):
     assert (telling["method"], telling["params"]) == ("notes.kept", kept)
     assert (retained["result"], found["result"], hooked["result"]) == (kept, "no idea", {"inject": "1 notes"})
     assert refused["error"] == {"code": -32602, "message": "what should be retained?"}
+
+
+def test_vai(tmp_path):
+    (tmp_path / "bin").mkdir()
+    path = program(tmp_path / "bin/plugin", VAI)
+    command = [sys.executable, "-m", "plughost_sdk.vai", "generate", "--package-id", "acme/words", path]
+    ran = subprocess.run(command, env={"PYTHONPATH": str(SDK)}, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    with Talk([path]) as talk:
+        assert talk.hello()["plugin"] == {"package_id": "acme/words", "version": "0.1.0"}
+        number = talk.request("tool.invoke", "count", input={"text": "one two"})
+        assert talk.hear()["event"]["message"] == "counting"
+        assert talk.answer(number)["result"]["structured_output"] == {"words": 2}
+        assert talk.ask("hook.handle", "heard", event={"type": "x"})["status"] == "retryable_failure"
+        assert talk.end() == 0
 
 
 def test_a_class(tmp_path):

@@ -15,16 +15,17 @@ from plughost.cli.progress import Bar
 @click.command()
 @plain_http_option
 @as_json_option
-@click.argument("package", metavar="FILE|LAYOUT")
-@click.argument("reference")
+@click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
+@click.argument("reference", metavar="TO")
 def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
-    """Publish a package and its signatures. Without a tag in REFERENCE its version is the tag.
+    """Publish a package and its signatures. Without a tag in the last word its version is the tag.
 
     A published tag stays what it is: other bytes are refused. User and password come from docker's or
     podman's login, or from PLUGHOST_REGISTRY_USER and PLUGHOST_REGISTRY_PASSWORD.
 
     \b
     plughost push my-plugin-1.0.0.vai.tar registry.example/acme/my-plugin
+    plughost push registry.example/acme/my-plugin:1.0.0 other.example/acme/my-plugin
     plughost push my-plugin-1.0.0.vai.tar oci-layout:some/folder
     """
     from plughost.packages import publishing

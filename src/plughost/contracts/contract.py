@@ -102,6 +102,9 @@ class Binding(msgspec.Struct, frozen=True):
     """A folder of its own, made before it is first started, for it alone."""
     own: Powers = NONE
     """What comes with its capabilities: its data folder, for one that may keep data."""
+    granting: Mapping[str, str] = {}
+    """How its contract words a grant to read, write or execute, with {path} and {name} in it; what is not
+    here the operator allows in plughost's own words."""
     offered: frozenset[str] = frozenset()
     """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 

@@ -6,7 +6,6 @@ compaction makes a chain of its own that names its source, and the source stays 
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Sequence
@@ -15,16 +14,27 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.bodies import Subject
+from plughost.invocations import happened
+from plughost.invocations.binding import Scope
 from plughost.invocations.database import Database
+from plughost.invocations.happened import Happened
 
-FILE = "chains.db"
-VERSION = 1
 TABLES = (
     """CREATE TABLE IF NOT EXISTS chains (chain_id PRIMARY KEY, org_id NOT NULL, project_id, session_id,
         source_chain_id, compaction_id UNIQUE) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS blocks (chain_id NOT NULL, number INTEGER NOT NULL, kind NOT NULL,
         content NOT NULL, once UNIQUE, PRIMARY KEY (chain_id, number)) WITHOUT ROWID""",
 )
+CREATE = "INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)"
+FIND = "SELECT * FROM chains WHERE chain_id = ?"
+DERIVED = "SELECT chain_id FROM chains WHERE compaction_id = ?"
+INSERT = """INSERT INTO blocks
+    SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1"""
+PAGE = "SELECT number, kind, content FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
+LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
+IS_THERE = "SELECT 1 FROM blocks WHERE once = ?"
+SIZE = "SELECT coalesce(sum(length(content)), 0) FROM blocks WHERE chain_id = ?"
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -40,6 +50,17 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     source_chain_id: str | None = None
     compaction_id: str | None = None
 
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.org_id, self.project_id)
+
+
+class Page(msgspec.Struct, frozen=True):
+    blocks: list[tuple[int, Block]]
+    """Each with its number in the chain."""
+    following: int | None
+    """The number to go on after; None at the end."""
+
 
 class ChainSink(Protocol):
     """The seam to whoever keeps chains."""
@@ -52,87 +73,118 @@ class ChainSink(Protocol):
 
 
 class Chains:
-    """All chains of one host, in one SQLite file. InvalidSpec for a chain that is not there."""
+    """InvalidSpec for a chain that is not there."""
 
-    def __init__(self, folder: str) -> None:
-        self._database = Database(os.path.join(folder, FILE), VERSION, TABLES)
+    def __init__(self, database: Database, happened: Happened) -> None:
+        self._database = database
+        self._happened = happened
 
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
         await self._database.do(lambda connection: _create(connection, chain, blocks))
 
-    async def append(self, chain_id: str, blocks: Sequence[Block]) -> None:
-        await self._database.do(lambda connection: _append(connection, chain_id, blocks))
+    async def append(self, chain_id: str, blocks: Sequence[Block], once: str | None = None) -> int:
+        """The number of the chain's last block then. With `once` nothing is added a second time."""
+        return await self._database.do(lambda connection: _append(connection, chain_id, blocks, once))
 
     async def chain(self, chain_id: str) -> Chain:
         return await self._database.do(lambda connection: _chain(connection, chain_id))
 
     async def blocks(self, chain_id: str) -> list[Block]:
-        return await self._database.do(lambda connection: _blocks(connection, chain_id))
+        return [block for _, block in (await self.page(chain_id)).blocks]
+
+    async def page(
+        self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
+    ) -> Page:
+        """The blocks that come next after that number: at least one, if there is one."""
+        return await self._database.do(
+            lambda connection: _page(connection, chain_id, after, limit, most_bytes)
+        )
+
+    async def size(self, chain_id: str) -> int:
+        """Bytes of all its blocks."""
+        return await self._database.do(
+            lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
+        )
 
     async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
-        block = Block("tool_result", [{"tool_execution_id": tool_execution_id, "result": result}])
+        block = Block(
+            "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
+        )
         return await self._database.do(
             lambda connection: _once(connection, chain_id, tool_execution_id, block)
         )
 
-    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
-        return await self._database.do(
-            lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
+    async def derived(self, compaction_id: str) -> str | None:
+        """The chain that a compaction has made."""
+        row = await self._database.do(
+            lambda connection: connection.execute(DERIVED, (compaction_id,)).fetchone()
         )
+        return None if row is None else str(row["chain_id"])
 
-    async def close(self) -> None:
-        self._database.close()
+    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
+        """And an event for hooks, the first time."""
+        try:
+            return await self._database.do(
+                lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
+            )
+        finally:
+            self._happened.announce()
 
 
 def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:
     try:
-        connection.execute("INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)", msgspec.structs.astuple(chain))
+        connection.execute(CREATE, msgspec.structs.astuple(chain))
     except sqlite3.IntegrityError as error:
         raise InvalidSpec(f"there is a chain {chain.chain_id} already") from error
     _append(connection, chain.chain_id, blocks)
 
 
-def _append(connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block]) -> None:
+def _append(
+    connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block], once: str | None = None
+) -> int:
     _chain(connection, chain_id)
-    for block in blocks:
-        _insert(connection, chain_id, block, None)
+    if once is None or not connection.execute(IS_THERE, (once,)).fetchone():
+        for number, block in enumerate(blocks):
+            _insert(connection, chain_id, block, once if number == 0 else None)
+    last: int = connection.execute(LAST, (chain_id,)).fetchone()[0]
+    return last
 
 
 def _insert(connection: sqlite3.Connection, chain_id: str, block: Block, once: str | None) -> None:
-    connection.execute(
-        """INSERT INTO blocks
-            SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1""",
-        (chain_id, block.kind, msgspec.json.encode(block.content), once),
-    )
+    connection.execute(INSERT, (chain_id, block.kind, msgspec.json.encode(block.content), once))
 
 
 def _chain(connection: sqlite3.Connection, chain_id: str) -> Chain:
-    row = connection.execute("SELECT * FROM chains WHERE chain_id = ?", (chain_id,)).fetchone()
+    row = connection.execute(FIND, (chain_id,)).fetchone()
     if row is None:
         raise InvalidSpec(f"there is no chain {chain_id}")
     return Chain(**dict(row))
 
 
-def _blocks(connection: sqlite3.Connection, chain_id: str) -> list[Block]:
+def _page(
+    connection: sqlite3.Connection, chain_id: str, after: int, limit: int | None, most_bytes: int | None
+) -> Page:
     _chain(connection, chain_id)
-    rows = connection.execute(
-        "SELECT kind, content FROM blocks WHERE chain_id = ? ORDER BY number", (chain_id,)
-    )
-    return [Block(kind, msgspec.json.decode(content)) for kind, content in rows]
+    blocks: list[tuple[int, Block]] = []
+    size = 0
+    for number, kind, content in connection.execute(PAGE, (chain_id, after)):
+        size += len(content)
+        if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
+            return Page(blocks, blocks[-1][0])
+        blocks.append((number, Block(kind, msgspec.json.decode(content))))
+    return Page(blocks, None)
 
 
 def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block) -> bool:
     _chain(connection, chain_id)
-    if connection.execute("SELECT 1 FROM blocks WHERE once = ?", (once,)).fetchone():
+    if connection.execute(IS_THERE, (once,)).fetchone():
         return False
     _insert(connection, chain_id, block, once)
     return True
 
 
 def _derive(connection: sqlite3.Connection, source: str, compaction_id: str, seeds: Sequence[Block]) -> str:
-    made = connection.execute(
-        "SELECT chain_id FROM chains WHERE compaction_id = ?", (compaction_id,)
-    ).fetchone()
+    made = connection.execute(DERIVED, (compaction_id,)).fetchone()
     if made is not None:
         return str(made["chain_id"])
     origin = _chain(connection, source)
@@ -145,4 +197,7 @@ def _derive(connection: sqlite3.Connection, source: str, compaction_id: str, see
         compaction_id=compaction_id,
     )
     _create(connection, derived, seeds)
+    summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
+    compacted = happened.event("chain.compacted", Subject("chain", source), summary)
+    happened.tell(connection, origin.scope, compacted)
     return derived.chain_id

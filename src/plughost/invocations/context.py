@@ -7,29 +7,22 @@ from functools import lru_cache
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.bodies import Context, Gateway
+from plughost.invocations.delegator import Delegator
 from plughost.invocations.process_spec import GATEWAY_HOST
 from plughost.invocations.run import Run
-from plughost.invocations.tokens import Delegation, Issuer
 
 BASE_URL = f"http://{GATEWAY_HOST}"
 
 
-def context(run: Run, scratch: str | None, issuer: Issuer | None) -> Context:
+def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context:
     """A token is minted only for an export with scopes."""
-    scope, related, scopes = run.prepared.binding.scope, run.wanted.related, run.prepared.granted.scopes
+    scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
     deadline = time.time() + run.left
     token = None
     if scopes:
-        if issuer is None:
+        if gateway is None:
             raise InvalidSpec("this host has no gateway, so no scopes can be granted")
-        delegation = Delegation(
-            invocation_id=run.id,
-            org_id=scope.org_id,
-            project_id=scope.project_id,
-            scopes=scopes,
-            expires_at=deadline,
-        )
-        token = issuer.mint(delegation)
+        token = gateway.admit(run)
         run.hidden.learn([token])
     return Context(
         invocation_id=run.id,

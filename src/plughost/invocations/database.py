@@ -60,7 +60,12 @@ class Database:
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """What `work` returns, committed; nothing of it when it raises."""
-        return await asyncio.to_thread(self._alone, work)
+        done = asyncio.get_running_loop().run_in_executor(None, self._alone, work)
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            await asyncio.wait([done])  # whoever goes on from here finds it done or undone
+            raise
 
     def close(self) -> None:
         with self._one_at_a_time:

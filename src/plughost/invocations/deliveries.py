@@ -13,12 +13,12 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 import msgspec
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.bodies import HookEvent
 from plughost.invocations.database import Database
 from plughost.invocations.retry import Backoff
 
@@ -28,12 +28,13 @@ TAKE_OVER = 5.0
 """Seconds between looks whether the host that delivers has ended."""
 VERSION = 1
 TABLES = (
-    """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, event NOT NULL,
-        attempt INTEGER NOT NULL DEFAULT 0, due_at REAL, status NOT NULL DEFAULT 'pending', why,
-        UNIQUE (binding_id, event)) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id,
+        event NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, due_at REAL,
+        status NOT NULL DEFAULT 'pending', why, UNIQUE (binding_id, event)) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS due ON deliveries (due_at) WHERE status = 'pending'",
 )
-KEEP = "INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)"
+KEEP = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, project_id, event, due_at)
+    VALUES (?, ?, ?, ?, ?)"""
 DUE = """SELECT * FROM deliveries WHERE status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?"""
 BEGIN = "UPDATE deliveries SET attempt = attempt + 1, status = 'under way' WHERE delivery_id = ?"
 NEXT_DUE = "SELECT min(due_at) FROM deliveries WHERE status = 'pending'"
@@ -46,24 +47,12 @@ AT_ONCE = 16
 """Deliveries under way at a time."""
 
 
-class Subject(msgspec.Struct, frozen=True):
-    kind: str
-    id: str
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that has happened: `run.completed`, `chain.compacted`."""
-
-    type: str
-    occurred_at: str
-    subject: Subject
-    summary: dict[str, Any] = {}
-
-
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery_id: str
     binding_id: str
-    event: Event
+    project_id: str | None = None
+    """Where it happened, for a binding of the whole organisation."""
+    event: HookEvent
     attempt: int
     due_at: float | None
     """Seconds since 1970; None when it is over."""
@@ -102,10 +91,20 @@ class Deliveries:
         self._timer: Timer | None = None
         self._started = False
 
-    async def publish(self, event: Event, binding_ids: Iterable[str]) -> list[str]:
+    @property
+    def is_there(self) -> bool:
+        """Whether this host or an earlier one has had anything to deliver."""
+        return os.path.exists(os.path.join(self._folder, FILE))
+
+    async def publish(
+        self, event: HookEvent, binding_ids: Iterable[str], project_id: str | None = None
+    ) -> list[str]:
         """Kept for each binding when this returns; the same event twice is delivered once."""
         told = msgspec.json.encode(event)
-        rows = [(f"del_{secrets.token_hex(12)}", binding_id, told, self._now()) for binding_id in binding_ids]
+        rows = [
+            (f"del_{secrets.token_hex(12)}", binding_id, project_id, told, self._now())
+            for binding_id in binding_ids
+        ]
 
         def keep(connection: sqlite3.Connection) -> list[str]:
             return [row[0] for row in rows if connection.execute(KEEP, row).rowcount]
@@ -237,4 +236,4 @@ def _begin(connection: sqlite3.Connection, now: float, room: int) -> tuple[list[
 
 
 def _delivery(row: sqlite3.Row) -> Delivery:
-    return Delivery(**{**dict(row), "event": msgspec.json.decode(row["event"], type=Event)})
+    return Delivery(**{**dict(row), "event": msgspec.json.decode(row["event"], type=HookEvent)})

@@ -22,6 +22,8 @@ class Related(msgspec.Struct, frozen=True, kw_only=True):
     chain_id: str | None = None
     run_id: str | None = None
     trace_id: str | None = None
+    project_id: str | None = None
+    """The one that an organisation's binding is used for."""
 
 
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -33,6 +32,7 @@ from plughost.host import Host
 from plughost.invocations.binding import Binding, Policy
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
+from plughost.invocations.delegator import Delegator
 from plughost.invocations.gate import Gate
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import DEADLINE, Outcome, verdict
@@ -40,14 +40,13 @@ from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
-from plughost.invocations.record import RecordSink, Said
+from plughost.invocations.record import RecordSink
 from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch, used
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
-from plughost.invocations.tokens import Issuer
 from plughost.invocations.work import Compaction, Tool
 from plughost.wire.envelope import decode
 
@@ -73,8 +72,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scratch_base: str | None = None
     artifacts: str | None = None
     """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
-    gateway_socket: str | None = None
-    """Where the gateway's API answers, for exports with scopes."""
 
 
 class LocalInvoker:
@@ -89,14 +86,14 @@ class LocalInvoker:
         *,
         secret_source: SecretSource | None = None,
         chains: ChainSink | None = None,
-        issuer: Issuer | None = None,
+        gateway: Delegator | None = None,
         options: Options | None = None,
     ) -> None:
         self._options = options or Options()
         self._records = records
         self._clock = clock
         self._secrets = secret_source
-        self._issuer = issuer
+        self._gateway = gateway
         self.pool = Pool(host, clock, most=self._options.most_processes, idle=self._options.idle)
         self._scratch = Scratch(self._options.scratch_base)
         self._schemas = Schemas()
@@ -108,6 +105,7 @@ class LocalInvoker:
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, str] = {}
         self._closed = False
+        self._all_over: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> list[str]:
@@ -139,6 +137,8 @@ class LocalInvoker:
         finally:
             self._cancelled.pop(run.id, None)
             del self._running[run.id]
+            if not self._running and self._all_over is not None and not self._all_over.done():
+                self._all_over.set_result(None)
             self._records.tell(run.ended(outcome))
         return outcome
 
@@ -155,8 +155,9 @@ class LocalInvoker:
         self._closed = True
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
-        while self._running:
-            await asyncio.wait([*self._running.values()])
+        if self._running:  # they are their callers' tasks, which may go on with something else
+            self._all_over = asyncio.get_running_loop().create_future()
+            await self._all_over
         await self.pool.close()
         await self._scratch.close()
 
@@ -211,7 +212,8 @@ class LocalInvoker:
                 again = retryable and outcome.status == "retryable_failure"
             except PluginError as error:
                 judged = verdict(error, retryable=retryable)
-                outcome, again = run.ended_as(judged.status, judged.reason, error.message), judged.again
+                outcome = run.ended_as(judged.status, judged.reason, error.message, error.stderr_tail)
+                again = judged.again
             delay = self._options.tries.after(run.retries + 1) if again else None
             if delay is None or delay >= run.left:
                 return outcome
@@ -220,11 +222,13 @@ class LocalInvoker:
 
     async def _once(self, run: Run, on_event: OnEvent | None) -> Outcome:
         prepared = run.prepared
+        gateway = self._gateway if prepared.granted.scopes else None
         process = None if prepared.alone else self.pool.warm(prepared.key)
         if process is None:
             try:
                 async with asyncio.timeout(run.left):
-                    spec = partial(self._spec, prepared)
+                    socket = None if gateway is None else await gateway.open()
+                    spec = partial(self._spec, prepared, socket)
                     process = await self.pool.take(prepared.key, spec, alone=prepared.alone)
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
@@ -240,8 +244,8 @@ class LocalInvoker:
             raise
         finally:
             run.confined_by = process.plugin.confined_by
-            if self._issuer is not None and prepared.granted.scopes:
-                self._issuer.revoke(run.id)
+            if gateway is not None:
+                gateway.dismiss(run)
             if scratch is not None:
                 await asyncio.shield(self._scratch.remove(scratch))
             self.pool.give_back(process)
@@ -256,7 +260,7 @@ class LocalInvoker:
                 raise InvalidSpec("this host keeps no secrets")
             values = await reveal_all(self._secrets, binding.secrets, slots)
             run.hidden.learn(values.values())
-        about = context(run, scratch, self._issuer)
+        about = context(run, scratch, self._gateway)
         work = run.wanted.work
         if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
             work = work.without_pins()
@@ -292,22 +296,21 @@ class LocalInvoker:
         to_caller = on_event if tool is None or tool.streaming else None
 
         def hear(said: msgspec.Raw) -> None:
-            event = run.hidden.value(decode(said))
-            self._records.tell(Said(invocation_id=run.id, number=run.events, at=time.time(), event=event))
-            run.events += 1
+            told = run.said(decode(said))
+            self._records.tell(told)
             if to_caller is not None:
-                to_caller(event)
+                to_caller(dict(told.event))
 
         return hear
 
-    def _spec(self, prepared: Prepared, number: int) -> PluginSpec:
+    def _spec(self, prepared: Prepared, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(
             prepared.package,
             prepared.export,
             prepared.granted,
             name=f"{prepared.package.manifest.package_id}:{prepared.export.id}#{number}",
             scratch=self._scratch.root() if prepared.granted.filesystem == "scratch" else None,
-            gateway_socket=self._options.gateway_socket,
+            gateway_socket=gateway_socket,
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )

@@ -69,6 +69,7 @@ class Journal:
             self._catch_up()
             if self._catching_up is not None:
                 await asyncio.shield(self._catching_up)
+                await asyncio.sleep(0)  # one that was done before is forgotten in the next pass
 
     async def close(self) -> None:
         if self._closed:

@@ -28,6 +28,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs."""
     message: str | None = None
     """The same for people."""
+    last_words: str | None = None
+    """What its process wrote to stderr last, when it failed."""
     retries: int = 0
 
     @property

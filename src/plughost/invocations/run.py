@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from plughost.base.clock import Clock
 from plughost.base.hiding import Hidden
+from plughost.invocations.binding import Scope
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.prepared import Prepared
-from plughost.invocations.record import Began, Ended
+from plughost.invocations.record import Began, Ended, Said
 from plughost.invocations.work import execution_id
 
 
@@ -38,13 +41,22 @@ class Run:
         """Seconds until its deadline."""
         return max(self.deadline - self._clock.time(), 0.001)
 
-    def ended_as(self, status: str, reason: str | None, message: str | None = None) -> Outcome:
+    @property
+    def scope(self) -> Scope:
+        """Whose it is."""
+        bound = self.prepared.binding.scope
+        return Scope(bound.org_id, bound.project_id or self.wanted.related.project_id)
+
+    def ended_as(
+        self, status: str, reason: str | None, message: str | None = None, last_words: str = ""
+    ) -> Outcome:
         return Outcome(
             invocation_id=self.id,
             status=status,
             reason=reason,
             message=None if message is None else self.hidden.text(message),
             retries=self.retries,
+            last_words=self.hidden.text(last_words) or None,
         )
 
     def began(self) -> Began:
@@ -59,8 +71,8 @@ class Run:
             package_version=binding.package_version,
             package_digest=self.prepared.package.digest,
             started_at=time.time(),
-            org_id=binding.scope.org_id,
-            project_id=binding.scope.project_id,
+            org_id=self.scope.org_id,
+            project_id=self.scope.project_id,
             session_id=related.session_id,
             chain_id=related.chain_id,
             run_id=related.run_id,
@@ -69,6 +81,11 @@ class Run:
             granted=self.prepared.granted,
         )
 
+    def said(self, event: Mapping[str, Any]) -> Said:
+        """Its next event, secrets hidden."""
+        number, self.events = self.events, self.events + 1
+        return Said(invocation_id=self.id, number=number, at=time.time(), event=self.hidden.value(event))
+
     def ended(self, outcome: Outcome) -> Ended:
         return Ended(
             invocation_id=self.id,
@@ -76,6 +93,7 @@ class Run:
             status=outcome.status,
             reason=outcome.reason,
             message=outcome.message,
+            last_words=outcome.last_words,
             retries=self.retries,
             confined_by=self.confined_by,
         )

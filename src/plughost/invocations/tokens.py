@@ -32,11 +32,19 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since 1970."""
 
 
+class OutOfScope(Denied):
+    """A good token, for something else."""
+
+    def __init__(self, message: str, delegation: Delegation) -> None:
+        super().__init__(message)
+        self.delegation = delegation
+
+
 class TokenVerifier(Protocol):
     """The seam to the gateway: who may do what."""
 
     def verify(self, token: str, scope: str) -> Delegation:
-        """Denied when the token is not good for the scope, for whatever reason."""
+        """OutOfScope when it stands for less, Denied when it stands for nothing."""
 
 
 class Issuer:
@@ -95,5 +103,5 @@ class Issuer:
         if self._now() >= delegation.expires_at:
             raise Denied("the delegation token has expired")
         if scope not in delegation.scopes:
-            raise Denied(f"the delegation does not include {scope}")
+            raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation

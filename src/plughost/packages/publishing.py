@@ -34,14 +34,12 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
-    """A packed file or a layout, fit to be a package. Its version is the tag unless `to` names another."""
-    place = contents.on_disk(Path(package))
-    if place is None:
-        raise InvalidSpec(f"there is no file {package}", hint="plughost pack DIR makes a package")
+    """A packed file, a layout, another registry's. Its version is the tag unless `to` names another."""
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
-        one, gathered = await _gathered(place, Path(folder))
+        async with contents.opened(package, plain_http=plain_http) as place:
+            one, gathered = await _gathered(place, Path(folder))
         tag = to.tag or tag_of(one.release.version)
         async with open_content(to, plain_http=plain_http, create=True) as target:
             await refuse_another(target, tag_of(one.release.version), one.release.digest)

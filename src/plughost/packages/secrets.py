@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 
 import msgspec
@@ -11,7 +12,7 @@ from plughost.packages.disk import Readable
 
 MOST = 50
 """Findings told of one file."""
-_WINDOW = 4 << 20
+_WINDOW = 256 << 10
 _LONGEST = 8192
 """Bytes of a match, so that none is lost between two windows."""
 
@@ -72,6 +73,10 @@ FORMATS = (
     ),
 )
 _WORD = re.compile(rb"[A-Za-z0-9_]")
+_LETTERS = string.ascii_letters + string.digits + "+/=_.-"
+_RUN = b"\1" * 20
+_AS_RUNS = bytes(chr(byte) in _LETTERS for byte in range(256))
+"""Every secret has at least so many of these letters in a row; machine code and compressed data seldom do."""
 _EXAMPLE = b"EXAMPLE"
 """In keys that manuals show."""
 
@@ -81,7 +86,8 @@ def scan(file: Readable) -> list[Finding]:
     found: list[Finding] = []
     line = 1
     for window, fresh in _windows(file):
-        hits = sorted((place, kind) for place, kind in _hits(window) if place < fresh)
+        likely = _hits(window) if _RUN in window.translate(_AS_RUNS) else ()
+        hits = sorted((place, kind) for place, kind in likely if place < fresh)
         found += [Finding(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
         if len(found) >= MOST:
             return found[:MOST]

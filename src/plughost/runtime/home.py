@@ -38,3 +38,6 @@ class Home(Protocol):
 
     def overhear(self, caller: Caller, lines: list[str]) -> None:
         """Take what a process wrote to its stderr."""
+
+    def refused(self, caller: Caller, records: list[bytes]) -> None:
+        """Take what its watcher says that it was not given."""

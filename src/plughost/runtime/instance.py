@@ -42,7 +42,7 @@ KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
 
-Submit = Callable[[str, Any, float | None, Mapping[str, str] | None], Pending]
+Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], Pending]
 
 
 class Instance:
@@ -255,7 +255,12 @@ class Instance:
         self._leaving = self._stdout_ended = False
         try:
             self._process = Process(
-                self._launch, self._loop, self._on_executed, self._on_exit, self._on_stderr
+                self._launch,
+                self._loop,
+                self._on_executed,
+                self._on_exit,
+                self._on_stderr,
+                self._on_refused,
             )
         except Exception as error:
             # Not from inside the caller's own call: every failure arrives the same way.
@@ -396,6 +401,10 @@ class Instance:
     def _on_stderr(self, lines: list[str]) -> None:
         if self._caller is not None:
             self._home.overhear(self._caller, lines)
+
+    def _on_refused(self, records: list[bytes]) -> None:
+        if self._caller is not None:
+            self._home.refused(self._caller, records)
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended = True

@@ -21,7 +21,7 @@ NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
 INNER = os.path.join(os.path.dirname(__file__), "plughost-inner")
 PYTHON = os.path.join(os.path.dirname(__file__), "pylauncher.py")
 
-CONFINING = ("uid", "landlock", "seccomp")
+CONFINING = ("uid", "landlock", "watched", "unwatched", "seccomp")
 
 _original_nofile: int | None = None
 

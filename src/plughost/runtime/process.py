@@ -17,6 +17,7 @@ from collections.abc import Callable
 from plughost.base.errors import LaunchFailed
 from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
 from plughost.runtime.launch import Launch, Report
+from plughost.runtime.refused import Refused
 from plughost.runtime.stderr import StderrTail
 
 
@@ -24,8 +25,9 @@ class Process:
     """A running plugin below its launcher. `stdin` and `stdout` are for a channel to own."""
 
     __slots__ = (
-        "_launch", "_loop", "_on_executed", "_on_exit", "_on_stderr", "_pidfd", "_report", "_report_fd",
-        "_stderr_fd", "confined_by", "exit_status", "mode", "pid", "stderr", "stdin", "stdout",
+        "_launch", "_loop", "_on_executed", "_on_exit", "_on_refused", "_on_stderr", "_pidfd", "_refused",
+        "_refused_fd", "_report", "_report_fd", "_stderr_fd", "confined_by", "exit_status", "mode", "pid",
+        "stderr", "stdin", "stdout",
     )  # fmt: skip
 
     def __init__(
@@ -35,24 +37,32 @@ class Process:
         on_executed: Callable[[LaunchFailed | None], None],
         on_exit: Callable[[], None],
         on_stderr: Callable[[list[str]], None] | None = None,
+        on_refused: Callable[[list[bytes]], None] | None = None,
     ) -> None:
-        """Start it. Raises LaunchFailed when not even the launcher could be started."""
+        """Start it. Raises LaunchFailed when not even the launcher could be started.
+
+        `on_refused` hears what a confined one was refused, in the words of `launcher/watch.h`.
+        """
         self._launch = launch
         self._loop = loop
         self._on_executed = on_executed
         self._on_exit = on_exit
         self._on_stderr = on_stderr
+        self._on_refused = on_refused
         self._report: Report | None = Report()
         self.mode = ""
         self.confined_by: tuple[str, ...] = ()
         self.exit_status: int | None = None
         self.stderr = StderrTail()
         self.pid = self.stdin = self.stdout = -1
-        self._pidfd = self._stderr_fd = self._report_fd = -1
+        self._pidfd = self._stderr_fd = self._report_fd = self._refused_fd = -1
+        self._refused = Refused()
         self._spawn(launch)
         loop.add_reader(self._pidfd, self._exited)
         loop.add_reader(self._stderr_fd, self._read_stderr)
         loop.add_reader(self._report_fd, self._read_report)
+        if self._refused_fd >= 0:
+            loop.add_reader(self._refused_fd, self._read_refused)
 
     @property
     def alive(self) -> bool:
@@ -72,12 +82,12 @@ class Process:
 
     def release(self) -> None:
         """Close every descriptor that is left, but the two of the channel's. Nothing is waited for."""
-        for fd in (self._pidfd, self._stderr_fd, self._report_fd):
+        for fd in (self._pidfd, self._stderr_fd, self._report_fd, self._refused_fd):
             if fd >= 0:
                 if not self._loop.is_closed():
                     self._loop.remove_reader(fd)
                 os.close(fd)
-        self._pidfd = self._stderr_fd = self._report_fd = -1
+        self._pidfd = self._stderr_fd = self._report_fd = self._refused_fd = -1
 
     def abandon(self, channel: Channel | None) -> None:
         """Nobody holds its host any more. With a loop that runs, the exit is still noticed as ever."""
@@ -109,15 +119,17 @@ class Process:
         argv = launch.argv()
         fds: list[int] = []
         try:
-            for _ in range(4):
+            for _ in range(4 if launch.confine == "-" else 5):
                 fds += os.pipe2(os.O_CLOEXEC)
-            stdin, self.stdin, self.stdout, stdout, self._stderr_fd, stderr, self._report_fd, report = fds
+            stdin, self.stdin, self.stdout, stdout, self._stderr_fd, stderr, self._report_fd, report = fds[:8]
+            theirs = [stdin, stdout, stderr, report, *fds[9:]]
+            ours = [self.stdin, self.stdout, self._stderr_fd, self._report_fd, *fds[8:9]]
             self.pid = os.posix_spawn(
                 argv[0],
                 argv,
                 launch.env,
-                # The launcher closes everything past its own four: nothing of the host's leaks.
-                file_actions=_placed([stdin, stdout, stderr, report]),
+                # The launcher closes everything past its own: nothing of the host's leaks.
+                file_actions=_placed(theirs),
             )
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, ValueError) as error:
@@ -127,10 +139,11 @@ class Process:
                 os.kill(self.pid, signal.SIGKILL)
                 os.waitpid(self.pid, 0)
             raise _spawn_failure(argv[0], error) from error
-        for fd in (stdin, stdout, stderr, report):
+        for fd in theirs:
             os.close(fd)
-        for fd in (self.stdin, self.stdout, self._stderr_fd, self._report_fd):
+        for fd in ours:
             os.set_blocking(fd, False)
+        self._refused_fd = fds[8] if len(fds) > 8 else -1
 
     def _read_report(self) -> None:
         """Lines until the launcher, its child and the plugin have all let go of the pipe."""
@@ -147,6 +160,20 @@ class Process:
         self.mode = report.mode
         self.confined_by = report.confined_by
         self._on_executed(report.failure(self._launch))
+
+    def _read_refused(self) -> None:
+        data = _read(self._refused_fd)
+        if data:
+            self._take_refused(data)
+        elif data is not None:
+            self._loop.remove_reader(self._refused_fd)
+            os.close(self._refused_fd)
+            self._refused_fd = -1
+
+    def _take_refused(self, data: bytes) -> None:
+        records = self._refused.feed(data)
+        if records and self._on_refused is not None:
+            self._on_refused(records)
 
     def _read_stderr(self) -> None:
         data = _read(self._stderr_fd)
@@ -179,14 +206,16 @@ class Process:
             self._take_stderr(data)
         if self._on_stderr is not None and (rest := self.stderr.rest()):
             self._on_stderr([rest])
+        if self._refused_fd >= 0 and (data := _read(self._refused_fd)):
+            self._take_refused(data)
         if self._report_fd >= 0:
             self._read_report()
         self._on_exit()
 
 
 def _placed(fds: list[int]) -> list[tuple[int, int, int]]:
-    """dup2 actions that put `fds` at 0, 1, 2, 3 even when they overlap those numbers."""
-    high = max(*fds, 3) + 1
+    """dup2 actions that put `fds` at 0, 1, 2, 3 … even when they overlap those numbers."""
+    high = max(*fds, len(fds)) + 1
     moves = [(os.POSIX_SPAWN_DUP2, fd, high + place) for place, fd in enumerate(fds)]
     return moves + [(os.POSIX_SPAWN_DUP2, high + place, place) for place in range(len(fds))]
 
@@ -205,7 +234,7 @@ def _spawn_failure(program: str, error: OSError | ValueError) -> LaunchFailed:
     number = error.errno if isinstance(error, OSError) else None
     hint = ""
     if number in (errno.EMFILE, errno.ENFILE):
-        hint = "too many open files: raise the limit (ulimit -n), a plugin takes five while it starts"
+        hint = "too many open files: raise the limit (ulimit -n), a plugin takes six while it starts"
     elif number in (errno.EAGAIN, errno.ENOMEM):
         hint = "no room for another process: raise the limit (ulimit -u) or free memory"
     elif number == errno.E2BIG:

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 REPORT_FD = 3
+GIVEN_DENIALS_FD = 4
 ASIDE_FD = 4
+DENIALS_FD = 6
 NOT_ENDED = -1
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 2, 4, 8, 0x4000, 1 << 19
@@ -48,6 +50,15 @@ class Plan:
         self.proxy = proxy
         self.path = path
         self.argv = argv
+        self.tells_denials = confine != "-" and is_open(GIVEN_DENIALS_FD)
+
+
+def is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 class Ending:
@@ -77,8 +88,8 @@ def fail(stage: str, number: int) -> NoReturn:
     os._exit(127)
 
 
-def let_go_of_stdio() -> None:
-    for fd in (0, 1, 2, REPORT_FD):
+def let_go_of_stdio(plan: Plan) -> None:
+    for fd in (0, 1, 2, REPORT_FD, *([GIVEN_DENIALS_FD] if plan.tells_denials else [])):
         os.close(fd)
 
 
@@ -126,8 +137,10 @@ def runs_as(uid: int, gid: int) -> bool:
     return os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3 and not os.getgroups()
 
 
-def set_pipes_aside() -> None:
+def set_pipes_aside(plan: Plan) -> None:
     """Where bubblewrap, which stays beside the plugin, lets go of them; plughost-inner puts them back."""
+    if plan.tells_denials:
+        os.dup2(GIVEN_DENIALS_FD, DENIALS_FD)
     for fd in (0, 1):
         os.dup2(fd, ASIDE_FD + fd)
     nothing = os.open(os.devnull, os.O_RDWR)  # it does not reach the program
@@ -142,7 +155,7 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
         except (OSError, ValueError):
             pass
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    os.closerange(REPORT_FD + 1 + plan.tells_denials, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     if plan.nofile != "-":
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(plan.nofile), hard))
@@ -152,7 +165,7 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
         except OSError as error:
             fail("chdir", error.errno or 0)
     if plan.confine != "-":
-        set_pipes_aside()
+        set_pipes_aside(plan)
     os.set_inheritable(REPORT_FD, plan.confine != "-")
     try:
         os.execve(plan.path, plan.argv, env)
@@ -204,7 +217,7 @@ def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
     if plugin == 0:
         drop_user(plan.confine)
         become_plugin(plan, env)
-    let_go_of_stdio()
+    let_go_of_stdio(plan)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     while True:
         info = signal.sigwaitinfo(watched)
@@ -321,7 +334,7 @@ def main() -> None:
     plan = Plan(*sys.argv[3:])
     env = environment()
     os.set_inheritable(REPORT_FD, False)
-    os.closerange(REPORT_FD + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    os.closerange(REPORT_FD + 1 + plan.tells_denials, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     os.setsid()
     try:
         host_fd = os.pidfd_open(host)
@@ -342,7 +355,7 @@ def main() -> None:
         child = start_in_namespace(plan, env, ending, alive)
     else:
         child = start_below_subreaper(plan, env, alive)
-    let_go_of_stdio()
+    let_go_of_stdio(plan)
     os.close(alive[0])
     watch(host_fd, woken, child, ending, in_namespace)
 

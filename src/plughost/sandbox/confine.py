@@ -19,11 +19,13 @@ from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
 from plughost.sandbox.holdings import SIGNALS, holdings
 from plughost.sandbox.machine import Machine
 from plughost.sandbox.prepared import Prepared, WayOut
+from plughost.sandbox.reach import Reach
 from plughost.sandbox.trust import is_beneath
 from plughost.sandbox.users import User
 
-KEEPERS = 4
-"""Processes in a sandbox that are ours: bubblewrap's, the forwarder, and room for one that is about to go."""
+KEEPERS = 5
+"""Processes in a sandbox that are ours: bubblewrap's, the watcher, the forwarder, and room for one that is
+about to go."""
 
 TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
@@ -57,16 +59,33 @@ def confine(
     if confined == "strict":
         if powers.connect and prepared.way_out is None:
             raise Unconfinable("it is granted endpoints, and has no way out to them")
-        launch, places = _strict(cwd, env, limits, rlimits, machine, prepared)
+        launch, places, rules = _strict(cwd, env, limits, rlimits, machine, prepared)
     else:
-        launch, places = _landlock(cwd, env, rlimits, machine, prepared)
+        launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared)
     grouped = prepared.group is not None
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
-    return Confinement(confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing)
+    reach = _reach(rules, prepared)
+    return Confinement(
+        confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach
+    )
+
+
+def _reach(rules: inner.Rules, prepared: Prepared) -> Reach:
+    def real(paths: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(path for path in paths if path not in rules.made)
+
+    return Reach(
+        read=real(rules.read),
+        write=real(rules.write),
+        execute=rules.execute,
+        programs=(*prepared.runnable.code, *prepared.runnable.executes),
+        built=prepared.footing.code,
+        private=prepared.private,
+    )
 
 
 def check(confined: str, machine: Machine, powers: Powers) -> None:
@@ -119,7 +138,7 @@ def _strict(
     rlimits: Mapping[str, int],
     machine: Machine,
     prepared: Prepared,
-) -> tuple[Launch, tuple[Place, ...]]:
+) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
     assert machine.bubblewrap is not None
     runnable, granted, way_out = prepared.runnable, prepared.granted, prepared.way_out
     env = {**env, **(way_out.env if way_out is not None else {})}
@@ -143,6 +162,7 @@ def _strict(
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
         same=prepared.same,
+        made=("/etc", "/tmp"),
     )
     last = inner.words(rules, rlimits)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
@@ -152,11 +172,12 @@ def _strict(
         confine="keep" if prepared.user is None else str(prepared.user),
         way_out=(way_out.socket, way_out.listing) if way_out is not None else None,
     )
-    return launch, tuple(
+    places = tuple(
         Place(inside, writable=how == "--bind", made=outside != inside)
         for inside, (how, outside) in bubblewrap.mounts(view).items()
         if inside != bubblewrap.INNER
     )
+    return launch, places, rules
 
 
 def _landlock(
@@ -165,7 +186,7 @@ def _landlock(
     rlimits: Mapping[str, int],
     machine: Machine,
     prepared: Prepared,
-) -> tuple[Launch, tuple[Place, ...]]:
+) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
     runnable, granted = prepared.runnable, prepared.granted
     if obeyed := sorted(bubblewrap.obeyed(env)):
         raise Unconfinable(
@@ -190,11 +211,12 @@ def _landlock(
         mode="auto" if prepared.user is not None or machine.landlock >= SIGNALS else "pidns",
         confine="keep" if prepared.user is None else str(prepared.user),
     )
-    return launch, (
+    places = (
         *(Place(path) for path in sorted({*rules.read, *rules.execute})),
         Place("$TMPDIR", writable=True, made=True),
         *(Place(path, writable=True) for path in rules.write if path != prepared.scratch),
     )
+    return launch, places, rules
 
 
 def _ports(way_out: WayOut | None) -> tuple[int, ...]:

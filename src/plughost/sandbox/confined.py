@@ -72,7 +72,8 @@ def confined(
             kept_from=spec.kept_from,
         )
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
-        check_private(given_away, bases(quarters.base))
+        private = bases(quarters.base)
+        check_private(given_away, private)
         footing = _footing(found, given)
         if cwd is not None and not spec.cwd_is_own:
             cwd = _seen_inside(cwd, found, given)
@@ -94,6 +95,7 @@ def confined(
             system=tuple(os.path.realpath(path) for path in SYSTEM) if class_ == "landlock" else (),
             same=_same((*given_away, *found.libraries)),
             footing=footing,
+            private=private,
             way_out=way_out,
             group=group,
         )

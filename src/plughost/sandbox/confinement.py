@@ -7,6 +7,7 @@ import msgspec
 from plughost.guard.powers import NONE, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox.footing import Footing
+from plughost.sandbox.reach import Reach
 
 CLASSES = ("strict", "landlock", "none")
 
@@ -46,6 +47,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """Bytes of memory that the host itself must hold all its processes to, together."""
     footing: Footing = Footing()
     """What must not be in other plugins' hands."""
+    reach: Reach = Reach()
+    """What its denials are judged by."""
 
 
 def unconfined(launch: Launch, powers: Powers) -> Confinement:

@@ -35,6 +35,10 @@ def holdings(
         Holding("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
         Holding("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
         Holding("system calls", "seccomp"),
+        Holding(
+            "files and programs not granted",
+            "told in its log: seccomp notifications" if machine.tells else "refused, and not told",
+        ),
     ]
     found += [Holding(f"read {path}", files) for path in powers.read]
     found += [Holding(f"write {path}", files) for path in powers.write]

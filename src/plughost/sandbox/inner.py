@@ -1,4 +1,4 @@
-"""The last step inside a sandbox, in the words of `plughost-inner`: limits, Landlock, way out, seccomp."""
+"""The last step inside a sandbox, in the words of `plughost-inner`: watcher, limits, Landlock, seccomp."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """TCP ports."""
     same: tuple[tuple[str, str], ...] = ()
     """What must be there, as (path, identity)."""
+    made: tuple[str, ...] = ()
+    """Of those that may be read or written, folders in whose place the machine has others."""
 
 
 def words(
@@ -27,7 +29,8 @@ def words(
     seccomp: str = "seccomp",
 ) -> tuple[str, ...]:
     """All that is between the program's own path and `--`."""
-    found = ["cwd", cwd] if cwd is not None else []
+    found = ["watch", ":".join(rules.made)]
+    found += ["cwd", cwd] if cwd is not None else []
     for path, identity in rules.same:
         found += ["same", path, identity]
     for name, value in limits.items():

@@ -25,8 +25,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from plughost.sandbox.cgroups import Group, Parent
     from plughost.sandbox.connection import Connection
+    from plughost.sandbox.hearing import Hearing, Tell
     from plughost.sandbox.quarters import Quarters
+    from plughost.sandbox.reach import Reach
     from plughost.sandbox.wayout import WayOut
+
+KEEPERS = 6
+"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
 
 Told = Callable[[str, "Connection"], None]
 
@@ -36,6 +41,7 @@ class Keeper:
 
     def __init__(self, clock: Clock, cgroup: str | None, told: Told) -> None:
         self.meter = Meter(clock)
+        self._clock = clock
         self._cgroup = cgroup
         self._told = told
         self._ground: _Ground | None = None
@@ -169,6 +175,17 @@ class Keeper:
 
         return undo
 
+    def hear(self, plugin: str, records: list[bytes], generation: int, reach: Reach, tell: Tell) -> None:
+        """Judge what a process's watcher says that it was refused, and tell it."""
+        kept = self._plugins.get(plugin)
+        if kept is None:
+            return
+        if kept.hearing is None:
+            from plughost.sandbox.hearing import Hearing
+
+            kept.hearing = Hearing(self._clock)
+        kept.hearing.hear(records, generation, reach, tell)
+
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
@@ -184,6 +201,8 @@ class Keeper:
         """The plugin has ended for good."""
         kept = self._plugins.pop(plugin, None)
         if kept is not None:
+            if kept.hearing is not None:
+                await kept.hearing.close()
             await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
             if kept.group is not None:
                 kept.group.remove()
@@ -221,7 +240,8 @@ class _Ground:
         if self.parent is None:
             return None
         try:
-            return self.parent.make(spec.limits.memory, spec.limits.processes)
+            processes = spec.limits.processes
+            return self.parent.make(spec.limits.memory, None if processes is None else processes + KEEPERS)
         except OSError as error:
             raise LaunchFailed(
                 f"no control group could be made for it: {error}",
@@ -238,6 +258,7 @@ class _Belongings:
         self.way_out: WayOut | None = None
         self.stale: list[WayOut] = []
         self.group: Group | None = None
+        self.hearing: Hearing | None = None
         self.footings: list[Footing] = []
         """Of all its generations, the newest last."""
         self.powers = NONE

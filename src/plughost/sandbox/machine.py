@@ -22,6 +22,8 @@ INSIDE = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /p
 _LANDLOCK_CREATE_RULESET = 444  # the same number on every machine
 _LANDLOCK_VERSION = 1
 _PR_GET_SECCOMP = 21
+_REPORT_FD, _DENIALS_FD = 3, 6
+_UNREADABLE = ("2", "3")  # not even by its parent may a process's memory be read
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -53,6 +55,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     seccomp: bool
     counts_apart: bool
     """Processes in a user namespace are counted apart from their user's others."""
+    tells: bool = True
+    """The kernel tells a watcher which files and programs are asked for."""
     ceilings: dict[str, int]
     """What a limit cannot be set above, by name."""
 
@@ -78,6 +82,7 @@ def machine() -> Machine:
         landlock=landlock_abi(),
         seccomp=_libc().prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
         counts_apart=release >= (5, 14),
+        tells=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _tells(INNER),
         ceilings={
             name: hard
             for name, number in LIMITS.items()
@@ -90,6 +95,21 @@ def landlock_abi() -> int:
     """The kernel's own answer; 0 when it has no Landlock, or it is switched off."""
     version: int = _libc().syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
     return max(0, version)
+
+
+def _tells(inner: str) -> bool:
+    """Whether the last step, which then executes itself and fails, was given a watcher."""
+    reader, report = os.pipe2(os.O_CLOEXEC)
+    places = [(os.POSIX_SPAWN_DUP2, report, fd) for fd in (_REPORT_FD, _DENIALS_FD)]
+    with open(reader, "rb") as told:
+        try:
+            pid = os.posix_spawn(inner, [inner, "watch", "", "--", inner, inner], {}, file_actions=places)
+        except OSError:
+            return False
+        finally:
+            os.close(report)
+        os.waitpid(pid, 0)
+        return b"watched\n" in told.read(4096).splitlines(keepends=True)
 
 
 def _libc() -> ctypes.CDLL:

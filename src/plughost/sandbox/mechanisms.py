@@ -78,6 +78,13 @@ def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
         "filters of system calls" if machine.seccomp else "the kernel has none",
         "" if machine.seccomp else "a kernel with CONFIG_SECCOMP_FILTER",
     )
+    yield Mechanism(
+        "denials",
+        machine.tells,
+        "files and programs that are not granted are "
+        + ("told by name" if machine.tells else "refused, and not told"),
+        "" if machine.tells else _WATCHABLE,
+    )
     yield _user(machine, around)
     yield _groups(around.parent)
 
@@ -91,6 +98,10 @@ def unavailable(confined: str, machine: Machine) -> tuple[str, str] | None:
     return None
 
 
+_WATCHABLE = (
+    "Linux 5.5 or later, outside containers whose own system calls are watched (LXD), and "
+    "kernel.yama.ptrace_scope at most 1"
+)
 _COMPILER = "install a C compiler (apt install gcc libc6-dev) and plughost again"
 
 

@@ -45,6 +45,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     same: tuple[tuple[str, str], ...] = ()
     """What must still be there when it is run, as (path, identity)."""
     footing: Footing = Footing()
+    private: tuple[str, ...] = ()
+    """Where hosts keep what is theirs."""
     way_out: WayOut | None = None
     group: Group | None = None
     """The control group that counts what all its processes use."""

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -31,6 +32,8 @@ class Quarters:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
         self._rooms: dict[str, Room] = {}
+        self._one_at_a_time = threading.Lock()
+        """How plugins are confined is decided in threads, several at once."""
         self._pid = os.getpid()
         sweep(self.base)
         self.path, self._lock = settle(self.base)
@@ -45,6 +48,10 @@ class Quarters:
 
     def room(self, plugin: str) -> Room:
         """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
+        with self._one_at_a_time:
+            return self._room(plugin)
+
+    def _room(self, plugin: str) -> Room:
         if plugin not in self._rooms:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
@@ -59,9 +66,10 @@ class Quarters:
     def reachable(self, program: str) -> str:
         """A copy of a program of ours, for users who cannot reach it where it is."""
         copy = os.path.join(self.path, os.path.basename(program))
-        if not os.path.exists(copy):
-            shutil.copyfile(program, copy)
-            os.chmod(copy, 0o755)
+        with self._one_at_a_time:
+            if not os.path.exists(copy):
+                shutil.copyfile(program, copy)
+                os.chmod(copy, 0o755)
         return copy
 
     def close(self) -> None:

@@ -24,21 +24,20 @@ class FirstLine(NamedTuple):
 
 def first_line(path: str) -> FirstLine | None:
     """None when the file is no script."""
-    fd = open_file(path)
-    if fd is None:
-        return None
-    try:
-        return parse(os.pread(fd, LONGEST, 0))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+    return parse(_head(path))
+
+
+def interpreter(path: str) -> str | None:
+    """The program that the kernel runs a script with, `env` too; None when the file is no script."""
+    head = _head(path)
+    words = os.fsdecode(_line(head)).split() if head.startswith(b"#!") else []
+    return words[0] if words and words[0].startswith("/") else None
 
 
 def parse(head: bytes) -> FirstLine | None:
     if not head.startswith(b"#!"):
         return None
-    line = os.fsdecode(re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]).strip(" \t")
+    line = os.fsdecode(_line(head)).strip(" \t")
     interpreter, _, rest = line.replace("\t", " ").partition(" ")
     rest = rest.strip(" ")
     if not interpreter:
@@ -46,6 +45,22 @@ def parse(head: bytes) -> FirstLine | None:
     if os.path.basename(interpreter) == "env" and rest:
         return _of_env(rest)
     return FirstLine(interpreter, (rest,) if rest else ())
+
+
+def _head(path: str) -> bytes:
+    fd = open_file(path)
+    if fd is None:
+        return b""
+    try:
+        return os.pread(fd, LONGEST, 0)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+
+
+def _line(head: bytes) -> bytes:
+    return re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]
 
 
 def _of_env(rest: str) -> FirstLine | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from plughost.base.errors import Unconfinable
@@ -36,8 +36,11 @@ class Walk(NamedTuple):
     links: tuple[tuple[str, str], ...]
 
 
-def walk(path: str) -> Walk:
-    """Follow an absolute path by hand; OSError when it leads nowhere, Unconfinable when it never ends."""
+def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
+    """Follow an absolute path by hand; OSError when it leads nowhere, Unconfinable when it never ends.
+
+    `lstat` is how each step is looked at, by its real path.
+    """
     if len(path) > LONGEST or "\0" in path:
         raise Unconfinable(f"no file can have the path {path[:64]!r}")
     todo = [name for name in path.split("/") if name][::-1]
@@ -51,7 +54,7 @@ def walk(path: str) -> Walk:
             here = here.rpartition("/")[0]
             continue
         step = f"{here}/{name}"
-        if not stat.S_ISLNK(os.lstat(step).st_mode):
+        if not stat.S_ISLNK(lstat(step).st_mode):
             here = step
             continue
         text = os.readlink(step)

@@ -2,12 +2,15 @@
 
 `templates/` has a folder per contract, and in it one per language and `any` for all of them; what every
 contract shares is in `templates/shared`. So a new contract, or a new language, is a folder and no code.
-`words.toml` is not written: it says what `{{word}}` stands for in the files, and in their names.
+`words.toml` is not written: it says what `{{word}}` stands for in the files, and in their names, and with
+`brings` which library is copied along.
 """
 
 from __future__ import annotations
 
 import errno
+import importlib
+import platform
 import re
 import shlex
 import tempfile
@@ -21,6 +24,7 @@ from plughost.base.errors import InvalidSpec
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"
+STEPS = ("cd", "build", "test", "try", "dev", "conform", "pack")
 MOST = 50
 RESERVED = {
     "aux", "build", "con", "deps", "examples", "host", "incremental", "kaged", "nul", "prn", "src", "system",
@@ -51,22 +55,26 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
     """A plugin called `name` in a folder of that name: all of it, or InvalidSpec and nothing."""
     _check(contract, name, language, parent)
     layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
-    words = _words(layers, {"name": name, "contract": contract, "language": language})
+    given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
+    words = _words(layers, given)
     files = {_fill(path, words): template for path, template in _templates(layers)}
+    brought = _brought(words)
     folder = parent / name
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}-") as place:
             made = Path(place) / name
             for path, template in files.items():
                 _write(made / path, _fill(template.read_text("utf-8"), words))
+            for path, source in brought.items():
+                _write(made / path, source.read_text("utf-8"))
             made.rename(folder)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
     words["cd"] = f"cd {shlex.quote(str(folder))}"
-    steps = {step: words[step] for step in ("cd", "build", "test", "try", "dev", "conform") if words[step]}
-    return Scaffold(str(folder), contract, language, sorted(files), steps)
+    steps = {step: words[step] for step in STEPS if words[step]}
+    return Scaffold(str(folder), contract, language, sorted({**files, **brought}), steps)
 
 
 def _check(contract: str, name: str, language: str, parent: Path) -> None:
@@ -93,6 +101,24 @@ def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
             for word, text in tomllib.loads((layer / WORDS).read_text("utf-8")).items():
                 words[word] = _fill(text, words)
     return words
+
+
+def _brought(words: Mapping[str, str]) -> dict[str, Path]:
+    """The files of a library that the plugin has in its own folder, by their paths there."""
+    if "brings" not in words:
+        return {}
+    try:
+        sources: dict[str, Path] = importlib.import_module(words["brings"]).sources()
+    except ModuleNotFoundError as error:
+        raise InvalidSpec(
+            f"{error}: a plugin for {words['contract']} brings the SDK along", hint="pip install plughost-sdk"
+        ) from error
+    return sources
+
+
+def _machine() -> str:
+    """What is compiled here runs on: in the words of packages."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
 
 
 def _templates(layers: list[Path]) -> Iterator[tuple[str, Path]]:

@@ -93,6 +93,8 @@ def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path
     quietly("verify", f"oci-layout:{tmp_path / 'layout'}:0.1.0", *trust)
     quietly("push", tmp_path / "layout", f"{repository}/again:stable")
     quietly("verify", f"{repository}/again:stable", *trust)
+    quietly("push", f"{repository}/again:stable", f"{repository}/promoted")
+    quietly("verify", f"{repository}/promoted:0.1.0", *trust)
     quietly("pull", f"{repository}/again:stable", "--output", f"oci-layout:{tmp_path / 'back'}")
     quietly("verify", f"oci-layout:{tmp_path / 'back'}:stable", *trust)
 

@@ -10,9 +10,9 @@ def echo(params):
 
 plugin.run()
 
-One module per contract: `mcptest`, `rune`, `ainb`, `kaged`. Nothing but the standard library is needed, and
-nothing of it is imported before it is used: a plugin starts about as fast as a bare script. `claim()` takes
-stdin and stdout for the host before `run` does.
+One module per contract: `mcptest`, `rune`, `ainb`, `kaged`, `vai`. Nothing but the standard library is
+needed, and nothing of it is imported before it is used: a plugin starts about as fast as a bare script.
+`claim()` takes stdin and stdout for the host before `run` does.
 """
 
 from plughost_sdk.wire import Wire, claim

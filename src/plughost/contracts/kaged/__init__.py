@@ -130,6 +130,7 @@ class KagedContract:
             declared=declared,
             data=data,
             own=own,
+            granting=capabilities.GRANTING,
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> KagedSession:

@@ -26,6 +26,8 @@ FORMS = (
     f"net:<host>:*, {ALL_NETWORK}, {NO_NETWORK}, {', '.join(STORAGE)}"
 )
 
+GRANTING = {"read": "read:fs:{path}", "write": "write:fs:{path}", "execute": "exec:{name}:{path}"}
+
 
 class Held(msgspec.Struct, frozen=True):
     """What some words mean together."""

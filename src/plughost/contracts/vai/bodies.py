@@ -56,6 +56,8 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that has happened: `run.completed`, `chain.compacted`."""
+
     type: str
     occurred_at: str
     subject: Subject

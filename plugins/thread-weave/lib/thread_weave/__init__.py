@@ -1,0 +1,1 @@
+"""Compacts a coding chain: what matters stays as it is, the rest is woven into blocks with lineage."""

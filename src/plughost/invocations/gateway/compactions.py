@@ -1,0 +1,89 @@
+"""Compactions that a harness asks for: a bound compactor makes a chain from one of the project's."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import PluginError
+from plughost.contracts.vai.bodies import CompactionPolicy, CompactionTarget
+from plughost.invocations.bindings import Bindings
+from plughost.invocations.gateway.guest import Guest, over
+from plughost.invocations.gateway.messages import Answer, Head, Problem, read
+from plughost.invocations.gateway.reading import BYTES_PER_TOKEN
+from plughost.invocations.gateway.tenancy import bound, its_own, named
+from plughost.invocations.invocation import Invocation, Invoker, Related
+from plughost.invocations.state import State
+from plughost.invocations.work import Compaction
+
+MOST_BYTES = 32 << 20
+"""Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""
+
+
+class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    chain_id: str
+    export: str
+    """The bound compactor."""
+    package_id: str | None = None
+    target: CompactionTarget
+    policy: CompactionPolicy = CompactionPolicy()
+    pinned_items: list[Any] = []
+
+
+class Compactions:
+    def __init__(self, state: State, bindings: Bindings, invoker: Invoker) -> None:
+        self._state = state
+        self._bindings = bindings
+        self._invoker = invoker
+
+    async def compact(self, guest: Guest, _: str, head: Head, body: bytes) -> Answer:
+        if not guest.harness.policy.allow_compaction:
+            raise Problem(403, "compaction_not_allowed", "this harness may not compact")
+        asked = read(body, NewCompaction)
+        chain = await its_own(guest, self._state.chains.chain(asked.chain_id))
+        binding = bound(self._bindings, guest, asked.export, asked.package_id)
+        compaction_id = named(guest, "cmp", head.key)
+        named_so = {"compaction_id": compaction_id, "source_chain_id": chain.chain_id}
+        if (made := await self._state.chains.derived(compaction_id)) is not None:
+            return Answer(200, {**named_so, "chain_id": made})
+        size = await self._state.chains.size(asked.chain_id)
+        if size > MOST_BYTES:
+            raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
+        guest.spend(len(body))
+        blocks = msgspec.to_builtins(await self._state.chains.blocks(asked.chain_id))
+        wanted = Invocation(
+            binding=binding,
+            work=Compaction(
+                compaction_id=compaction_id,
+                chain_id=chain.chain_id,
+                blocks=blocks,
+                pinned_items=guest.run.hidden.value(asked.pinned_items),
+                token_estimate=size // BYTES_PER_TOKEN,
+                target=asked.target,
+                policy=asked.policy,
+            ),
+            related=Related(
+                session_id=chain.session_id,
+                chain_id=chain.chain_id,
+                run_id=guest.run.wanted.related.run_id,
+                trace_id=guest.run.trace_id,
+                project_id=guest.scope.project_id,
+            ),
+            timeout_ms=guest.left_ms,
+        )
+        work = guest.begin(self._invoker.invoke(wanted))
+        await asyncio.wait([work])
+        if work.cancelled():
+            raise over()
+        try:
+            outcome = work.result()
+        except PluginError as error:
+            raise Problem(422, "compaction_failed", error.message) from error
+        if not outcome.ok:
+            why = outcome.message or outcome.reason
+            status = 422 if outcome.status == "failed" else 503  # which says that another try may help
+            raise Problem(status, "compaction_failed", f"{outcome.status}: {why}")
+        told = {name: outcome.result[name] for name in ("summary", "diagnostics")}
+        return Answer(201, {**named_so, **told, "chain_id": outcome.result["derived_chain_id"]})

@@ -1,0 +1,192 @@
+"""The gateway on its socket: a token, a route, the route's scope, and then the endpoint.
+
+The socket is reached through a sandbox's proxy. Who connects is nobody until a token of a running invocation
+says otherwise; what is refused to a running one stands in its record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from plughost.base.errors import Denied, Stopped
+from plughost.base.temporary import everybodys_folder
+from plughost.invocations.bindings import Bindings
+from plughost.invocations.gateway.child_runs import ChildRuns
+from plughost.invocations.gateway.compactions import Compactions
+from plughost.invocations.gateway.guest import Guest, over
+from plughost.invocations.gateway.http import Bounds, HttpServer
+from plughost.invocations.gateway.messages import Answer, Head, Problem
+from plughost.invocations.gateway.reading import Reading
+from plughost.invocations.gateway.routes import ROUTES, Endpoint, find
+from plughost.invocations.invocation import Invoker
+from plughost.invocations.record import RecordSink
+from plughost.invocations.run import Run
+from plughost.invocations.runs import CUT_OFF
+from plughost.invocations.state import State
+from plughost.invocations.tokens import Delegation, Issuer, OutOfScope
+from plughost.sandbox.quarters import settle, sweep
+from plughost.sandbox.removal import remove
+
+PREFIX = "plughost-gateway-"
+SOCKET = "api"
+MOST_REFUSALS = 100
+"""That are recorded of one invocation."""
+
+
+class Gateway:
+    """A `Delegator`. Nothing is made before the first `open`."""
+
+    def __init__(
+        self,
+        state: State,
+        records: RecordSink,
+        bindings: Bindings,
+        invoker: Invoker,
+        *,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._state = state
+        self._records = records
+        self._bounds = bounds
+        self._issuer: Issuer | None = None
+        self._server: HttpServer | None = None
+        self._opening = asyncio.Lock()
+        self._folder, self._lock = "", -1
+        self._guests: dict[str, Guest] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        reading, runs = Reading(state), ChildRuns(state, bindings, invoker)
+        self._endpoints: dict[str, Endpoint] = {
+            "session": reading.session,
+            "chain": reading.chain,
+            "append": reading.append,
+            "start_run": runs.start,
+            "run": runs.look,
+            "finish_run": runs.finish,
+            "compact": Compactions(state, bindings, invoker).compact,
+        }
+
+    @property
+    def is_open(self) -> bool:
+        return self._server is not None
+
+    @property
+    def guests(self) -> frozenset[str]:
+        """The invocations whose tokens are good."""
+        return frozenset(self._guests)
+
+    async def open(self) -> str:
+        async with self._opening:
+            if self._server is None:
+                self._issuer = self._issuer or Issuer()
+                if self._lock < 0:
+                    self._folder, self._lock = _place()
+                server = HttpServer(self._admit, self._bounds)
+                await server.start(os.path.join(self._folder, SOCKET))
+                self._server = server
+        return os.path.join(self._folder, SOCKET)
+
+    def admit(self, run: Run) -> str:
+        if self._issuer is None:
+            raise Stopped("the gateway is closed")
+        scope = run.scope
+        self._guests[run.id] = Guest(run)
+        return self._issuer.mint(
+            Delegation(
+                invocation_id=run.id,
+                org_id=scope.org_id,
+                project_id=scope.project_id,
+                scopes=run.prepared.granted.scopes,
+                expires_at=time.time() + run.left,
+            )
+        )
+
+    def dismiss(self, run: Run) -> None:
+        guest = self._guests.pop(run.id, None)
+        if guest is None or self._issuer is None:
+            return
+        self._issuer.revoke(run.id)
+        task = asyncio.get_running_loop().create_task(self._see_off(guest, guest.end()))
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def close(self) -> None:
+        """When no invocation runs any more."""
+        if self._server is not None:
+            await self._server.close()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        self._issuer = self._server = None
+        if self._lock >= 0:
+            remove(self._folder)
+            os.close(self._lock)
+            self._lock = -1
+
+    async def _see_off(self, guest: Guest, begun: list[asyncio.Task[Any]]) -> None:
+        """What an invocation left unfinished ends after it."""
+        await asyncio.gather(*begun, return_exceptions=True)
+        if guest.has_runs:
+            await self._state.runs.end_all_of(guest.run.id, CUT_OFF, "parent_ended")
+
+    # The way of one request
+
+    def _admit(self, head: Head) -> Callable[[bytes], Awaitable[Answer]]:
+        """Everything about a request that can be refused before its body is read."""
+        name, id = find(head)
+        guest = self._guest(head, ROUTES[name].scope)
+
+        async def answer(body: bytes) -> Answer:
+            guest.enter()
+            try:
+                return await self._endpoints[name](guest, id, head, body)
+            except Problem as problem:
+                self._record(guest, head, problem)
+                raise
+            except Exception as error:  # ours: the guest learns no more than that
+                told = {"message": f"the gateway failed at {head!r}", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(told)
+                raise Problem(500, "host_failure", "the gateway could not do that") from error
+            finally:
+                guest.leave()
+
+        return answer
+
+    def _guest(self, head: Head, scope: str) -> Guest:
+        try:
+            if self._issuer is None:
+                raise Denied("the gateway is closed")
+            known = self._guests.get(self._issuer.verify(head.token, scope).invocation_id)
+        except OutOfScope as refused:
+            problem = Problem(403, "scope_missing", f"this needs the scope {scope}")
+            self._record(self._guests[refused.delegation.invocation_id], head, problem)
+            raise problem from refused
+        except Denied as error:
+            raise Problem(401, "unauthenticated", error.message) from error
+        if known is None:
+            raise over()
+        return known
+
+    def _record(self, guest: Guest, head: Head, problem: Problem) -> None:
+        if problem.status not in (403, 404) or guest.over or guest.refusals >= MOST_REFUSALS:
+            return
+        guest.refusals += 1
+        refused = {
+            "type": "gateway.refused",
+            "method": head.method,
+            "path": head.path[:200],
+            "status": problem.status,
+            "code": problem.code,
+            "message": problem.message,
+        }
+        self._records.tell(guest.run.said(refused))
+
+
+def _place() -> tuple[str, int]:
+    """A folder for the socket that nobody else can enter, and its lock."""
+    base = os.path.realpath(everybodys_folder())
+    sweep(base, PREFIX)
+    path, lock = settle(base, PREFIX)
+    os.chmod(path, 0o700)
+    return path, lock

@@ -1,0 +1,83 @@
+"""An invocation whose token is good, as the gateway knows it: what it may, and what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from plughost.invocations.binding import Scope
+from plughost.invocations.gateway.messages import Problem
+from plughost.invocations.run import Run
+from plughost.invocations.work import Harness
+
+MOST_AT_ONCE = 16
+"""Requests of one invocation in hand; so that nobody takes all places."""
+MOST_WRITTEN = 64 << 20
+"""Bytes that one invocation may have kept for it."""
+
+
+class Guest:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.refusals = 0
+        self.over = False
+        self.has_runs = False
+        """Whether it may have begun any."""
+        self._at_once = 0
+        self._written = 0
+        self._begun: set[asyncio.Task[Any]] = set()
+
+    @property
+    def scope(self) -> Scope:
+        return self.run.scope
+
+    @property
+    def harness(self) -> Harness:
+        """What was asked of it; others begin nothing."""
+        work = self.run.wanted.work
+        if not isinstance(work, Harness):
+            raise Problem(403, "harness_only", "runs and compactions are begun by harnesses only")
+        return work
+
+    @property
+    def left_ms(self) -> int:
+        """Its time is all that those it begins have."""
+        return max(int(self.run.left * 1000), 1)
+
+    def enter(self) -> None:
+        if self._at_once >= MOST_AT_ONCE:
+            raise Problem(429, "too_many_requests", f"{MOST_AT_ONCE} requests at a time are enough")
+        self._at_once += 1
+
+    def leave(self) -> None:
+        self._at_once -= 1
+
+    def spend(self, size: int) -> None:
+        """What is to be kept for it counts against its budget."""
+        if self._written + size > MOST_WRITTEN:
+            raise Problem(403, "budget_exceeded", f"an invocation writes at most {MOST_WRITTEN} bytes")
+        self._written += size
+
+    def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Something that ends with it at the latest."""
+        if self.over:
+            work.close()
+            raise over()
+        task = asyncio.get_running_loop().create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return task
+
+    def end(self) -> list[asyncio.Task[Any]]:
+        """Cancels what it has begun, and returns that."""
+        self.over = True
+        begun = [*self._begun]
+        for task in begun:
+            task.cancel("parent_ended")
+        return begun
+
+
+def over() -> Problem:
+    """For a guest that ended while it was served."""
+    return Problem(401, "unauthenticated", "the delegation token's invocation is over")

@@ -1,0 +1,63 @@
+"""Sessions and chains, page by page, and blocks that a harness adds to a chain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from plughost.contracts.vai.results import SeedBlock
+from plughost.invocations.chains import Block
+from plughost.invocations.gateway.guest import Guest
+from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
+from plughost.invocations.gateway.tenancy import its_own, named
+from plughost.invocations.state import State
+
+BYTES_PER_TOKEN = 4
+"""A rough estimate; compactors count for themselves."""
+PAGE = 100
+MOST_A_PAGE = 1000
+MOST_BYTES = 4 << 20
+"""Of the blocks of a page that has more than one."""
+HOSTS_OWN = frozenset({"tool_result"})
+"""Blocks that the host alone writes, once for each execution of a tool."""
+
+
+class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    blocks: Annotated[list[SeedBlock], msgspec.Meta(min_length=1)]
+
+
+class Reading:
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    async def session(self, guest: Guest, session_id: str, head: Head, body: bytes) -> Answer:
+        session = await its_own(guest, self._state.sessions.session(session_id))
+        limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
+        chains = await self._state.sessions.chain_ids(session, head.query.get("after", ""), limit)
+        following = chains[-1] if chains and len(chains) == limit else None
+        return Answer(200, {**msgspec.to_builtins(session), "chain_ids": chains, "next": following})
+
+    async def chain(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
+        chain = await its_own(guest, self._state.chains.chain(chain_id))
+        after = number(head.query, "after", 0, 10**9)
+        limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
+        page = await self._state.chains.page(chain_id, after, limit, MOST_BYTES)
+        blocks = [
+            {"number": place, "kind": block.kind, "content": block.content} for place, block in page.blocks
+        ]
+        estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
+        told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
+        return Answer(200, {**told, "blocks": blocks, "next": page.following})
+
+    async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
+        asked = read(body, NewBlocks)
+        await its_own(guest, self._state.chains.chain(chain_id))
+        if forged := HOSTS_OWN & {block.kind for block in asked.blocks}:
+            raise Problem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
+        guest.spend(len(body))
+        hidden = guest.run.hidden
+        blocks = [Block(hidden.text(block.kind), hidden.value(block.content)) for block in asked.blocks]
+        once = named(guest, "append", head.key) if head.key else None
+        last = await self._state.chains.append(chain_id, blocks, once)
+        return Answer(201, {"chain_id": chain_id, "last": last})

@@ -1,0 +1,58 @@
+"""What a guest may see: what is of its own organisation and project. The rest might as well not exist."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Awaitable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.invocations.binding import Binding, Scope
+from plughost.invocations.bindings import Bindings
+from plughost.invocations.gateway.guest import Guest
+from plughost.invocations.gateway.messages import Problem
+
+
+class Owned(Protocol):
+    @property
+    def scope(self) -> Scope: ...
+
+
+T = TypeVar("T", bound=Owned)
+
+
+async def its_own(guest: Guest, found: Awaitable[T]) -> T:
+    """What was looked up, when it is the guest's; otherwise the same answer as for what is not there."""
+    try:
+        thing = await found
+    except InvalidSpec:
+        thing = None
+    if thing is None or thing.scope != guest.scope:
+        raise Problem(404, "not_found", "there is nothing of that name here")
+    return thing
+
+
+def named(guest: Guest, kind: str, key: str) -> str:
+    """A name for something new; with a key the same one each time in a project, so that it is made once."""
+    if not key:
+        return f"{kind}_{secrets.token_hex(16)}"
+    told = msgspec.json.encode([guest.scope, kind, key])
+    return f"{kind}_{hashlib.sha256(told).hexdigest()[:32]}"
+
+
+def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None) -> Binding:
+    """The export that is bound where the guest is."""
+    found = [
+        binding
+        for binding in bindings.of(guest.scope)
+        if binding.export_id == export and package_id in (None, binding.package_id)
+    ]
+    if not found:
+        raise Problem(404, "not_bound", f"no export {export!r:.100} is bound here")
+    if len(found) > 1:
+        packages = ", ".join(binding.package_id for binding in found)
+        raise Problem(409, "ambiguous", f"name its package_id, too, one of: {packages}")
+    return found[0]

@@ -1,0 +1,103 @@
+"""Semantic events and the hooks that are told of them: who subscribes, and one attempt to tell it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.bodies import HookEvent
+from plughost.invocations.binding import Binding, Scope
+from plughost.invocations.bindings import Bindings
+from plughost.invocations.deliveries import Deliveries, Delivery
+from plughost.invocations.happened import Happened
+from plughost.invocations.invocation import Invocation, Invoker, Related
+from plughost.invocations.package import PackageSource
+from plughost.invocations.work import Hook
+
+
+class Hooks:
+    """Hands what has happened to `deliveries`, for each binding whose export subscribes to it."""
+
+    def __init__(
+        self, happened: Happened, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
+    ) -> None:
+        self._happened = happened
+        self._deliveries = deliveries
+        self._bindings = bindings
+        self._packages = packages
+        self._handing: asyncio.Task[None] | None = None
+        self._again = False
+        self._closed = False
+        happened.announce = self.soon
+
+    async def publish(self, scope: Scope, event: HookEvent) -> None:
+        """Kept when this returns, and delivered from then on."""
+        await self._happened.tell(scope, event)
+
+    def soon(self) -> None:
+        """Look for what has happened."""
+        if self._closed:
+            return  # it is kept, and the next host's
+        if self._handing is not None:
+            self._again = True
+            return
+        self._handing = asyncio.get_running_loop().create_task(self._hand_over())
+        self._handing.add_done_callback(self._handed)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._handing is not None:
+            await asyncio.wait([self._handing])
+
+    def _handed(self, task: asyncio.Task[None]) -> None:
+        self._handing = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            told = {"message": "events wait for another look", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
+        if self._again:
+            self._again = False
+            self.soon()
+
+    async def _hand_over(self) -> None:
+        while not self._closed and (waiting := await self._happened.waiting()):
+            for kept in waiting:
+                subscribers = [
+                    binding.binding_id
+                    for binding in self._bindings.of(kept.scope)
+                    if self._subscribes(binding, kept.event.type)
+                ]
+                if subscribers:
+                    await self._deliveries.publish(kept.event, subscribers, kept.scope.project_id)
+                    self._deliveries.start()
+                await self._happened.done(kept.number)
+
+    def _subscribes(self, binding: Binding, kind: str) -> bool:
+        try:
+            package = self._packages.find(binding.package_id, binding.package_version)
+        except InvalidSpec:
+            return False  # nobody knows any more what it wanted to hear
+        export = package.manifest.export(binding.export_id)
+        return export is not None and export.hook is not None and kind in export.hook.subscribes_to
+
+
+async def deliver(bindings: Bindings, invoker: Invoker, delivery: Delivery) -> tuple[str, str | None]:
+    """One attempt: the status of its invocation, and why it is not `succeeded`."""
+    binding = bindings.by_id(delivery.binding_id)
+    if binding is None:
+        return "failed", f"the binding {delivery.binding_id} is gone"
+    event = delivery.event
+    wanted = Invocation(
+        binding=binding,
+        work=Hook(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
+        related=Related(
+            chain_id=event.subject.id if event.subject.kind == "chain" else None,
+            run_id=event.subject.id if event.subject.kind == "run" else None,
+            project_id=delivery.project_id,
+        ),
+    )
+    try:
+        outcome = await invoker.invoke(wanted)
+    except InvalidSpec as error:  # no later attempt could begin either
+        return "failed", error.message
+    return outcome.status, outcome.message or outcome.reason

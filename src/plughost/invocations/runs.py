@@ -1,0 +1,140 @@
+"""Runs: pieces of work that harnesses begin and finish, or that a bound export does for them."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+import time
+from typing import Any
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.vai.bodies import HookEvent, Subject
+from plughost.invocations import happened
+from plughost.invocations.binding import Scope
+from plughost.invocations.database import Database
+from plughost.invocations.happened import Happened
+
+RUNNING = "running"
+CUT_OFF = "cancelled"
+"""The status of a run whose end is no completion."""
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS runs (run_id PRIMARY KEY, org_id NOT NULL, project_id, session_id, chain_id,
+        parent_run_id, invocation_id, export_id, task NOT NULL, status NOT NULL, reason, output, result,
+        started_at REAL NOT NULL, ended_at REAL) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS runs_by ON runs (invocation_id, status)",
+    f"CREATE INDEX IF NOT EXISTS runs_running ON runs (run_id) WHERE status = '{RUNNING}'",
+)
+START = f"INSERT INTO runs VALUES ({', '.join('?' * 15)})"
+COUNT = "SELECT count(*) FROM runs WHERE invocation_id = ?"
+FIND = "SELECT * FROM runs WHERE run_id = ?"
+FINISH = f"""UPDATE runs SET status = ?, reason = ?, output = ?, result = ?, ended_at = ?
+    WHERE run_id = ? AND status = '{RUNNING}'"""
+END_ALL = f"""UPDATE runs SET status = ?, reason = ?, ended_at = ?
+    WHERE invocation_id = ? AND status = '{RUNNING}'"""
+BEGUN_BY = f"""SELECT DISTINCT invocation_id FROM runs
+    WHERE status = '{RUNNING}' AND invocation_id IS NOT NULL"""
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str = msgspec.field(default_factory=lambda: f"run_{secrets.token_hex(8)}")
+    org_id: str
+    project_id: str | None = None
+    session_id: str | None = None
+    chain_id: str | None = None
+    parent_run_id: str | None = None
+    invocation_id: str | None = None
+    """Whose child it is."""
+    export_id: str | None = None
+    """The bound export that does it; without one its parent does, and says when it is done."""
+    task: str = ""
+    status: str = RUNNING
+    """running, or one of the terminal statuses."""
+    reason: str | None = None
+    output: str | None = None
+    """What came of it, for people."""
+    result: Any = None
+    """What its export returned."""
+    started_at: float = msgspec.field(default_factory=time.time)
+    """Seconds since 1970."""
+    ended_at: float | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.org_id, self.project_id)
+
+
+class Runs:
+    """InvalidSpec for a run that is not there."""
+
+    def __init__(self, database: Database, happened: Happened) -> None:
+        self._database = database
+        self._happened = happened
+
+    async def start(self, run: RunRecord, most: int | None = None) -> bool:
+        """False, and nothing is kept, when `most` runs were begun by the same invocation."""
+        return await self._database.do(lambda connection: _start(connection, run, most))
+
+    async def run(self, run_id: str) -> RunRecord:
+        return await self._database.do(lambda connection: _run(connection, run_id))
+
+    async def finish(
+        self,
+        run_id: str,
+        status: str,
+        *,
+        reason: str | None = None,
+        output: str | None = None,
+        result: Any = None,
+    ) -> bool:
+        """False when it is over already. A completed run becomes an event for hooks."""
+        written = None if result is None else msgspec.json.encode(result)
+        values = (status, reason, output, written, time.time(), run_id)
+        try:
+            return await self._database.do(lambda connection: _finish(connection, run_id, status, values))
+        finally:
+            self._happened.announce()
+
+    async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
+        """What an invocation began and left unfinished. Nobody completed it, so there is no event."""
+        values = (status, reason, time.time(), invocation_id)
+        await self._database.do(lambda connection: connection.execute(END_ALL, values))
+
+    async def begun_by(self) -> list[str]:
+        """The invocations with runs that are not over."""
+        return await self._database.do(
+            lambda connection: [row["invocation_id"] for row in connection.execute(BEGUN_BY)]
+        )
+
+
+def _start(connection: sqlite3.Connection, run: RunRecord, most: int | None) -> bool:
+    if connection.execute(FIND, (run.run_id,)).fetchone() is not None:
+        raise InvalidSpec(f"there is a run {run.run_id} already")
+    if most is not None and connection.execute(COUNT, (run.invocation_id,)).fetchone()[0] >= most:
+        return False
+    connection.execute(START, msgspec.structs.astuple(run))
+    return True
+
+
+def _run(connection: sqlite3.Connection, run_id: str) -> RunRecord:
+    row = connection.execute(FIND, (run_id,)).fetchone()
+    if row is None:
+        raise InvalidSpec(f"there is no run {run_id}")
+    result = row["result"]
+    return RunRecord(**{**dict(row), "result": None if result is None else msgspec.json.decode(result)})
+
+
+def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tuple[Any, ...]) -> bool:
+    run = _run(connection, run_id)
+    if not connection.execute(FINISH, values).rowcount:
+        return False
+    if status != CUT_OFF:
+        happened.tell(connection, run.scope, _completed(_run(connection, run_id)))
+    return True
+
+
+def _completed(run: RunRecord) -> HookEvent:
+    summary = {"task": run.task, "output": run.output, "status": run.status}
+    return happened.event("run.completed", Subject("run", run.run_id), summary)

@@ -1,0 +1,127 @@
+"""All of vai's runtime for one folder: records, state, gateway, invocations, deliveries, each as needed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+from plughost.base.clock import Clock, best_clock
+from plughost.contracts.vai.bodies import HookEvent
+from plughost.host import Host
+from plughost.invocations.binding import Scope
+from plughost.invocations.bindings import Bindings
+from plughost.invocations.deliveries import Deliveries, Delivery
+from plughost.invocations.gateway.gateway import Gateway
+from plughost.invocations.gateway.http import Bounds
+from plughost.invocations.hooks import Hooks, deliver
+from plughost.invocations.invocation import Invocation, OnEvent
+from plughost.invocations.invoker import LocalInvoker, Options
+from plughost.invocations.journal import Journal
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.package import PackageSource
+from plughost.invocations.record_book import RecordBook
+from plughost.invocations.retry import Backoff
+from plughost.invocations.secret_source import SecretSource
+from plughost.invocations.state import State
+
+
+class Runtime:
+    """`async with Runtime(folder, packages, bindings) as runtime`: an `Invoker` with everything it needs.
+
+    What an earlier host left in the folder is settled first: its invocations and runs have ended, its
+    deliveries go on.
+    """
+
+    host: Host
+    records: Journal
+    invoker: LocalInvoker
+    deliveries: Deliveries
+    hooks: Hooks
+
+    def __init__(
+        self,
+        folder: str,
+        packages: PackageSource,
+        bindings: Bindings,
+        *,
+        secret_source: SecretSource | None = None,
+        options: Options | None = None,
+        deliveries: Backoff | None = None,
+        gateway: Bounds | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._folder = folder
+        self._packages = packages
+        self._bindings = bindings
+        self._secrets = secret_source
+        self._options = options
+        self._backoff = deliveries
+        self._bounds = gateway
+        self._clock = clock
+        self._closing = AsyncExitStack()
+        self.state = State(folder)
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as making:
+            clock = self._clock or best_clock(asyncio.get_running_loop())
+            self.host = Host(clock=clock)
+            making.push_async_callback(self.host.close)
+            self.records = await asyncio.to_thread(Journal, self._folder, clock)
+            making.push_async_callback(self.records.close)
+            making.callback(self.state.close)
+            self.gateway = Gateway(self.state, self.records, self._bindings, self, bounds=self._bounds)
+            making.push_async_callback(self.gateway.close)
+            self.invoker = LocalInvoker(
+                self.host,
+                self._packages,
+                self.records,
+                clock,
+                secret_source=self._secrets,
+                chains=self.state.chains,
+                gateway=self.gateway,
+                options=self._options,
+            )
+            making.push_async_callback(self.invoker.close)
+            self.deliveries = Deliveries(self._folder, self._deliver, clock, backoff=self._backoff)
+            making.push_async_callback(self.deliveries.close)
+            self.hooks = Hooks(self.state.happened, self.deliveries, self._bindings, self._packages)
+            making.push_async_callback(self.hooks.close)
+            await self._go_on()
+            self._closing = making.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._closing.aclose()
+
+    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        return await self.invoker.invoke(wanted, on_event)
+
+    def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        return self.invoker.cancel(invocation_id, reason)
+
+    async def publish(self, scope: Scope, event: HookEvent) -> None:
+        """An event for the hooks of a project: kept when this returns."""
+        await self.hooks.publish(scope, event)
+
+    async def _deliver(self, delivery: Delivery) -> tuple[str, str | None]:
+        return await deliver(self._bindings, self, delivery)
+
+    async def _go_on(self) -> None:
+        """With what an earlier host left."""
+        if self.state.is_there:
+            for invocation_id in await self.state.runs.begun_by():
+                if await asyncio.to_thread(self._is_over, invocation_id):
+                    await self.state.runs.end_all_of(invocation_id, "failed", "host_ended")
+            self.hooks.soon()
+        if self.deliveries.is_there:
+            self.deliveries.start()
+
+    def _is_over(self, invocation_id: str) -> bool:
+        """One that is not in the book yet is a live host's."""
+        with RecordBook(self._folder) as book:
+            record = book.one(invocation_id)
+        return record is not None and record["status"] is not None

@@ -1,0 +1,36 @@
+"""What a host keeps for its tenants, in one SQLite file: sessions, chains, runs, and what has happened."""
+
+from __future__ import annotations
+
+import os
+
+from plughost.invocations import chains, happened, runs, sessions
+from plughost.invocations.chains import Chains
+from plughost.invocations.database import Database
+from plughost.invocations.happened import Happened
+from plughost.invocations.runs import Runs
+from plughost.invocations.sessions import Sessions
+
+FILE = "state.db"
+VERSION = 1
+
+
+class State:
+    """Nothing is made before the first use."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, FILE)
+        tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *happened.TABLES)
+        self._database = Database(self._path, VERSION, tables)
+        self.happened = Happened(self._database)
+        self.sessions = Sessions(self._database)
+        self.chains = Chains(self._database, self.happened)
+        self.runs = Runs(self._database, self.happened)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether this host or an earlier one has kept anything."""
+        return os.path.exists(self._path)
+
+    def close(self) -> None:
+        self._database.close()

@@ -1,0 +1,34 @@
+"""What a confined plugin finds open of the machine, as a value to judge its denials by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from plughost.sandbox.trust import is_beneath
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """Real paths; nothing that was made for the plugin in a place where the machine has something else."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    execute: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    """Its own folders, and the programs that are run from elsewhere."""
+    built: tuple[str, ...] = ()
+    """What its sandbox is built from: nobody may write that."""
+    private: tuple[str, ...] = ()
+    """Where hosts keep what is theirs."""
+
+    def covers(self, kind: str, real: str) -> bool:
+        """Whether it may already be read, written or executed."""
+        enough = {"read": (*self.read, *self.write, *self.execute), "write": self.write}.get(
+            kind, self.execute
+        )
+        return within(real, enough)
+
+
+def within(path: str, folders: Iterable[str]) -> bool:
+    return any(is_beneath(path, folder) for folder in folders)

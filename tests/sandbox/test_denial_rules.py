@@ -1,0 +1,172 @@
+"""Which denials are told, over values; and that bytes which no watcher would write do no harm."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plughost.runtime.refused import LONGEST, Refused
+from plughost.sandbox import denial, quiet
+from plughost.sandbox.denial import Denial
+from plughost.sandbox.hearing import MOST_WAITING, Hearing
+from plughost.sandbox.reach import Reach
+from plughost.testkit import VirtualClock
+
+REACH = Reach(
+    read=("/usr/lib/python3", "/srv/shown"),
+    write=("/srv/data",),
+    execute=("/home/ann/plugin", "/usr/bin/python3"),
+    programs=("/home/ann/plugin", "/usr/bin/python3"),
+    built=("/home/ann/plugin", "/usr/bin/python3", "/usr/lib/python3"),
+    private=("/run/user/1",),
+)
+FILE, PROGRAM, FOLDER, SOCKET = (stat.S_IFREG, stat.S_IFREG | 0o755, stat.S_IFDIR, stat.S_IFSOCK)
+MACHINE = {
+    "/home/ann/notes": FILE, "/home/ann/package.json": FILE, "/home/ann/plugin/tool": PROGRAM,
+    "/srv/shown/a": FILE, "/srv/data/a": FILE, "/srv/other/package.json": FILE, "/srv/socket": SOCKET,
+    "/usr/bin/git": PROGRAM, "/usr/bin/python3": PROGRAM, "/usr/lib/python3/os.py": FILE, "/usr/share/words": FILE,
+    "/etc/hostname": FILE, "/etc/ssl/openssl.cnf": FILE, "/usr/lib/libnss_db.so.2": FILE, "/usr/lib/libpq.so.5": FILE,
+    "/usr/lib/locale/C/LC_CTYPE": FILE, "/run/user/1/plughost/1.sock": FILE, "/proc/1": FOLDER,
+}  # fmt: skip
+INTERPRETERS = {"/home/ann/plugin/tool": "/usr/bin/git"}
+
+
+def lstat(path):
+    if path in MACHINE:
+        return os.stat_result((MACHINE[path], *[0] * 9))
+    if any(each.startswith(f"{path}/") for each in MACHINE):
+        return os.stat_result((FOLDER | 0o755, *[0] * 9))
+    raise FileNotFoundError(errno.ENOENT, path)
+
+
+def judged(record):
+    known = denial.parse(record)
+    if known is None or not denial.is_worth_a_look(*known, REACH):
+        return None
+    return denial.judge(*known, REACH, lstat, INTERPRETERS.get)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "path"),
+    [
+        (b"r/home/ann/notes", "read", "/home/ann/notes"),
+        (b"r/usr/share", "read", "/usr/share"),
+        (b"r/etc/hostname", "read", "/etc/hostname"),
+        (b"r/srv/other/package.json", "read", "/srv/other/package.json"),
+        (b"r/usr/lib/libpq.so.5", "read", "/usr/lib/libpq.so.5"),
+        (b"w/srv/shown/a", "write", "/srv/shown/a"),
+        (b"c/srv/shown/new", "write", "/srv/shown"),
+        (b"c/srv/shown/a", "write", "/srv/shown/a"),
+        (b"x/usr/bin/git", "execute", "/usr/bin/git"),
+        (b"x/home/ann/plugin/tool", "execute", "/usr/bin/git"),
+    ],
+)
+def test_what_a_grant_would_change_is_told(record, kind, path):
+    assert judged(record) == Denial(kind, path, path)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"r/home/ann/nothing", b"w/home/ann/nothing", b"c/home/nobody/new", b"x/usr/bin/nothing",
+        b"r/srv/shown/a", b"r/srv/data/a", b"w/srv/data/a", b"c/srv/data/new", b"x/usr/bin/python3",
+        b"r/home/ann/plugin/tool", b"x/home/ann/notes", b"x/usr/bin",
+        b"r/", b"r/proc/1", b"r/srv/socket", b"r/run/user/1/plughost/1.sock", b"r/run/user/1", b"r/run",
+        b"w/home/ann/plugin/tool", b"c/home/ann/plugin/new", b"w/usr/lib/python3/os.py", b"c/home/ann/new",
+        b"r/etc/ssl/openssl.cnf", b"r/usr/lib/locale/C/LC_CTYPE", b"r/usr/lib/libnss_db.so.2", b"r/home/ann/package.json",
+    ],
+)  # fmt: skip
+def test_what_is_not_there_or_open_or_nobodys_to_give_or_only_probed_is_not(record):
+    assert judged(record) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        (Denial("read", "/a", "/a"), 'to allow it, allow.read = ["/a"] or --allow read=/a'),
+        (Denial("write", "/a b", "/a b"), "to allow it, allow.write = [\"/a b\"] or --allow 'write=/a b'"),
+        (
+            Denial("execute", "/x", '/"\\'),
+            r"""to allow it, allow.execute = ["/\"\\"] or --allow 'execute=/"\' """,
+        ),
+        (Denial("read", "/a\u202e", "/a\u202e"), r'to allow it, allow.read = ["/a\u202e"]'),
+    ],
+)
+def test_the_grant_is_spelled_as_it_is_written(said, remedy):
+    assert denial.told(said, {})[1] == remedy.strip()
+
+
+def test_a_contract_spells_grants_in_its_own_words():
+    what, remedy = denial.told(
+        Denial("execute", "/usr/bin/mkdir", "/bin/mkdir"), {"execute": "exec:{name}:{path}"}
+    )
+    assert what == "execute /usr/bin/mkdir: not granted"
+    assert remedy == 'to allow it, grants = ["exec:mkdir:/bin/mkdir"] or --grant exec:mkdir:/bin/mkdir'
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.integers(1, 9))
+def test_records_are_the_same_however_their_bytes_are_split(records, step):
+    data = b"".join(record.replace(b"\0", b"") + b"\0" for record in records)
+    refused = Refused()
+    got = [each for at in range(0, len(data), step) for each in refused.feed(data[at : at + step])]
+    assert got == Refused().feed(data)
+    assert got == [each for record in records if len(each := record.replace(b"\0", b"")) > 1]
+
+
+def test_a_record_that_never_ends_is_not_kept():
+    refused = Refused()
+    for _ in range(100):
+        assert refused.feed(b"r" * 1000) == []
+    assert refused.feed(b"r\0r/a\0" + b"x" * (LONGEST + 1) + b"\0r/b\0") == [b"r/a", b"r/b"]
+
+
+@given(st.binary(max_size=80))
+async def test_any_bytes_are_heard_without_harm(record):
+    hearing = Hearing(VirtualClock())
+    hearing.hear([record, b"r" + record, b"x/" + record], 1, REACH, lambda _: None)
+    await hearing.close()
+
+
+async def test_what_comes_faster_than_it_is_looked_at_is_dropped():
+    hearing = Hearing(VirtualClock())
+    hearing.hear([b"r/none/%d" % number for number in range(10 * MOST_WAITING)], 1, REACH, lambda _: None)
+    assert len(hearing._waiting) == MOST_WAITING
+    await hearing.close()
+    assert not hearing._waiting
+
+
+MOUNTS = """\
+22 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 22 0:4 / /proc rw - proc proc rw
+40 22 0:5 / /net rw shared:1 - autofs systemd-1 rw
+41 22 0:6 / /home/ann/My\\040Files rw - fuse.sshfs far: rw
+42 22 0:7 / /mnt/nas rw - nfs4 nas:/ rw
+43 42 8:2 / /mnt/nas/disk rw - xfs /dev/sdb rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "loud"),
+    [
+        ("/home/ann/notes", False), ("/net", True), ("/net/evil.example", True), ("/network", False),
+        ("/home/ann/My Files/x", True), ("/mnt/nas/x", True), ("/mnt/nas/disk/x", False),
+    ],
+)  # fmt: skip
+def test_nothing_is_looked_up_where_a_name_would_leave_the_machine(path, loud):
+    assert quiet.is_loud(path, quiet.parse(MOUNTS)) is loud
+
+
+def test_a_symlink_does_not_lead_there_either(folder, monkeypatch):
+    (folder / "link").symlink_to("/net/evil.example/secret")
+    (folder / "mounts").write_text(MOUNTS)
+    monkeypatch.setattr(quiet, "MOUNTS", str(folder / "mounts"))
+    looked = []
+    really = os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path, **named: looked.append(str(path)) or really(path, **named))
+    assert quiet.walk_quietly(str(folder / "link"), quiet.look()) is None
+    assert looked[-1] == str(folder / "link")

@@ -1,0 +1,181 @@
+"""The watcher beside a confined plugin: it only tells, gives nothing away, and is gone with the plugin."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from plughost.guard.powers import Powers
+from plughost.runtime.launch import INNER
+from plughost.runtime.process import Process
+from plughost.sandbox.holdings import SIGNALS
+from plughost.sandbox.machine import machine
+from tests.sandbox.support import ENV, confinement
+
+pytestmark = pytest.mark.usefixtures("strict")
+
+PYTHON = "/usr/bin/python3"
+CLASSES = ["strict", "landlock"]
+
+
+async def run(launch, during=None):
+    """To its end, as the runtime runs it: exit status, stdout, what confined it, and what was refused."""
+    loop = asyncio.get_running_loop()
+    executed, exited, refused = loop.create_future(), loop.create_future(), []
+    process = Process(
+        launch, loop, executed.set_result, lambda: exited.set_result(None), None, refused.extend
+    )
+    try:
+        async with asyncio.timeout(20):
+            assert await executed is None
+            if during is not None:
+                os.set_blocking(process.stdout, True)
+                assert await asyncio.to_thread(os.read, process.stdout, 6) == b"ready\n"
+                during(process)
+            await exited
+        os.set_blocking(process.stdout, True)
+        with open(process.stdout, "rb", closefd=False) as out:
+            said = out.read().decode()
+    finally:
+        process.kill()
+        os.close(process.stdin)
+        os.close(process.stdout)
+        process.release()
+    return process.exit_status, said, process.confined_by, refused
+
+
+LOOK = """
+import json, os, signal
+def attempt(deed):
+    try:
+        return deed()
+    except OSError as error:
+        return error.strerror
+parent = os.getppid()
+print(json.dumps({
+    "watcher": open(f"/proc/{parent}/comm").read().strip(),
+    "fds": attempt(lambda: os.listdir(f"/proc/{parent}/fd")),
+    "memory": attempt(lambda: open(f"/proc/{parent}/mem").close()),
+    "kill": attempt(lambda: os.kill(parent, signal.SIGKILL)),
+    "own": [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd > 2 and os.path.exists(f"/proc/self/fd/{fd}")],
+}))
+"""
+
+
+@pytest.mark.parametrize("class_", CLASSES)
+async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of_it(quarters, class_):
+    status, said, by, _ = await run(confinement(quarters, [PYTHON, "-c", LOOK], class_=class_).launch)
+    assert "watched" in by
+    if machine().landlock < SIGNALS:
+        assert status != 0  # whoever ends the watcher ends itself
+        return
+    found = json.loads(said)
+    assert found == {
+        "watcher": "plughost-watch", "fds": "Permission denied", "memory": "Permission denied",
+        "kill": "Operation not permitted", "own": [],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("deed", "status"), [("exit 7", 7), ("kill -SEGV $$", -11), ("kill -KILL $$", -9)])
+async def test_the_plugins_end_is_the_end_as_it_was(quarters, deed, status):
+    launch = confinement(quarters, ["/bin/sh", "-c", deed], class_="landlock").launch
+    assert (await run(launch))[0] == status
+
+
+async def test_a_polite_signal_goes_to_the_plugin(quarters):
+    patient = "trap 'exit 5' TERM; echo ready; read line; exit 1"
+    launch = confinement(quarters, ["/bin/sh", "-c", patient], class_="landlock").launch
+    assert (await run(launch, Process.ask_to_end))[0] == 5
+
+
+SIGNALLED = """
+import os, signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.siginterrupt(signal.SIGALRM, False)
+signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+for _ in range(3000):
+    os.close(os.open("/dev/null", os.O_RDONLY))
+signal.setitimer(signal.ITIMER_REAL, 0)
+print("done")
+"""
+
+
+async def test_signals_do_not_break_opens(quarters):
+    status, said, *_ = await run(confinement(quarters, [PYTHON, "-c", SIGNALLED]).launch)
+    assert (status, said) == (0, "done\n")
+
+
+async def test_what_is_granted_is_not_even_mentioned(quarters, folder, launcher):
+    shown = folder / "shown"
+    shown.write_text("x")
+    shown.chmod(0o644)
+    script = "import sys\nfor path, mode in zip(sys.argv[1::2], sys.argv[2::2]): open(path, mode).close()"
+    command = [PYTHON, "-I", "-S", "-c", script, "/tmp/own", "w", "/proc/self/stat", "r", str(shown), "r"]
+    mine = {b"c/tmp/own", b"r/proc/self/stat", b"r" + os.fsencode(shown)}
+    launch = confinement(quarters, command).launch
+    status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
+    assert (status, mine & {*refused}) == (1, {b"r" + os.fsencode(shown)})
+    launch = confinement(quarters, command, powers=Powers(read=(str(shown),))).launch
+    status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
+    assert (status, mine & {*refused}) == (0, set())
+
+
+LAST_DEED = """
+#include <fcntl.h>
+int main(int argc, char **argv) { return open(argv[argc - 1], O_RDONLY) < 0 ? 3 : 0; }
+"""
+
+
+async def test_the_last_thing_that_it_does_is_told(quarters, folder):
+    if shutil.which("cc") is None:
+        assert not os.environ.get("CI"), "no C compiler"
+        pytest.skip("no C compiler")
+    (folder / "code").mkdir()
+    program = folder / "code" / "last"
+    subprocess.run(["cc", "-x", "c", "-", "-o", program], input=LAST_DEED, text=True, check=True)
+    launch = confinement(quarters, [str(program), "/etc/hostname"]).launch
+    for _ in range(10):
+        status, *_, refused = await run(launch)
+        assert (status, b"r/etc/hostname" in refused) == (3, True)
+
+
+LISTENING = """
+import ctypes, os, subprocess, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+allow = (6).to_bytes(2, "little") + bytes(2) + (0x7FFF0000).to_bytes(4, "little")
+program = Program(1, allow)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+number = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+listener = libc.syscall(number, 1, 8, ctypes.byref(program))
+assert listener >= 0, ctypes.get_errno()
+os.dup2(listener, 9, inheritable=False)
+reader, report = os.pipe()
+os.dup2(report, 3)
+os.dup2(report, 6)
+ran = subprocess.run([sys.argv[1], "watch", "", "--", "/bin/echo", "echo", "it runs"], close_fds=False)
+os.set_blocking(reader, False)
+print(os.read(reader, 4096))
+"""
+
+
+def test_where_the_kernel_refuses_a_watcher_the_plugin_runs_as_ever():
+    """As in a container whose own system calls are watched: there is one listener for each process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", LISTENING, INNER],
+        capture_output=True,
+        text=True,
+        env=ENV,
+        timeout=20,
+        check=True,
+    )
+    assert "it runs\n" in ran.stdout
+    assert "unwatched 16\\n" in ran.stdout

@@ -1,0 +1,38 @@
+"""The first-party packages as they are packed, and as an invoker finds them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from plughost.contracts.vai import manifest
+from plughost.invocations.package import Package
+from plughost_sdk.vai.vendor import vendor
+from tests.support import ROOT
+
+
+def packaged(name: str, place: Path) -> Path:
+    """A folder with all that the package has, also the SDK."""
+    folder = place / name
+    left_out = shutil.ignore_patterns("__pycache__", "plughost_sdk")
+    shutil.copytree(ROOT / "plugins" / name, folder, ignore=left_out)
+    vendor(folder)
+    return folder
+
+
+class Shelf:
+    """One package, as if it were installed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._package = Package(folder=str(folder), digest="sha256:x", manifest=manifest.read(folder))
+
+    def find(self, package_id: str, version: str) -> Package:
+        return self._package
+
+
+class Nowhere:
+    """Takes records, and keeps none."""
+
+    def tell(self, entry: Any) -> None:
+        pass

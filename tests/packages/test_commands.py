@@ -224,3 +224,15 @@ def test_the_trust_file_of_the_documentation_is_one(folder):
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/packages.md").read_text(), re.S)
     (folder / "trust.toml").write_text(example)
     assert len(trust.read(folder / "trust.toml").keys_of("acme")) == 2
+
+
+def test_diff_is_silent_about_what_is_none_either_way(run, trusted, folder):
+    run("install", trusted["file"])
+    another = little.MANIFEST.partition("[[exports]]")[2].replace('"echo"', '"again"')
+    little.write(folder / "newer", version="0.2.0", manifest=f"{little.MANIFEST}\n[[exports]]{another}")
+    (folder / "more").mkdir()
+    run("pack", "newer", "--out", "more")
+    run("install", "more/little-0.2.0.vai.tar", "--development")
+    code, out, _ = run("packages", "diff", "acme/little@0.1.0", "acme/little@0.2.0")
+    assert (code, "none → none" in out) == (0, False)
+    assert "manifest   exports.again.display_name: none → Echo" in out.splitlines()

@@ -16,6 +16,7 @@ from plughost.cli.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.progress import Bar
 
 if TYPE_CHECKING:
+    from plughost.packages.difference import Value
     from plughost.packages.installed import Installed
     from plughost.packages.store import Store
 
@@ -63,7 +64,7 @@ def install(
     who = trust.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
-    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else pins.Pins()
+    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
     async def enter() -> Entered:
@@ -74,7 +75,7 @@ def install(
         entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
-        pins.write(lock_file, pinned.with_(release, verdict))
+        pins.save(lock_file, release, verdict)
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
@@ -159,12 +160,10 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
     if as_json:
         output.answer(found)
         return
-    for value in found.permissions:
-        output.print_line(f"permission {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    _tell("permission", found.permissions)
     for schema in found.schemas:
         output.print_line(f"schema     {MARKS[schema.change]} {schema.export}.{schema.field} ({schema.path})")
-    for value in found.manifest:
-        output.print_line(f"manifest   {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    _tell("manifest", found.manifest)
     for file in found.files:
         output.print_line(f"file       {MARKS[file.change]} {file.path}")
 
@@ -191,6 +190,14 @@ def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
         "key_id": verdict.key_id,
         "why": verdict.why,
     }
+
+
+def _tell(what: str, values: list[Value]) -> None:
+    """What is none either way was none before."""
+    for value in values:
+        before, after = _spelled(value.before), _spelled(value.after)
+        if before != after:
+            output.print_line(f"{what:10} {value.field}: {before} → {after}")
 
 
 def _spelled(value: Any) -> str:

@@ -30,6 +30,7 @@ from plughost.packages.oci.transfer import copy
 from plughost.packages.release import Release
 from plughost.packages.signature import FILE, Verdict
 from plughost.packages.store import Store
+from plughost.packages.verifying import verified
 from tests.packages import little
 
 DEVELOPMENT = trusted.Trust(mode="development")
@@ -174,6 +175,8 @@ async def test_a_secret_that_slipped_past_its_author_is_found_at_the_import(
     assert "assets/notes.txt:3: GitHub token" in caught.value.message
     assert token not in caught.value.explain()
     assert little.kept(store) == []
+    told = (await verified(little.place(made), trust)).verdict
+    assert (told.posture, token in told.why) == ("invalid", False)
 
 
 @pytest.mark.clause("VAI-22")

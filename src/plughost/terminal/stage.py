@@ -32,7 +32,9 @@ async def stage(
 
 async def _add(host: Host, spec: PluginSpec) -> None:
     with suppress(PluginError):  # whoever needs it will say so
-        await host.add(spec)
+        plugin = await host.add(spec, start=False)
+        if plugin.eager:
+            await plugin.start()
 
 
 @asynccontextmanager

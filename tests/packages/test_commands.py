@@ -48,7 +48,7 @@ def trusted(run, folder):
     return {**key, **made}
 
 
-@pytest.mark.clause("VAI-01", "VAI-84")
+@pytest.mark.clause("VAI-01", "VAI-82", "VAI-84")
 def test_from_a_folder_to_an_installed_package(run, trusted, folder):
     file, digest = trusted["file"], trusted["digest"]
     assert run("pack", "source", "--out", "dist") == (0, f"{file} {digest}\n", "")
@@ -63,6 +63,8 @@ def test_from_a_folder_to_an_installed_package(run, trusted, folder):
     code, out, _ = run("packages", "show", "acme/little", "--json")
     shown = json.loads(out)
     assert (code, shown["intact"], shown["available"], shown["manifest"]["name"]) == (0, True, True, "Little")
+    card = (shown["publisher"], shown["posture"], shown["key_id"], shown["digest"], shown["source"])
+    assert card == ("acme", "trusted", trusted["key_id"], digest, shown["manifest"]["source"])
     assert run("packages", "rm", "acme/little") == (0, "", "")
     assert run("packages", "ls", "--json") == (0, "[]\n", "")
 

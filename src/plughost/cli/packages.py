@@ -115,11 +115,22 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     if damage is None:
         told = one.manifest
         row["manifest"] = told
+        row["source"] = told.source
     if as_json:
         output.answer(row)
     else:
-        for name in ("package_id", "version", "posture", "why", "key_id", "digest", "path"):
-            if row[name]:
+        for name in (
+            "package_id",
+            "version",
+            "publisher",
+            "posture",
+            "why",
+            "key_id",
+            "source",
+            "digest",
+            "path",
+        ):
+            if row.get(name):
                 output.print_line(f"{name:10} {row[name]}")
         for export in told.exports if damage is None else ():
             asks = msgspec.to_builtins(export.permissions)
@@ -185,6 +196,7 @@ def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
     verdict = signature.verify(one.envelope, one.release, trust.read(trust_file), trust.now())
     return {
         **msgspec.to_builtins(one.release),
+        "publisher": one.release.publisher,
         "posture": verdict.posture,
         "available": verdict.posture == "trusted",
         "key_id": verdict.key_id,

@@ -24,6 +24,7 @@ store_option = click.option(
     "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
     help="Where packages are kept; in /var/lib or XDG_DATA_HOME, if not said.",
 )  # fmt: skip
+CARD = ("package_id", "version", "publisher", "posture", "why", "key_id", "source", "digest", "path")
 MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 
 

@@ -22,6 +22,11 @@ class Effort:
     keys_rounds: int
     keys: float
     fan_out_rounds: int
+    screen_rounds: int
+    screen: float
+    sessions_rounds: int
+    sessions: int
+    """Megabytes of session logs."""
     opening_rounds: int
     """Beside the peers; so below. In each round everyone opens this many plugins."""
     plugins: int
@@ -43,6 +48,10 @@ FULL = Effort(
     keys_rounds=5,
     keys=4.0,
     fan_out_rounds=5,
+    screen_rounds=3,
+    screen=4.0,
+    sessions_rounds=3,
+    sessions=500,
     opening_rounds=3,
     plugins=15,
     probes=3,
@@ -60,6 +69,10 @@ QUICK = Effort(
     keys_rounds=1,
     keys=3.0,
     fan_out_rounds=1,
+    screen_rounds=1,
+    screen=3.0,
+    sessions_rounds=1,
+    sessions=100,
     opening_rounds=1,
     plugins=3,
     probes=1,

@@ -14,7 +14,9 @@ from benchmarks.measures import (
     keys,
     neighbour,
     pull,
+    screen,
     sdk,
+    sessions,
     storage,
 )
 from benchmarks.roster import (
@@ -110,6 +112,18 @@ def invoked(way: str, to: str) -> Callable[[Sheets], Spread]:
     return lambda sheets: sheets[invocations.WARM].ratio("p50", way, to)
 
 
+def drawing(scenario: str, metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[screen.NAME].spread(scenario, metric)
+
+
+def session_costs(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.COSTS].ratio(metric, sessions.OURS, sessions.PLAIN)
+
+
+def on_screen(metric: str) -> Callable[[Sheets], Spread]:
+    return lambda sheets: sheets[sessions.SCREEN].spread(sessions.OURS, metric)
+
+
 def astray(sheets: Sheets) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
     return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
@@ -169,6 +183,11 @@ GOALS = (
         "×",
         invoked(invocations.BOUND, invocations.INLINE),
     ),
+    Goal(f"CPU of a screen, {screen.RUNS}", "≤", 25, "%", drawing(screen.RUNS, "cpu")),
+    Goal(f"worst key of a screen, {screen.CROWDED}", "≤", 20, "ms", drawing(screen.CROWDED, "worst key")),
+    Goal(
+        f"worst frame of a screen, {screen.CROWDED}", "≤", 100, "ms", drawing(screen.CROWDED, "worst frame")
+    ),
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
     Goal(
@@ -186,4 +205,9 @@ GOALS = (
             Goal(f"{confined.warm(program)}, strict / none", "≤", 1.1, "×", confined_slower(program)),
         )
     ),
+    Goal("session logs, processors / plain json.loads", "≤", 2.0, "×", session_costs("cpu")),
+    Goal("session logs, time / plain json.loads", "≤", 2.0, "×", session_costs("wall")),
+    Goal("session logs, first picture", "≤", 2.0, "s", on_screen("first")),
+    Goal("session logs, worst frame meanwhile", "≤", 100, "ms", on_screen("frame")),
+    Goal("session logs, worst key meanwhile", "≤", 20, "ms", on_screen("key")),
 )

@@ -16,7 +16,9 @@ from benchmarks.measures import (
     latency,
     neighbour,
     pull,
+    screen,
     sdk,
+    sessions,
     spawn,
     storage,
     throughput,
@@ -40,4 +42,6 @@ MEASURES: dict[str, Measure] = {
     "confined": confined.measure,
     "invocations": invocations.measure,
     "pull": pull.measure,
+    "screen": screen.measure,
+    "sessions": sessions.measure,
 }

@@ -138,6 +138,7 @@ class Plugin:
         context: Mapping[str, str] | None = None,
         type: Any = Any,
         on_event: OnEvent | None = None,
+        ahead: bool = False,
     ) -> Any:
         """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
@@ -145,6 +146,7 @@ class Plugin:
         is no answer. `timeout` counts from now; without it the contract's own applies. What the plugin
         says of the call before its answer goes to `on_event`, in its order and as it came. A task that is
         cancelled in here with a text tells that to the plugin as the reason.
+        `ahead` is before what waits to be sent, but after what is urgent.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -152,7 +154,7 @@ class Plugin:
         if instance is None:
             instance = self._route()
         try:
-            pending = instance.submit(method, params, timeout, context)
+            pending = instance.submit(method, params, timeout, context, ahead)
         except PluginError as error:
             error.plugin = self.name
             if self._per_call:

@@ -10,13 +10,21 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from plughost.base.errors import PluginError
 from plughost.base.events import Exited, Subscription
+from plughost.config import of_folder
+from plughost.contracts.ainb import Ainb
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host, Plugin
+from plughost.services.desks import FileDesk
 
 PLUGINS = Path("plugins")
 STRAY_PRINT = "import sys\nfor line in sys.stdin: print('debug: got', line.strip(), flush=True)"
+
+WIDTH, HEIGHT = 100, 9
+"""Of the screen that is shown."""
 
 Row = tuple[str, str, str, str]
 
@@ -26,6 +34,7 @@ async def tour() -> None:
         print("ready: the tour's host is up", flush=True)
         with host.events() as events:
             _show([row async for row in _rows(host, events)])
+        await _usage(host)
 
 
 async def _rows(host: Host, events: Subscription) -> Any:
@@ -70,6 +79,34 @@ async def _notice(events: Subscription) -> Row:
         event = await events.get()
         if isinstance(event, Exited) and event.plugin == "echo":
             return "mcptest, Python", "what observers were told", f"exit status {event.exit_status}", "-"
+
+
+async def _usage(host: Host) -> None:
+    """Two plugins that work together: one reads session logs and publishes, the other has a screen."""
+    home = (PLUGINS / "session-reader/samples").resolve()
+    folders = {"read_claude_logs": home / ".claude/projects", "read_codex_logs": home / ".codex/sessions"}
+    host.provide("fs", FileDesk(folders))
+    reader = of_folder(PLUGINS / "session-reader")
+    await host.add(msgspec.structs.replace(reader, env={"HOME": str(home)}))
+    burndown = Ainb(await host.add(PLUGINS / "burndown"))
+    totals = await burndown.cli("usage", ["--by", "project"])
+    frame = await _frame(burndown)
+    print("\nsession-reader reads sample logs and publishes; the screen of burndown:\n")
+    print("\n".join(f"  │{line:<{WIDTH}}│" for line in frame))
+    print("\nand its command line, plughost x usage --by project:\n")
+    print(totals.stdout.decode() + totals.stderr.decode(), end="")
+
+
+async def _frame(screen: Ainb) -> list[str]:
+    """Once there is something on it."""
+    for _ in range(500):
+        buffer = (await screen.render(WIDTH, HEIGHT)).buffer
+        cells = {(place.x, place.y): cell.symbol for place, cell in buffer.inside()}
+        lines = ["".join(cells.get((x, y), " ") for x in range(WIDTH)) for y in range(HEIGHT)]
+        if "tokens" in lines[0]:
+            break
+        await asyncio.sleep(0.02)
+    return lines
 
 
 def _show(rows: list[Row]) -> None:

@@ -1,85 +1,102 @@
-"""The harness as the host's invocations run it: confined, with nothing to reach but the gateway's socket."""
+"""The package as the host's invocations run it: confined, with nothing to reach but the gateway's socket."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, Trigger
+from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
 from plughost.invocations.binding import Binding, Policy, Scope
+from plughost.invocations.bindings import FixedBindings
+from plughost.invocations.chains import Block, Chain
 from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.run import Run
+from plughost.invocations.invoker import Options
+from plughost.invocations.runtime import Runtime
 from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.tokens import PREFIX
-from plughost.invocations.work import Harness
+from plughost.invocations.sessions import Session
+from plughost.invocations.work import Harness, Hook
 from tests import confinable
-from tests.vai_http import serving
-from tests.vai_packages import Nowhere, Shelf, packaged
+from tests.vai_packages import Shelf, packaged
 
-SLOTS = ("anthropic_key", "openai_key")
-
-
-class Desk:
-    """A `Delegator` for a gateway of the test's own."""
-
-    def __init__(self, socket: str) -> None:
-        self._socket = socket
-
-    async def open(self) -> str:
-        return self._socket
-
-    def admit(self, run: Run) -> str:
-        return f"{PREFIX}{run.id}"
-
-    def dismiss(self, run: Run) -> None:
-        pass
+TENANT = Scope("org_1", "proj_1")
+SLOTS = ("anthropic_key", "openai_key", "slack_webhook")
 
 
-def answer(asked):
-    if asked.path == "/v1/runs":
-        return 201, {"run_id": f"run_of_{asked.headers['idempotency-key']}", "status": "succeeded"}
-    return 200, {"chain_id": "ch_1", "token_estimate": 10}
+def bound(export: str, **config: object) -> Binding:
+    return Binding(
+        binding_id=f"bind_{export}",
+        package_id="acme/devkit",
+        package_version="0.1.0",
+        export_id=export,
+        scope=TENANT,
+        config=config,
+        secrets={slot: f"secret://org_1/{slot}" for slot in SLOTS},
+        policy=Policy(network="none"),
+    )
 
 
-@pytest.mark.clause("VAI-45", "VAI-58")
-async def test_triage_reaches_the_gateway_by_its_reserved_name(host, monkeypatch):
+@pytest.fixture
+async def runtime(monkeypatch):
     confinable.needs("strict")
     monkeypatch.setenv("PATH", confinable.PATH)
-    with confinable.open_folder() as place, serving(answer, socket=place / "gateway.sock") as gateway:
-        os.chmod(place / "gateway.sock", 0o666)
-        folder = packaged("acme-devkit", place)
+    bindings = [
+        bound("triage", compact_above=1000, max_input_tokens=2000),
+        bound("coder_window"),
+        bound("slack_notify"),
+    ]
+    with confinable.open_folder() as place:
         for slot in SLOTS:
             secret = place / "secrets/org_1" / slot
             secret.parent.mkdir(parents=True, exist_ok=True)
-            secret.write_text("of no use\n")
+            secret.write_text("http://127.0.0.1:9/of-no-use\n")
             secret.chmod(0o600)
-        invoker = LocalInvoker(
-            host, Shelf(folder), Nowhere(), host._clock,
+        made = Runtime(
+            str(place / "state"),
+            Shelf(packaged("acme-devkit", place)),
+            FixedBindings(bindings),
             secret_source=SecretFolder(str(place / "secrets")),
-            gateway=Desk(str(place / "gateway.sock")),
             options=Options(scratch_base=str(place)),
-        )  # fmt: skip
-        binding = Binding(
-            binding_id="bind_1", package_id="acme/devkit", package_version="0.1.0", export_id="triage",
-            scope=Scope("org_1", "proj_1"), secrets={slot: f"secret://org_1/{slot}" for slot in SLOTS},
-            policy=Policy(network="none"),
-        )  # fmt: skip
-        work = Harness(
+        )
+        async with made as runtime:
+            yield runtime
+
+
+def investigation(checkpoint: object = None, **policy: object) -> Invocation:
+    limits = {"max_depth": 4, "max_child_runs": 12, "allow_compaction": True, **policy}
+    resuming = {} if checkpoint is None else {"checkpoint": checkpoint}
+    return Invocation(
+        binding=bound("triage", compact_above=1000, max_input_tokens=2000),
+        work=Harness(
             target=HarnessTarget(session_id="sess_1", chain_id="ch_1", execution_id="exec_1"),
             trigger=Trigger("user_request", [{"type": "text", "text": "Investigate"}]),
-            policy=HarnessPolicy(max_depth=4, max_child_runs=12, allow_compaction=True),
-        )
-        wanted = Invocation(binding=binding, work=work, related=Related(run_id="run_0"), timeout_ms=60_000)
-        outcome = await invoker.invoke(wanted)
-        await invoker.close()
-    assert outcome.ok, outcome
-    assert outcome.result["checkpoint"] == {"kind": "checkpoint", "data": {"cursor": 3}}
-    assert [asked.path for asked in gateway.asked] == [
-        "/v1/chains/ch_1",
-        *["/v1/runs"] * 3,
-        "/v1/chains/ch_1/blocks",
-    ]
-    assert {asked.headers["host"] for asked in gateway.asked} == {"gateway.vai.internal"}
-    assert all(asked.headers["authorization"].startswith("Bearer vai_dlg_") for asked in gateway.asked)
+            policy=HarnessPolicy(**limits),
+            **resuming,
+        ),
+        related=Related(session_id="sess_1", chain_id="ch_1", run_id="run_0"),
+        timeout_ms=60_000,
+    )
+
+
+@pytest.mark.clause("VAI-45", "VAI-58", "VAI-59", "VAI-56")
+async def test_triage_compacts_begins_child_runs_and_goes_on_from_its_checkpoint(runtime) -> None:
+    its = {"org_id": "org_1", "project_id": "proj_1", "session_id": "sess_1"}
+    await runtime.state.sessions.create(Session(title="a bug", **its))
+    chain = Chain(chain_id="ch_1", **its)
+    text = [Block("input", [{"type": "text", "text": f"{n}: " + "x" * 500}]) for n in range(40)]
+    await runtime.state.chains.create(chain, text)
+    first = await runtime.invoke(investigation(max_child_runs=2))
+    assert first.ok, first
+    assert first.result["checkpoint"]["data"] == {"cursor": 2}
+    assert "was compacted to" in first.result["summary"]["text"]
+    second = await runtime.invoke(investigation(first.result["checkpoint"]))
+    assert second.ok, second
+    assert second.result["checkpoint"]["data"] == {"cursor": 3}
+    assert await runtime.state.chains.blocks("ch_1") == text, "the source stays as it is"
+
+
+async def test_a_hook_without_a_network_says_that_it_may_be_tried_again(runtime) -> None:
+    event = HookEvent(
+        type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=Subject("run", "run_1")
+    )
+    work = Hook(delivery_id="del_1", attempt=1, event=event)
+    outcome = await runtime.invoke(Invocation(binding=bound("slack_notify"), work=work))
+    assert outcome.status in {"failed", "retryable_failure"}, outcome

@@ -15,6 +15,7 @@ from plughost.contracts import ainb, jsonrpc
 from plughost.contracts.ainb import Ainb, session
 from plughost.runtime.policy import Policy
 from plughost.services.desks import FileDesk
+from plughost.services.files import Content
 from plughost.services.logs import Logs
 from plughost.services.snapshots import Snapshots
 from plughost.wire.envelope import Noise
@@ -74,11 +75,12 @@ def log() -> None:
 
 
 def files() -> None:
-    async def naive(self: Any, caller: Any, params: Any) -> bytes:
+    async def naive(self: Any, caller: Any, params: Any) -> Content:
         self._files._place("read", {"read_sessions"}, params.path)
         try:
             with open(params.path, "rb") as file:
-                return file.read()
+                data = file.read()
+                return Content(data, 0, len(data))
         except OSError as error:
             raise InvalidSpec(str(error)) from error
 

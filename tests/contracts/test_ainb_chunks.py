@@ -141,3 +141,21 @@ async def test_chunks_go_through_the_bus_as_they_are(tmp_path, mark):
         assert len(outcomes) == len(payloads)
         for plugin in (publisher, listener):
             plugin.kill()
+
+
+@pytest.mark.clause("AINB-51")
+def test_a_batch_that_would_not_end_is_dropped():
+    payloads = list(split(usage(100), 7, target=10_000))
+    size = sum(map(len, payloads))
+    assert isinstance(feed_all(Assembler(size), payloads)[-1], Batch)
+    told = feed_all(Assembler(size - 1), [*payloads, *split(usage(1), 8)])
+    assert told[-2] == Unreadable(f"a batch is over the limit of {size - 1} bytes")
+    assert isinstance(told[-1], Batch), "and the next one is taken"
+    endless = Assembler(50_000)
+    dropped = feed_all(endless, payloads[:-1])
+    assert Unreadable("a batch is over the limit of 50000 bytes") in dropped
+    assert endless.feed(payloads[-1]) is None
+
+
+def feed_all(assembler: Assembler, payloads: list[bytes]):
+    return [assembler.feed(payload) for payload in payloads]

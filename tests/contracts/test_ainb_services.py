@@ -382,9 +382,11 @@ async def test_files_are_read_beneath_the_roots_of_granted_capabilities(host, tm
     async def read(path):
         return await ask(plugin, "host/fs/read_file", {"path": path})
 
-    assert await read(f"{mine}/inner/a.jsonl") == {"bytes": base64.b64encode(b"\xff{}").decode()}
+    whole = {"bytes": base64.b64encode(b"\xff{}").decode(), "offset": 0, "size": 3}
+    assert await read(f"{mine}/inner/a.jsonl") == whole
     listed = await ask(plugin, "host/fs/read_dir", {"path": f"{mine}/inner"})
-    assert listed == {"entries": [{"name": "a.jsonl", "is_dir": False, "size": 3}]}
+    changed = (roots["read_sessions"] / "inner/a.jsonl").stat().st_mtime_ns
+    assert listed == {"entries": [{"name": "a.jsonl", "is_dir": False, "size": 3, "modified_ns": changed}]}
     assert await read(f"{other}/inner/a.jsonl") == {
         "code": -32001,
         "message": "capability denied: read_claude_logs",
@@ -397,6 +399,23 @@ async def test_files_are_read_beneath_the_roots_of_granted_capabilities(host, tm
     with (roots["read_sessions"] / "big").open("wb") as big:
         big.truncate(13 << 20)
     assert (await read(f"{mine}/big"))["code"] == -32602
+    part = await ask(
+        plugin, "host/fs/read_file", {"path": f"{mine}/big", "offset": 13 << 20 - 2, "length": 9}
+    )
+    assert part == {"bytes": base64.b64encode(bytes(9)).decode(), "offset": 13 << 20 - 2, "size": 13 << 20}
+    for wrong in ({"offset": -1}, {"length": -1}, {"offset": 2**63}, {"length": "1"}):
+        asked = {"path": f"{mine}/big", **wrong}
+        assert (await ask(plugin, "host/fs/read_file", asked))["code"] == -32602, wrong
+
+
+@pytest.mark.clause("AINB-35")
+async def test_the_sessions_are_in_ainbs_home_wherever_that_is(host, tmp_path, mark, monkeypatch):
+    monkeypatch.setenv("AINB_HOME", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere/sessions").mkdir(parents=True)
+    (tmp_path / "elsewhere/sessions/f").write_text("here")
+    plugin = await host.add(spec(folder(tmp_path / mark)))
+    answer = await ask(plugin, "host/fs/read_file", {"path": f"{tmp_path}/elsewhere/sessions/f"})
+    assert base64.b64decode(answer["bytes"]) == b"here"
 
 
 @pytest.mark.clause("AINB-35")
@@ -408,7 +427,7 @@ async def test_the_roots_are_the_contracts_own(host, tmp_path, mark, monkeypatch
     plugin = await host.add(spec(folder(tmp_path / mark)))
     for place in (".agents-in-a-box/sessions", ".claude/projects", ".codex/sessions"):
         answer = await ask(plugin, "host/fs/read_file", {"path": str(tmp_path / place / "f")})
-        assert answer == {"bytes": b64(place)}
+        assert answer["bytes"] == b64(place)
 
 
 @pytest.mark.clause("AINB-37")

@@ -477,3 +477,26 @@ async def test_keys_overtake_what_waits_and_events_keep_their_order(slow_host, p
     assert keys[-1] < count // 2  # what the pipe held already came first, everything else after it
     got = [params["payload"] for method, params in received if method == "plugin/handle_event"]
     assert got == [b64(str(n)) for n in range(count)]
+
+
+@pytest.mark.clause("AINB-22", "AINB-24")
+async def test_a_frame_is_asked_for_ahead_of_the_events_that_wait(slow_host, place):
+    """The plugin does not read while 10,000 events wait; the screen does not stand still until it has read all."""
+    plugin = await slow_host.add(spec(place))
+    view = Ainb(plugin)
+    await plugin.call("echo", {})
+    busy = asyncio.create_task(plugin.call("sleep", {"seconds": 0.3}))
+    await until(lambda: seen(plugin)["in_flight"] == 1)
+    count = 10_000
+    for n in range(count):
+        assert view.event("t", str(n).encode())
+    late = asyncio.create_task(plugin.call("echo", {}))
+    await asyncio.sleep(0)
+    frame = asyncio.create_task(view.render(9, 2))
+    done, _ = await asyncio.wait([frame, late], return_when=asyncio.FIRST_COMPLETED)
+    assert frame in done
+    assert late not in done
+    await asyncio.gather(busy, late)
+    received = [entry for entry in await plugin.call("received") if entry[0] != "plugin/init"]
+    got = [params["payload"] for method, params in received if method == "plugin/handle_event"]
+    assert got == [b64(str(n)) for n in range(count)]

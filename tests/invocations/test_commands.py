@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+import plughost as plughost_
 from tests.invocations.conftest import LAB, SECRET
 from tests.sandbox.conftest import strict  # noqa: F401
+from tests.support import ROOT
 
 
 @pytest.fixture
@@ -161,3 +165,39 @@ def test_nothing_that_holds_a_secret_dumps_core(place: Path, sandbox: str) -> No
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
     assert json.loads(ran.stdout)["structured_output"]["most"] == 0, ran.stderr
+
+
+def test_a_compaction_and_a_harness_from_the_command_line(place: Path) -> None:
+    given = {
+        "blocks": [{"kind": "input", "content": []}] * 2,
+        "target": {"max_input_tokens": 9, "target_model": "any"},
+    }
+    ran = plughost(place, "invoke", str(place / "lab"), "shortens", json.dumps(given), "--sandbox", "none")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["derived_chain_id"].startswith("ch_")
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_harness_from_the_command_line_reaches_a_gateway_of_its_own(place: Path) -> None:
+    steps = [
+        {"method": "GET", "path": "/v1/sessions/sess_local"},
+        {"method": "GET", "path": "/v1/chains/ch_local"},
+    ]
+    given = {"trigger": {"type": "user_request", "input": steps}}
+    ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given))
+    assert ran.returncode == 0, ran.stderr
+    assert [status for status, _ in json.loads(ran.stdout)["artifacts"]] == [200, 200]
+
+
+@pytest.mark.usefixtures("strict")
+def test_the_documents_example_runs_as_it_stands(place: Path, capsys) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/invocations.md").read_text(), re.S)
+    names: dict[str, object] = {}
+    exec(compile(example, "invocations.md", "exec"), names)
+    bound = names["main"](str(place / "lab"), str(place / "state"), "writes", {"do": "echo"})
+    with pytest.raises(plughost_.InvalidSpec, match="secret slot key"):
+        asyncio.run(bound)
+    text = (place / "lab/vai-plugin.toml").read_text()
+    (place / "lab/vai-plugin.toml").write_text(text.replace('secret_slots = ["key"]', "secret_slots = []"))
+    asyncio.run(names["main"](str(place / "lab"), str(place / "state"), "writes", {"do": "echo"}))
+    assert capsys.readouterr().out.startswith("succeeded ")

@@ -97,7 +97,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(runtime_of):
-    runtime = await runtime_of(bound("shortens"))
+    runtime = await runtime_of(bound("shortens"), bound("reads"))
     desk = Desk(runtime, Bounds(connections=24, body=64 << 10, request_seconds=0.5))
     transport = httpx.AsyncHTTPTransport(uds=await desk.gateway.open(), verify=False)
     desk.client = httpx.AsyncClient(transport=transport)
@@ -165,6 +165,7 @@ async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
     for where in ({"chain_id": "ch_other_1"}, {"session_id": "sess_other_2"}):
         assert await desk.ask(token, "POST", "/v1/runs", json=where) == (404, "not_found")
     assert {*desk.refused()} == {"not_found"}
+    assert await desk.ask(token, "POST", "/v1/runs", json={"parent_run_id": "run"}) == (403, "not_its_own")
     assert len(await desk.state.chains.blocks("ch_other_1")) == 3
 
 
@@ -243,6 +244,26 @@ async def test_blocks_are_added_without_secrets_and_a_tools_result_is_the_hosts_
     assert again == (409, "run_is_over")
 
 
+async def test_a_write_with_a_key_is_done_once(desk: Desk) -> None:
+    """Also for another invocation of the project, as when a harness resumes; never across projects."""
+    await desk.furnish(OTHERS[0], "_other")
+    for name, expected in (("start_run", "run_id"), ("append", "last"), ("compact", "compaction_id")):
+        method, path, how = call(name)
+        keyed = {**how, "headers": {"Idempotency-Key": "exec_1:0"}}
+        (first, told), (again, same) = [await desk.ask(desk.guest(), method, path, **keyed) for _ in range(2)]
+        assert (first, again in (200, 201)) == (201, True), (name, told, same)
+        assert told[expected] == same[expected]
+        other = {**keyed, "headers": {"Idempotency-Key": "exec_1:1"}}
+        assert (await desk.ask(desk.guest(), method, path, **other))[1][expected] != told[expected]
+    assert len(await desk.state.chains.blocks("ch")) == 5
+    keyed = {"json": {}, "headers": {"Idempotency-Key": "exec_1:0"}}
+    _, own = await desk.ask(desk.guest(), "POST", "/v1/runs", **keyed)
+    _, foreign = await desk.ask(desk.guest(OTHERS[0]), "POST", "/v1/runs", **keyed)
+    assert own["run_id"] != foreign["run_id"]
+    long = {"json": {}, "headers": {"Idempotency-Key": "k" * 256}}
+    assert await desk.ask(desk.guest(), "POST", "/v1/runs", **long) == (400, "invalid_request")
+
+
 @pytest.mark.clause("VAI-59")
 async def test_only_a_harness_begins_anything(desk: Desk) -> None:
     event = HookEvent(type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=Subject("run", "run"))
@@ -271,6 +292,12 @@ async def test_a_path_means_what_it_says(desk: Desk) -> None:
     ):  # fmt: skip
         answer = await desk.raw(f"GET {path} HTTP/1.1\r\n{headers}".encode())
         assert answer.startswith(b"HTTP/1.1 404"), path
+
+
+async def test_a_compaction_that_fails(desk: Desk) -> None:
+    method, path, how = call("compact")
+    wrong = {"content": how["content"].replace("shortens", "reads")}
+    assert await desk.ask(desk.guest(), method, path, **wrong) == (422, "compaction_failed")
 
 
 async def test_other_methods(desk: Desk) -> None:

@@ -80,7 +80,7 @@ async def test_a_harness_acts_through_the_gateway_and_reaches_nothing_else(runti
         ask("GET", "/v1/sessions/sess_1"),
         ask("GET", "/v1/chains/ch_1"),
         ask("POST", "/v1/chains/ch_1/blocks", {"blocks": [{"kind": "output", "content": TEXT}]}),
-        ask("POST", "/v1/runs", {"task": "look"}),
+        ask("POST", "/v1/runs", {"task": "look", "parent_run_id": "run_0"}),
         ask("PATCH", "/v1/runs/{run_id}", {"status": "succeeded", "output": "seen"}),
         {"do": "connect", "host": "127.0.0.1", "port": port},
         {"do": "connect", "host": "example.com", "port": 443},
@@ -91,6 +91,7 @@ async def test_a_harness_acts_through_the_gateway_and_reaches_nothing_else(runti
     session, chain, added, begun, finished, *connections = told(outcome)
     assert (session[0], session[1]["title"], session[1]["chain_ids"]) == (200, "a bug", ["ch_1"])
     assert [block["kind"] for block in chain[1]["blocks"]] == ["system"]
+    assert chain[1]["token_estimate"] == 8
     assert added == [201, {"chain_id": "ch_1", "last": 2}]
     assert (begun[1]["status"], begun[1]["parent_run_id"]) == ("running", "run_0")
     assert (finished[1]["status"], finished[1]["output"]) == ("succeeded", "seen")

@@ -48,7 +48,7 @@ async def invocations(runtime: Runtime) -> list[dict[str, Any]]:
         return book.latest(100)
 
 
-@pytest.mark.clause("VAI-53", "VAI-54", "VAI-02")
+@pytest.mark.clause("VAI-53", "VAI-54")
 async def test_an_event_goes_to_whoever_subscribes_in_its_project(runtime_of) -> None:
     runtime = await runtime_of(
         bound("reacts", TENANT, "own"),

@@ -52,6 +52,7 @@ MUTANTS = [
     Mutant("a-late-answer-goes-to-the-next", "runtime/peer.py", "pending = self._ledger.pop(incoming.id, None)", "pending = self._ledger.pop(incoming.id, None) or self._ledger.pop(next(iter(self._ledger), None), None)", MCPTEST),
     Mutant("a-malformed-line-fails-nobody", "runtime/peer.py", "        oldest = self._ledger.oldest()\n", "        oldest = None\n", MCPTEST),
     Mutant("keys-wait-their-turn", "runtime/peer.py", "            channel.write(frame, urgent=urgent)\n        return True", "            channel.write(frame)\n        return True", "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_lifecycle.py"),
+    Mutant("frames-wait-for-events", "contracts/ainb/view.py", "type=RenderResult, ahead=True", "type=RenderResult", "tests/contracts/test_ainb_wire.py"),
     Mutant("unread-notifications-pile-up", "runtime/peer.py", "if unheard + len(frame) > self._max_buffered:", "if False:", f"{AINB} tests/faults/test_services_under_fire.py"),
     Mutant("what-a-starting-plugin-is-told-is-lost", "runtime/peer.py", "held.add(self._ledger.following, frame, urgent)", "pass", AINB),
     Mutant("waiting-calls-do-not-move-over", "runtime/peer.py", "                self._wait(pending)\n            except", "                pass\n            except", "tests/host"),
@@ -199,4 +200,12 @@ MUTANTS = [
     Mutant("assets-for-everybody", "contracts/vai/__init__.py", "if name != ASSETS or assets)", ")", "tests/vai/test_binding.py"),
     Mutant("symlinks-of-a-package-are-followed", "contracts/vai/__init__.py", " if not os.path.islink(folder / name))", ")", "tests/vai/test_binding.py"),
     Mutant("bodies-show-their-secrets", "contracts/vai/bodies.py", 'return f"{type(self).__name__}(export_id={self.export_id!r}, context={self.context!r})"', "return repr(msgspec.structs.asdict(self))", "tests/vai/test_results.py"),
+    # Screens
+    Mutant("a-terminal-obeys-a-plugin", "terminal/symbols.py", "(character.isprintable() and category[0]", "(category[0]", "tests/terminal/test_painter.py"),
+    Mutant("a-variation-changes-the-width", "terminal/symbols.py", '        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")\n', "", "tests/terminal/test_painter.py"),
+    Mutant("half-a-wide-character", "terminal/painter.py", "        elif x + 1 < len(symbols):", "        elif True:", "tests/terminal/test_painter.py"),
+    Mutant("every-row-is-drawn-again", "terminal/rows.py", "if changed is None or not known or not fitting:", "if True:", "tests/terminal/test_tmux.py"),
+    Mutant("a-stalled-terminal-stalls-the-host", "terminal/app.py", "return bool(told & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
+    Mutant("r-is-typed-into-a-hung-plugin", "terminal/canvas.py", "trouble is not None and trouble.restartable", "False", "tests/terminal/test_app.py"),
+    Mutant("unseen-screens-are-drawn", "terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
 ]  # fmt: skip

@@ -48,7 +48,7 @@ def trusted(run, folder):
     return {**key, **made}
 
 
-@pytest.mark.clause("VAI-01", "VAI-84")
+@pytest.mark.clause("VAI-01", "VAI-82", "VAI-84")
 def test_from_a_folder_to_an_installed_package(run, trusted, folder):
     file, digest = trusted["file"], trusted["digest"]
     assert run("pack", "source", "--out", "dist") == (0, f"{file} {digest}\n", "")
@@ -63,6 +63,8 @@ def test_from_a_folder_to_an_installed_package(run, trusted, folder):
     code, out, _ = run("packages", "show", "acme/little", "--json")
     shown = json.loads(out)
     assert (code, shown["intact"], shown["available"], shown["manifest"]["name"]) == (0, True, True, "Little")
+    card = (shown["publisher"], shown["posture"], shown["key_id"], shown["digest"], shown["source"])
+    assert card == ("acme", "trusted", trusted["key_id"], digest, shown["manifest"]["source"])
     assert run("packages", "rm", "acme/little") == (0, "", "")
     assert run("packages", "ls", "--json") == (0, "[]\n", "")
 
@@ -224,3 +226,15 @@ def test_the_trust_file_of_the_documentation_is_one(folder):
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/packages.md").read_text(), re.S)
     (folder / "trust.toml").write_text(example)
     assert len(trust.read(folder / "trust.toml").keys_of("acme")) == 2
+
+
+def test_diff_is_silent_about_what_is_none_either_way(run, trusted, folder):
+    run("install", trusted["file"])
+    another = little.MANIFEST.partition("[[exports]]")[2].replace('"echo"', '"again"')
+    little.write(folder / "newer", version="0.2.0", manifest=f"{little.MANIFEST}\n[[exports]]{another}")
+    (folder / "more").mkdir()
+    run("pack", "newer", "--out", "more")
+    run("install", "more/little-0.2.0.vai.tar", "--development")
+    code, out, _ = run("packages", "diff", "acme/little@0.1.0", "acme/little@0.2.0")
+    assert (code, "none → none" in out) == (0, False)
+    assert "manifest   exports.again.display_name: none → Echo" in out.splitlines()

@@ -6,6 +6,8 @@ import functools
 import os
 import stat
 import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -15,17 +17,20 @@ from plughost.base.errors import InvalidConfig, InvalidSpec, PluginError
 from plughost.contracts.vai import manifest
 from plughost.packages import examining, installing, pins, signing
 from plughost.packages import trust as trusted
-from plughost.packages.contents import Place
+from plughost.packages.contents import Place, on_disk
 from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
 from plughost.packages.installing import install
+from plughost.packages.keys import read_private
 from plughost.packages.limits import Limits
 from plughost.packages.oci import blobfile, layout_tar, pouring
 from plughost.packages.oci.content import MANIFEST, unwatched
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.transfer import copy
-from plughost.packages.signature import FILE
+from plughost.packages.release import Release
+from plughost.packages.signature import FILE, Verdict
 from plughost.packages.store import Store
+from plughost.packages.verifying import verified
 from tests.packages import little
 
 DEVELOPMENT = trusted.Trust(mode="development")
@@ -170,6 +175,8 @@ async def test_a_secret_that_slipped_past_its_author_is_found_at_the_import(
     assert "assets/notes.txt:3: GitHub token" in caught.value.message
     assert token not in caught.value.explain()
     assert little.kept(store) == []
+    told = (await verified(little.place(made), trust)).verdict
+    assert (told.posture, token in told.why) == ("invalid", False)
 
 
 @pytest.mark.clause("VAI-22")
@@ -208,8 +215,6 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     await _push(layout, *_parts(made))
     with pytest.raises(Untrusted):
         await install(Place(layout), store, trust)
-    from plughost.packages.keys import read_private
-
     await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
     for junk in (b"{}", b"junk"):  # others may add what they like
         await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
@@ -217,6 +222,26 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     entered = await install(Place(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
     assert entered.installed.release.digest == made.digest
+
+
+async def test_what_others_attach_does_not_stand_in_the_way_of_a_signature(made, signer, store, folder):
+    class Forgetful(LayoutFolder):
+        """Lists what it has no more."""
+
+        async def referrers(self, digest, artifact_type):
+            gone = describe(b"gone", MANIFEST, artifact_type=artifact_type)
+            return [gone, *await super().referrers(digest, artifact_type)]
+
+    layout = Forgetful(folder / "layout")
+    await _push(layout, *_parts(made))
+    assert (await install(Place(layout), store, DEVELOPMENT)).verdict.posture == "unsigned"
+    for junk in (b"junk", b" " * (2 << 20)):
+        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
+    with pytest.raises(Untrusted, match="cannot be read"):
+        await install(Place(layout), store, DEVELOPMENT)
+    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    verdict = (await install(Place(layout), store, DEVELOPMENT)).verdict
+    assert (verdict.posture, verdict.key_id) == ("unknown_key", signer[1].id)
 
 
 async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, folder):
@@ -236,6 +261,35 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
     moved = pins.Pins([msgspec.structs.replace(pins.read(file).package[0], digest=newer.digest)])
     with pytest.raises(Unpinned, match="the lock file has"):
         await install(little.place(signed), store, little.trusting(public), pins=moved)
+
+
+async def test_a_second_signature_does_not_stand_in_the_way_of_the_pinned_one(made, store, folder):
+    """A publisher changes keys and signs once more."""
+    layout = LayoutFolder(folder / "layout")
+    await _push(layout, *_parts(made))
+    public = []
+    for name in ("old", "new"):
+        private, key = little.key(folder, name)
+        public.append(key)
+        await signing.sign(Place(layout), read_private(private), trusted.now())
+    who = trusted.Trust(
+        publishers={"acme": trusted.Publisher(keys=[trusted.Key(key=key.text) for key in public])}
+    )
+    for key in public:
+        pinned = pins.Pins([pins.Pin(made.package_id, made.version, made.digest, key.id)])
+        assert (await install(Place(layout), store, who, pins=pinned)).verdict.key_id == key.id
+
+
+def test_whoever_pins_at_the_same_time_loses_nothing(folder):
+    names = [f"acme/p{number}" for number in range(24)]
+
+    def pin(name):
+        release = Release(name, "1.0.0", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
+        pins.save(folder / pins.FILE, release, Verdict("trusted", "acme", "c" * 64))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(pin, names))
+    assert [pin.package_id for pin in pins.read(folder / pins.FILE).package] == sorted(names)
 
 
 def test_a_broken_lock_file_tells_every_problem_with_its_line(folder):
@@ -267,3 +321,26 @@ async def _push(layout, body, text, archive):
     for blob in (text, archive):
         await layout.push_blob(describe(blob, "x"), blob, unwatched)
     await layout.push_manifest(body, MANIFEST, "0.1.0")
+
+
+async def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(signed, folder):
+    """An archive that somebody has unpacked may hold such a thing."""
+    layout = LayoutFolder(folder / "layout")
+    await _push(layout, *_parts(signed))
+    blob = layout.root / "blobs/sha256" / signed.digest.removeprefix("sha256:")
+    for pipe, what in (
+        (Path(signed.file).with_name(FILE), signed.file),
+        (blob, layout.root),
+        (layout.root / "index.json", layout.root),
+    ):
+        pipe.unlink()
+        os.mkfifo(pipe)
+        # In a process of its own: a thread that waits for a pipe's other end cannot be ended.
+        ran = subprocess.run(
+            [sys.executable, "-m", "plughost.cli", "verify", what], capture_output=True, text=True, timeout=30
+        )
+        assert (ran.returncode != 0, "no regular file" in ran.stderr) == (True, True), ran.stderr
+
+
+def test_a_name_that_no_file_can_have_is_a_reference():
+    assert on_disk(Path("x" * 300)) is None

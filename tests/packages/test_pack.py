@@ -23,6 +23,9 @@ from tests.support import ROOT
 DIGEST = "sha256:580071753efe38ecf486529d91d3277c515fb3e005cefa6daaa41f882ae2849d"
 """Of the little package. It must never change: what was signed yesterday is packed again tomorrow."""
 
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+"""A locale in which Python cannot even spell some files' names."""
+
 ELSEWHERE = """
 import os, sys
 from pathlib import Path
@@ -40,11 +43,11 @@ print(pack(Path(source), Path(out)).file)
 
 @pytest.mark.clause("VAI-01")
 def test_folder_user_clock_umask_and_locale_make_no_difference(folder):
-    first = pack(little.write(folder / "one", README_md="hello\n", assets__b="b", assets__a="a"), folder)
+    first = pack(little.write(folder / "one", README_md="hello\n", assets__b="b", assets__ä="a"), folder)
     user = 65534 if os.geteuid() == 0 else os.geteuid()
     with tempfile.TemporaryDirectory(dir="/tmp") as shared:
         os.chmod(shared, 0o755)
-        source = little.write(Path(shared, "two"), assets__a="a", assets__b="b", README_md="hello\n")
+        source = little.write(Path(shared, "two"), assets__ä="a", assets__b="b", README_md="hello\n")
         out = Path(shared, "out")
         out.mkdir()
         os.chown(out, user, -1)
@@ -62,7 +65,7 @@ def test_folder_user_clock_umask_and_locale_make_no_difference(folder):
                 folder / "one",
                 str(user) if os.geteuid() == 0 else "",
             ],
-            env={"PYTHONPATH": os.pathsep.join(sys.path), "LC_ALL": "C", "TZ": "Asia/Tokyo"},
+            env={"PYTHONPATH": os.pathsep.join(sys.path), "TZ": "Asia/Tokyo", **ASCII},
             capture_output=True,
             text=True,
             cwd="/",

@@ -82,3 +82,9 @@ def test_a_file_full_of_beginnings_is_scanned_in_linear_time():
         "    scan(io.BytesIO(piece * (500_000 // len(piece))))\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=30)
+
+
+def test_a_key_is_found_however_deep_a_file_of_settings_has_it():
+    for gap in ("    ", "\t\t", " " * 20):
+        text = "tls: |\n" + "".join(f"{gap}{line}\n" for line in SAMPLES["private key"].splitlines())
+        assert scan(io.BytesIO(text.encode())) == [Finding("private key", 2)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import secrets
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +20,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.packages import keys, signature, trust
+from plughost.packages import keys, signature, signing, trust
 from plughost.packages.contents import Place
 from plughost.packages.oci.errors import NotFound
 from plughost.packages.oci.layout import LayoutFolder
@@ -284,3 +286,30 @@ def test_without_a_trust_file_nobody_is_trusted(folder, monkeypatch):
     assert trust.read() == trust.Trust(mode="production", publishers={})
     with pytest.raises(InvalidConfig, match="No such file"):
         trust.read(folder / "trust.toml")
+
+
+async def test_a_signature_is_not_written_through_somebody_elses_link(made, signer, folder, monkeypatch):
+    (folder / "mine").write_text("mine")
+    beside = Path(made.file).with_name(signature.FILE)
+    for number in (os.getpid(), "0" * 16):
+        beside.with_name(f".{signature.FILE}.{number}").symlink_to(folder / "mine")
+    monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)
+    private = keys.read_private(signer[0])
+    with pytest.raises(InvalidSpec, match="File exists"):
+        await signing.sign(little.place(made), private, trust.now())
+    assert (folder / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "01" + "00" * 31,
+        "00" * 31 + "80",
+        "ec" + "ff" * 30 + "7f",
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+    ],
+)
+def test_a_key_for_which_anybody_can_sign_is_none(point):
+    with pytest.raises(ValueError, match="anybody could sign"):
+        keys.parse_public(keys.PublicKey(bytes.fromhex(point)).text)

@@ -241,3 +241,12 @@ def test_where_packages_are_kept(monkeypatch):
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert usual_root() == Path("/var/lib/plughost/packages")
+
+
+def test_folders_on_the_way_to_a_store_are_not_for_others_to_change(folder):
+    before = os.umask(0)
+    try:
+        Store(folder / "a/b/c/store").open()
+    finally:
+        os.umask(before)
+    assert [path for path in folder.rglob("*") if path.stat().st_mode & 0o022] == []

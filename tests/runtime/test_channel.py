@@ -109,6 +109,20 @@ async def test_an_urgent_frame_is_the_next_begun_and_nothing_is_cut_or_lost(pair
     assert frames[sent_before : sent_before + 3] == keys, "something else was begun first"
 
 
+async def test_a_frame_that_is_ahead_passes_what_waits_but_not_what_is_urgent(pair):
+    events = [b"<event %06d>" % n for n in range(10_000)]
+    for event in events:
+        pair.channel.write(event)
+    await asyncio.sleep(0)
+    pair.channel.write_ahead(b"<AHEAD>")
+    pair.channel.write(b"<KEY>", urgent=True)
+    frames = [b"<" + part for part in (await pair.take_all()).split(b"<")[1:]]
+    at = frames.index(b"<AHEAD>")
+    assert frames[at - 1] == b"<KEY>"
+    assert at < len(frames) - 1000
+    assert [frame for frame in frames if frame.startswith(b"<event")] == events
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(

@@ -115,6 +115,47 @@ def test_chunks_with_wrong_members_do_no_harm(members):
     assert told is None or isinstance(told, (chunks.Batch, chunks.Mismatch))
 
 
+@pytest.mark.clause("AINB-51", "AINB-52", "AINB-43")
+@given(st.lists(chunk, max_size=12))
+def test_chunks_one_at_a_time_are_those_of_the_whole(payloads):
+    """What is put together from the chunks that came in turn is what the assembler puts together."""
+    in_turn, whole = chunks.InTurn(), chunks.Assembler()
+    calls = []
+    for payload in payloads:
+        came, batch = in_turn.feed(payload), whole.feed(payload)
+        if not isinstance(came, chunks.Chunk):
+            assert type(came) is type(batch)
+            continue
+        calls = came.data["calls"] if came.index == 0 else calls + came.data["calls"]
+        assert (batch is not None) == came.is_final
+        if batch is not None:
+            assert (batch.data["calls"], batch.published_ns) == (calls, came.published_ns)
+
+
+def test_a_plugin_hears_chunks_as_they_come(tmp_path):
+    place = ainb_folder(tmp_path, "")
+    plugin = ainb.Plugin(str(place / "manifest.toml"))
+    heard = []
+    plugin.on_chunk("t")(heard.append)
+    plugin.method("heard")(lambda: [told(each) for each in heard])
+    payloads = [*chunks.split({"calls": ["x" * 900] * 3}, 1, partial=True, target=1000)]
+    other = msgspec.msgpack.encode({"version": 4})
+    with drive(plugin, place) as host:
+        for payload in (payloads[1], *payloads, other, b"junk"):
+            host.event("t", payload)
+        assert host.call("heard", {}) == [
+            {"index": 0, "is_final": False, "partial": True},
+            {"index": 1, "is_final": False, "partial": True},
+            {"index": 2, "is_final": True, "partial": True},
+            {"expected": 3, "got": 4},
+        ]
+
+
+def told(each):
+    wanted = ("index", "is_final", "partial", "expected", "got")
+    return {name: value for name, value in vars(each).items() if name in wanted}
+
+
 def test_nested_too_deeply_is_unreadable():
     with pytest.raises(chunks.Unreadable):
         chunks.Assembler().feed(b"\x91" * 100_000)
@@ -176,7 +217,7 @@ async def test_batches_through_a_real_host(host, tmp_path, mark):
     assert await plugin.call("seen", {}) == [[5000, 3, False], ["mismatch", 3, 4]]
     await until(lambda: got and got[-1])  # listeners are told in the loop's own time
     assert (len(got) > 1, got[-1].partial, got[-1].data) == (True, True, data)
-    await until(lambda: any("no msgpack" in line.message for line in host.service("logs").recent("made")))
+    await until(lambda: any("no chunk" in line.message for line in host.service("logs").recent("made")))
 
 
 def test_without_msgspec_it_is_told_what_to_install(tmp_path):

@@ -89,3 +89,47 @@ def test_a_refusal_is_an_error_with_the_hosts_code(tmp_path, kind):
     with drive(plugin, place, answers=refused) as host, pytest.raises(plughost.CallFailed) as caught:
         host.call(kind, {})
     assert (caught.value.error["code"], caught.value.error["message"]) == (-32001, "capability denied: fs")
+
+
+@pytest.mark.parametrize("knows_parts", [True, False])
+def test_a_part_of_a_file_is_the_same_from_a_host_that_knows_no_parts(tmp_path, knows_parts):
+    content = bytes(range(100))
+
+    def read(params):
+        if not knows_parts:
+            return {"bytes": packed(content)}
+        offset = params.get("offset", 0)
+        part = content[offset : offset + params.get("length", 100)]
+        return {"bytes": packed(part), "offset": offset, "size": 100}
+
+    place = ainb_folder(tmp_path, "")
+    plugin = ainb.Plugin(str(place / "manifest.toml"))
+    plugin.method("part")(lambda params: [*plugin.host.fs.read_file("/f", **params)])
+    with drive(plugin, place, answers={"host/fs/read_file": read}) as host:
+        for params in ({}, {"offset": 98}, {"length": 3}, {"offset": 50, "length": 2}, {"offset": 200}):
+            offset = params.get("offset", 0)
+            assert host.call("part", params) == [*content[offset : offset + params.get("length", 100)]]
+        assert host.requests[0] == ("host/fs/read_file", {"path": "/f"})
+        assert host.requests[3] == ("host/fs/read_file", {"path": "/f", "offset": 50, "length": 2})
+
+
+def test_what_is_asked_for_ahead_comes_in_any_order(tmp_path):
+    place = ainb_folder(tmp_path, "")
+    plugin = ainb.Plugin(str(place / "manifest.toml"))
+
+    @plugin.method("ahead")
+    def ahead():
+        first, second, third = (plugin.host.fs.reading(f"/{name}") for name in "abc")
+        taken = [third().decode(), first().decode()]
+        with pytest.raises(ainb.Error, match="no b"):
+            second()
+        return taken
+
+    def read(params):
+        if params["path"] == "/b":
+            raise plughost.InvalidSpec("no b")
+        return {"bytes": packed(params["path"].encode())}
+
+    with drive(plugin, place, answers={"host/fs/read_file": read}) as host:
+        assert host.call("ahead", {}) == ["/c", "/a"]
+        assert [params["path"] for _, params in host.requests] == ["/a", "/b", "/c"]

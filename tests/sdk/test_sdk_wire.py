@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import os
 import signal
 import subprocess
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from plughost_sdk.host import to_bytes, to_text
+from plughost_sdk.message import LARGE, decode
+from plughost_sdk.wire import CHUNK, BrokenWire, ContentLength
 from tests.sdk.support import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
 
 NOISE = """
@@ -152,3 +160,54 @@ def test_a_plugin_starts_without_what_it_does_not_need(tmp_path, contract):
     }  # fmt: skip
     assert "json" in answer["result"]
     assert not heavy & set(answer["result"])
+
+
+# Large frames
+
+
+@given(
+    st.lists(st.integers(0, 3 * CHUNK), max_size=4),
+    st.lists(st.integers(1, 2 * CHUNK), min_size=1, max_size=8),
+)
+def test_frames_are_the_same_however_they_come_in(lengths, sizes):
+    sent = [bytes([length % 251]) * length for length in lengths]
+    stream = io.BytesIO(b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in sent))
+    size = itertools.cycle(sizes)
+
+    def receive_into(view):
+        piece = stream.read(min(len(view), next(size)))
+        view[: len(piece)] = piece
+        return len(piece)
+
+    wire = ContentLength(lambda most: stream.read(min(most, next(size))), len, receive_into)
+    assert [wire.read() for _ in sent] == sent
+    assert wire.read() is None
+
+
+def test_a_large_frame_that_is_cut_says_where():
+    stream = io.BytesIO(b"Content-Length: 200000\r\n\r\n" + bytes(150_000))
+
+    def receive_into(view):
+        piece = stream.read(len(view))
+        view[: len(piece)] = piece
+        return len(piece)
+
+    with pytest.raises(BrokenWire, match="ended after 150000 of 200000 bytes"):
+        ContentLength(stream.read, len, receive_into).read()
+
+
+@pytest.mark.parametrize("size", [10, LARGE + 1])
+@pytest.mark.parametrize("with_msgspec", [True, False])
+def test_messages_are_read_alike_with_and_without_msgspec(monkeypatch, size, with_msgspec):
+    if not with_msgspec:
+        monkeypatch.delitem(sys.modules, "msgspec")
+    message = {"text": "é" * size, "numbers": [1, 1.5, None, True, 2**70]}
+    assert decode(json.dumps(message).encode()) == message
+    assert decode(bytearray(json.dumps(message, ensure_ascii=False).encode())) == message
+    with pytest.raises(ValueError):
+        decode(b"[" + b" " * size)
+    data = bytes(range(256)) * (size // 256 + 1)
+    assert to_bytes(to_text(data)) == data
+    for wrong in (to_text(data)[:-1] + "*", to_text(data) + "=", " " + to_text(data)):
+        with pytest.raises(ValueError):
+            to_bytes(wrong)

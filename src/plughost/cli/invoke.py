@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from plughost.invocations.binding import Binding
     from plughost.invocations.outcome import Outcome
     from plughost.invocations.package import PackageSource
+    from plughost.invocations.runtime import Runtime
     from plughost.invocations.work import Work
 
 LOCAL = "local"
@@ -132,33 +133,74 @@ async def _invoke(
     *,
     stream: bool,
 ) -> Outcome:
-    from plughost.base.clock import best_clock
-    from plughost.host import Host
-    from plughost.invocations.invocation import Invocation
-    from plughost.invocations.invoker import LocalInvoker, Options
-    from plughost.invocations.journal import Journal
+    from plughost.invocations.bindings import FixedBindings
+    from plughost.invocations.invocation import Invocation, Related
+    from plughost.invocations.invoker import Options
+    from plughost.invocations.runtime import Runtime
     from plughost.invocations.secret_source import SecretFolder
 
-    async with Host() as host:
-        clock = best_clock(asyncio.get_running_loop())
-        journal = Journal(str(state), clock)
-        invoker = LocalInvoker(
-            host,
-            source,
-            journal,
-            clock,
-            secret_source=None if vault is None else SecretFolder(str(vault)),
-            options=Options(sandbox=sandbox),
+    runtime = Runtime(
+        str(state),
+        source,
+        FixedBindings([binding, *_others(source, binding)]),
+        secret_source=None if vault is None else SecretFolder(str(vault)),
+        options=Options(sandbox=sandbox),
+    )
+    wanted = Invocation(
+        binding=binding,
+        work=work,
+        related=Related(run_id=f"run_{LOCAL}"),
+        timeout_ms=None if timeout is None else max(int(timeout * 1000), 1),
+    )
+    async with runtime:
+        await _bring_chain(runtime, binding, work)
+        return await runtime.invoke(wanted, _print_event if stream else _show_event)
+
+
+def _others(source: PackageSource, binding: Binding) -> list[Binding]:
+    """The package's other exports, for a harness to ask for; they are given nothing."""
+    from plughost.invocations.binding import Policy
+
+    exports = source.find(binding.package_id, binding.package_version).manifest.exports
+    return [
+        msgspec.structs.replace(
+            binding,
+            binding_id=f"bind_{LOCAL}_{export.id}",
+            export_id=export.id,
+            config={},
+            policy=Policy(network="none", execution_class="isolated"),
         )
-        wanted = Invocation(
-            binding=binding, work=work, timeout_ms=None if timeout is None else max(int(timeout * 1000), 1)
-        )
+        for export in exports
+        if export.id != binding.export_id
+    ]
+
+
+async def _bring_chain(runtime: Runtime, binding: Binding, work: Work) -> None:
+    """What a compactor or a harness works on, if it is not there from an earlier time."""
+    from plughost.base.errors import InvalidSpec
+    from plughost.invocations.chains import Block, Chain
+    from plughost.invocations.sessions import Session
+    from plughost.invocations.work import Compaction, Harness
+
+    org_id, project_id = binding.scope.org_id, binding.scope.project_id
+    session_id = work.target.session_id if isinstance(work, Harness) else f"sess_{LOCAL}"
+    chain_id = work.chain_id if isinstance(work, Compaction) else None
+    if isinstance(work, Harness):
+        chain_id = work.target.chain_id
         try:
-            return await invoker.invoke(wanted, _print_event if stream else _show_event)
-        finally:
-            await invoker.close()
-            await journal.close()
-            clock.close()
+            await runtime.state.sessions.session(session_id)
+        except InvalidSpec:
+            await runtime.state.sessions.create(
+                Session(session_id=session_id, org_id=org_id, project_id=project_id)
+            )
+    if chain_id is None:
+        return
+    try:
+        await runtime.state.chains.chain(chain_id)
+    except InvalidSpec:
+        blocks = [Block("input", [block]) for block in work.blocks] if isinstance(work, Compaction) else []
+        chain = Chain(chain_id=chain_id, session_id=session_id, org_id=org_id, project_id=project_id)
+        await runtime.state.chains.create(chain, blocks)
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
@@ -206,7 +248,12 @@ def work_of(export: Export, given: Any) -> Work:
                 target=msgspec.convert(told["target"], CompactionTarget),
                 policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
             )
-        target = {"session_id": f"sess_{LOCAL}", "execution_id": f"exec_{number}", **told.get("target", {})}
+        target = {
+            "session_id": f"sess_{LOCAL}",
+            "chain_id": f"ch_{LOCAL}",
+            "execution_id": f"exec_{number}",
+            **told.get("target", {}),
+        }
         limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
         return work.Harness(
             target=msgspec.convert(target, HarnessTarget),

@@ -23,6 +23,7 @@ from plughost.cli.packages import install, packages
 from plughost.cli.packing import keygen, pack, sign, verify
 from plughost.cli.replay import replay
 from plughost.cli.run import run
+from plughost.cli.show import screen
 from plughost.cli.transfers import pull, push
 from plughost.cli.x import x
 
@@ -43,7 +44,9 @@ class PluginUsage(InvalidSpec):
     code = "usage"
 
 
-for command in (new, call, inspect, explain, run, dev, conform, replay, x, ps, logs, reload, stop, doctor):
+for command in (
+    new, call, inspect, explain, run, dev, screen, conform, replay, x, ps, logs, reload, stop, doctor,
+):  # fmt: skip
     plughost.add_command(command)
 for command in (pack, keygen, sign, verify, push, pull, install, packages, invoke, invocations):
     plughost.add_command(command)

@@ -16,6 +16,7 @@ from plughost.cli.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.progress import Bar
 
 if TYPE_CHECKING:
+    from plughost.packages.difference import Value
     from plughost.packages.installed import Installed
     from plughost.packages.store import Store
 
@@ -23,6 +24,7 @@ store_option = click.option(
     "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
     help="Where packages are kept; in /var/lib or XDG_DATA_HOME, if not said.",
 )  # fmt: skip
+CARD = ("package_id", "version", "publisher", "posture", "why", "key_id", "source", "digest", "path")
 MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 
 
@@ -63,7 +65,7 @@ def install(
     who = trust.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
-    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else pins.Pins()
+    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
     async def enter() -> Entered:
@@ -74,7 +76,7 @@ def install(
         entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
-        pins.write(lock_file, pinned.with_(release, verdict))
+        pins.save(lock_file, release, verdict)
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
@@ -114,11 +116,22 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     if damage is None:
         told = one.manifest
         row["manifest"] = told
+        row["source"] = told.source
     if as_json:
         output.answer(row)
     else:
-        for name in ("package_id", "version", "posture", "why", "key_id", "digest", "path"):
-            if row[name]:
+        for name in (
+            "package_id",
+            "version",
+            "publisher",
+            "posture",
+            "why",
+            "key_id",
+            "source",
+            "digest",
+            "path",
+        ):
+            if row.get(name):
                 output.print_line(f"{name:10} {row[name]}")
         for export in told.exports if damage is None else ():
             asks = msgspec.to_builtins(export.permissions)
@@ -159,12 +172,10 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
     if as_json:
         output.answer(found)
         return
-    for value in found.permissions:
-        output.print_line(f"permission {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    _tell("permission", found.permissions)
     for schema in found.schemas:
         output.print_line(f"schema     {MARKS[schema.change]} {schema.export}.{schema.field} ({schema.path})")
-    for value in found.manifest:
-        output.print_line(f"manifest   {value.field}: {_spelled(value.before)} → {_spelled(value.after)}")
+    _tell("manifest", found.manifest)
     for file in found.files:
         output.print_line(f"file       {MARKS[file.change]} {file.path}")
 
@@ -186,11 +197,20 @@ def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
     verdict = signature.verify(one.envelope, one.release, trust.read(trust_file), trust.now())
     return {
         **msgspec.to_builtins(one.release),
+        "publisher": one.release.publisher,
         "posture": verdict.posture,
         "available": verdict.posture == "trusted",
         "key_id": verdict.key_id,
         "why": verdict.why,
     }
+
+
+def _tell(what: str, values: list[Value]) -> None:
+    """What is none either way was none before."""
+    for value in values:
+        before, after = _spelled(value.before), _spelled(value.after)
+        if before != after:
+            output.print_line(f"{what:10} {value.field}: {before} → {after}")
 
 
 def _spelled(value: Any) -> str:

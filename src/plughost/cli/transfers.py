@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import click
 
 from plughost.cli import output
-from plughost.cli.packing import as_json_option, plain_http_option
+from plughost.cli.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.progress import Bar
 
 
@@ -43,21 +44,25 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
     "--output", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
     help="*.vai.tar is the package as it was packed; another *.tar also holds its signatures.",
 )  # fmt: skip
+@trust_option
 @plain_http_option
 @as_json_option
 @click.argument("reference")
-def pull(reference: str, into: str, plain_http: bool, as_json: bool) -> None:
+def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
     """Fetch a package and its signature into a file. What was cut off goes on where it was.
+
+    Of several signatures the file gets one whose key is trusted, if there is such a one.
 
     \b
     plughost pull registry.example/acme/my-plugin:1.0.0
     plughost pull registry.example/acme/my-plugin:1.0.0 --output all-of-it.tar
     """
-    from plughost.packages import pulling
+    from plughost.packages import pulling, trust
     from plughost.packages.oci.reference import parse_reference
 
+    source, who = parse_reference(reference), trust.read(trust_file)
     with Bar("pulling") as bar:
-        pulled = asyncio.run(pulling.pull(parse_reference(reference), into, bar, plain_http=plain_http))
+        pulled = asyncio.run(pulling.pull(source, into, bar, who, plain_http=plain_http))
     if as_json:
         output.answer(pulled)
     else:

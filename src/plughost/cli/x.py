@@ -51,7 +51,8 @@ async def _dispatch(
     async with Host() as host:
         plugin = await host.add(chosen)
         # Whom it may need, publishers and those whose actions it invokes; nobody waits for them.
-        others = [asyncio.create_task(_add(host, spec)) for spec in specs if spec is not chosen]
+        neighbours = [spec for spec in specs if spec is not chosen and spec.contract == chosen.contract]
+        others = [asyncio.create_task(_add(host, spec)) for spec in neighbours]
         try:
             return await Ainb(plugin).cli(namespace, argv)
         finally:

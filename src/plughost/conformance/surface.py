@@ -110,7 +110,13 @@ class _Scribe:
         self.noted: list[tuple[str, str, Any, Any]] = []
 
     async def call(
-        self, method: str, params: Any = None, *, timeout: float | None = None, type: Any = None
+        self,
+        method: str,
+        params: Any = None,
+        *,
+        timeout: float | None = None,
+        type: Any = None,
+        ahead: bool = False,
     ) -> Any:
         self.noted.append((method, "request", params, type))
         raise PluginError("noted")
@@ -128,6 +134,7 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
     scribe = _Scribe()
     plugin = Ainb(scribe)
     plugin.key("screen", messages.KeyEvent(messages.Enter()))
+    plugin.mouse("screen", messages.MouseEvent(messages.Moved(), 0, 0))
     plugin.event("topic", b"")
     invoked = messages.ActionInvokeParams("an action", b"")
     another: Any = SimpleNamespace(name="another", plugin=scribe)

@@ -82,9 +82,9 @@ class Chains:
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
         await self._database.do(lambda connection: _create(connection, chain, blocks))
 
-    async def append(self, chain_id: str, blocks: Sequence[Block]) -> int:
-        """The number of the chain's last block then."""
-        return await self._database.do(lambda connection: _append(connection, chain_id, blocks))
+    async def append(self, chain_id: str, blocks: Sequence[Block], once: str | None = None) -> int:
+        """The number of the chain's last block then. With `once` nothing is added a second time."""
+        return await self._database.do(lambda connection: _append(connection, chain_id, blocks, once))
 
     async def chain(self, chain_id: str) -> Chain:
         return await self._database.do(lambda connection: _chain(connection, chain_id))
@@ -114,6 +114,13 @@ class Chains:
             lambda connection: _once(connection, chain_id, tool_execution_id, block)
         )
 
+    async def derived(self, compaction_id: str) -> str | None:
+        """The chain that a compaction has made."""
+        row = await self._database.do(
+            lambda connection: connection.execute(DERIVED, (compaction_id,)).fetchone()
+        )
+        return None if row is None else str(row["chain_id"])
+
     async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
         """And an event for hooks, the first time."""
         try:
@@ -132,10 +139,13 @@ def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block
     _append(connection, chain.chain_id, blocks)
 
 
-def _append(connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block]) -> int:
+def _append(
+    connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block], once: str | None = None
+) -> int:
     _chain(connection, chain_id)
-    for block in blocks:
-        _insert(connection, chain_id, block, None)
+    if once is None or not connection.execute(IS_THERE, (once,)).fetchone():
+        for number, block in enumerate(blocks):
+            _insert(connection, chain_id, block, once if number == 0 else None)
     last: int = connection.execute(LAST, (chain_id,)).fetchone()[0]
     return last
 

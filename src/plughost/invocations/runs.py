@@ -110,12 +110,11 @@ class Runs:
 
 
 def _start(connection: sqlite3.Connection, run: RunRecord, most: int | None) -> bool:
+    if connection.execute(FIND, (run.run_id,)).fetchone() is not None:
+        raise InvalidSpec(f"there is a run {run.run_id} already")
     if most is not None and connection.execute(COUNT, (run.invocation_id,)).fetchone()[0] >= most:
         return False
-    try:
-        connection.execute(START, msgspec.structs.astuple(run))
-    except sqlite3.IntegrityError as error:
-        raise InvalidSpec(f"there is a run {run.run_id} already") from error
+    connection.execute(START, msgspec.structs.astuple(run))
     return True
 
 

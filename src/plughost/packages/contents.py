@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,9 +42,13 @@ async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[P
 
 def on_disk(path: Path) -> Place | None:
     """None when there is nothing of that name."""
-    if path.is_dir():
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # also one that is no file's name at all
+        return None
+    if stat.S_ISDIR(mode):
         return Place(open_layout(path))
-    if path.is_file():
+    if stat.S_ISREG(mode):
         packed = path if path.name.endswith(SUFFIX) else None
         return Place(open_layout(path), file=packed, beside=path.with_name(signature.FILE))
     return None

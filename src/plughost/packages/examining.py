@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.manifest import FILE, Manifest
 from plughost.packages import layer, trust
 from plughost.packages.checks import checked
@@ -21,13 +22,20 @@ from plughost.packages.limits import SMALL, USUAL, Limits
 from plughost.packages.oci.content import Content, Descriptor, Progress, unwatched
 from plughost.packages.oci.digests import check, digest_of
 from plughost.packages.oci.documents import read_manifest
+from plughost.packages.oci.errors import BadContent, NotFound
+from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.packing import write_file
+from plughost.packages.pins import Pins
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
-from plughost.packages.signature import Verdict, verify
+from plughost.packages.signature import Posture, Verdict, verify
 from plughost.packages.trust import Trust
 
 _MOST_SIGNATURES = 16
+_NO_SIGNATURE = b" "
+"""What is there in the place of one: anybody may say something about a package. Not the same as nothing."""
+BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invalid", "altered")
+"""Which of several signatures counts: whoever may publish may add worthless ones, and no harm is done."""
 
 
 class Announced(msgspec.Struct, frozen=True):
@@ -45,9 +53,17 @@ class Announced(msgspec.Struct, frozen=True):
 
 
 async def announced(
-    place: Place, folder: Path, who: Trust, now: datetime | None = None, limits: Limits = USUAL
+    place: Place,
+    folder: Path,
+    who: Trust,
+    now: datetime | None = None,
+    limits: Limits = USUAL,
+    pins: Pins | None = None,
 ) -> Announced:
-    """What a package says to be. `folder` is for what is fetched meanwhile."""
+    """What a package says to be. `folder` is for what is fetched meanwhile.
+
+    Of several trusted signatures that by a pinned key counts.
+    """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
     config, archived = parts(body, limits)
@@ -57,7 +73,10 @@ async def announced(
         (verify(envelope, release, who, now or trust.now()), envelope)
         for envelope in await _envelopes(place, found, folder)
     ]
-    verdict, envelope = min(judged, key=lambda pair: pair[0].posture != "trusted")
+    pinned = pins.key_of(release) if pins else ""
+    verdict, envelope = min(
+        judged, key=lambda pair: (BEST_FIRST.index(pair[0].posture), pair[0].key_id != pinned)
+    )
     return Announced(release, told, text, body, archived, verdict, envelope)
 
 
@@ -90,10 +109,14 @@ async def _envelopes(place: Place, found: Descriptor, folder: Path) -> list[byte
     if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
         return [beside]
     entries = await place.content.referrers(found.digest, SIGNATURE)
-    envelopes: list[bytes | None] = [
-        await _enclosed(place.content, entry, folder / f"envelope-{number}")
-        for number, entry in enumerate(entries[:_MOST_SIGNATURES])
-    ]
+    envelopes: list[bytes | None] = []
+    for number, entry in enumerate(entries[:_MOST_SIGNATURES]):
+        try:
+            envelopes.append(await _enclosed(place.content, entry, folder / f"envelope-{number}"))
+        except NotFound:
+            continue  # lists outlive what they list
+        except (BadContent, Unacceptable):
+            envelopes.append(_NO_SIGNATURE)
     return envelopes or [None]
 
 
@@ -102,16 +125,18 @@ async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:
     check(body, entry.digest)
     blobs = read_manifest(body).layers
     if [blob.mediaType for blob in blobs] != [ENVELOPE]:
-        return b""  # anybody may say something about a package; it is just no signature
+        return _NO_SIGNATURE
     return await _small(content, blobs[0], into)
 
 
 def _beside(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            return file.read(SMALL + 1) or b" "  # an empty file is no signature, and not the same as none
+        with open_regular(path) as file:
+            return file.read(SMALL + 1) or _NO_SIGNATURE
     except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:

@@ -18,7 +18,7 @@ from plughost.guard.beneath import Escapes, open_beneath
 from plughost.packages.archive import Member
 from plughost.packages.ignored import FILE, Ignored
 from plughost.packages.limits import USUAL, Limits
-from plughost.packages.names import Listing
+from plughost.packages.names import Listing, from_disk, to_disk
 
 MOST_PROBLEMS = 20
 _NO_FILE = "neither a file nor a folder"
@@ -33,7 +33,7 @@ class Folder(msgspec.Struct, frozen=True):
     def open(self, member: Member) -> BinaryIO:
         root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            return os.fdopen(open_beneath(root, member.name), "rb")
+            return os.fdopen(open_beneath(root, to_disk(member.name)), "rb")
         finally:
             os.close(root)
 
@@ -64,7 +64,7 @@ def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -
             os.close(root)
     except OSError as error:
         raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
-    members.sort(key=lambda member: os.fsencode(member.name))
+    members.sort(key=lambda member: member.name.encode(errors="surrogateescape"))
     problems += _unlistable(path, members, limits)
     if problems:
         raise InvalidConfig(_few(problems))
@@ -74,10 +74,10 @@ def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -
 def _names(
     path: Path, below: str, ignored: Ignored | None, problems: list[Problem], depth: int
 ) -> Iterator[str]:
-    with os.scandir(path / below) as entries:
+    with os.scandir(path / to_disk(below)) as entries:
         found = list(entries)
     for entry in found:
-        name = f"{below}{entry.name}"
+        name = f"{below}{from_disk(entry.name)}"
         is_folder = entry.is_dir(follow_symlinks=False)
         if ignored is not None and ignored(name, is_folder=is_folder):
             continue
@@ -94,7 +94,7 @@ def _names(
 def _looked_at(root: int, name: str) -> Member | str:
     """One file, or why it is none. A link is the file that it leads to, if that is in the folder, too."""
     try:
-        fd = open_beneath(root, name)
+        fd = open_beneath(root, to_disk(name))
     except Escapes:
         return "a link out of the folder; put the file itself here"
     except OSError as error:

@@ -50,7 +50,7 @@ async def install(
     """
     try:
         with store.staging() as folder:
-            one = await announced(place, folder, trust, now, limits)
+            one = await announced(place, folder, trust, now, limits, pins)
             refuse_foreign(one.manifest)
             refuse_unwanted(one, trust)
             if pins is not None:

@@ -22,6 +22,13 @@ _SPKI = bytes.fromhex("302a300506032b6570032100")
 """What precedes the 32 bytes of an Ed25519 key in its standard form (RFC 8410)."""
 
 
+_PRIME = 2**255 - 19
+_HEIGHT = 2**255 - 1
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _EIGHTH, _PRIME - _EIGHTH}
+"""The points of small order by their height, in every spelling: some signature of each holds for any text."""
+
+
 class PublicKey(msgspec.Struct, frozen=True):
     raw: bytes
 
@@ -48,6 +55,8 @@ def parse_public(text: str) -> PublicKey:
     raw = exact_base64(text.removeprefix(PREFIX))
     if len(raw) != 32:
         raise ValueError("an Ed25519 key has 32 bytes")
+    if (int.from_bytes(raw, "little") & _HEIGHT) in _WEAK:
+        raise ValueError("it is no key: anybody could sign for it")
     return PublicKey(raw)
 
 

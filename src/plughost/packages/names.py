@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 
@@ -9,6 +10,16 @@ from plughost.packages.limits import USUAL, Limits
 
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
+
+
+def from_disk(name: str) -> str:
+    """A name as a package has it: UTF-8, whatever the locale has Python take it for."""
+    return os.fsencode(name).decode(errors="surrogateescape")
+
+
+def to_disk(name: str) -> str:
+    """The other way round: how Python spells a package's name on this machine."""
+    return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
 def wrong(path: str, limits: Limits = USUAL) -> str | None:

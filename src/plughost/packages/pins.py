@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import tempfile
@@ -31,6 +32,10 @@ class Pin(msgspec.Struct, frozen=True):
 
 class Pins(msgspec.Struct, frozen=True):
     package: list[Pin] = []
+
+    def key_of(self, release: Release) -> str:
+        """The key that it must be signed by; empty when none is pinned."""
+        return next((pin.key for pin in self.package if pin.digest == release.digest), "")
 
     def refuse(self, release: Release, verdict: Verdict) -> None:
         """Unpinned unless exactly this release, signed by exactly this key, is pinned."""
@@ -72,6 +77,20 @@ def read(path: Path) -> Pins:
     document.check()
     assert pins is not None
     return pins
+
+
+def save(path: Path, release: Release, verdict: Verdict) -> None:
+    """One more pin in a lock file; who else saves at the same time waits, and nobody's pin is lost."""
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        before = read(path) if path.exists() else Pins()
+        write(path, before.with_(release, verdict))
+    finally:
+        os.close(folder)
 
 
 def write(path: Path, pins: Pins) -> None:

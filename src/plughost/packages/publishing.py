@@ -19,7 +19,7 @@ from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import Reference
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import Watch, copy
+from plughost.packages.oci.transfer import Watch, copy, refuse_another
 from plughost.packages.packing import tag_of
 from plughost.packages.release import Release
 from plughost.packages.signing import attach
@@ -42,6 +42,7 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
             one, gathered = await _gathered(place, Path(folder))
         tag = to.tag or tag_of(one.release.version)
         async with open_content(to, plain_http=plain_http, create=True) as target:
+            await refuse_another(target, tag_of(one.release.version), one.release.digest)
             copied = await copy(one.release.digest, gathered, target, tag, watch)
     named = msgspec.structs.replace(to, tag=tag, digest=copied.digest)
     return Pushed(one.release, str(named), copied.referrers)

@@ -6,6 +6,7 @@ import fcntl
 import filecmp
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,11 +40,13 @@ class Pulled(msgspec.Struct, frozen=True):
     signatures: list[str]
 
 
-async def pull(source: Reference, output: str, watch: Watch, *, plain_http: bool = False) -> Pulled:
+async def pull(
+    source: Reference, output: str, watch: Watch, trust: Trust | None = None, *, plain_http: bool = False
+) -> Pulled:
     """Into a file, a folder for the file, or a layout (`oci-layout:PATH[:TAG]`).
 
-    `*.vai.tar` is the file as it was packed, its signature beside it. Any other file is a layout with all
-    signatures in it.
+    `*.vai.tar` is the file as it was packed, and beside it the signature that is worth most by `trust`. Any
+    other file is a layout with all signatures in it.
     """
     async with open_content(source, plain_http=plain_http) as content:
         if output.startswith(LAYOUT):
@@ -52,7 +55,7 @@ async def pull(source: Reference, output: str, watch: Watch, *, plain_http: bool
         with _landing(Path(output), found.digest) as landing:
             copied = await _landed(content, source, landing, found.digest, watch)
             try:
-                one = await announced(Place(landing, found.digest), landing.root, Trust())
+                one = await announced(Place(landing, found.digest), landing.root, trust or Trust())
                 file = await in_thread(partial(_written, one, landing, Path(output)))
             except OSError as error:
                 raise no_room(error, output) from error
@@ -78,6 +81,7 @@ def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
     if not parent.is_dir():
         raise InvalidSpec(f"there is no folder {parent}")
     landing = LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
+    _refuse_foreign(landing.root)
     landing.prepare()
     lock = os.open(landing.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -85,6 +89,17 @@ def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
         yield landing
     finally:
         os.close(lock)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Where others may write, too, they know its name and could put another in its place."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise no_room(error, folder) from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise InvalidSpec(f"{folder} is not a folder that only this user can write to", hint="remove it")
 
 
 def _hold(lock: int, parent: Path) -> None:

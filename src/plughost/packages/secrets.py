@@ -34,7 +34,12 @@ def _format(kind: str, starts: str, rest: str) -> _Format:
 
 
 _END = r"(?![A-Za-z0-9])"
-_BODY = r"(?:\r?\n|\\r?\\n|\\n)(?:[A-Za-z-]{1,40}: [^\n]{0,200}\r?\n|\r?\n){0,8}[A-Za-z0-9+/=]{40}"
+_IN = r"[ \t]{0,64}"
+"""How far a key may be indented in a file of settings."""
+_BODY = (
+    rf"(?:\r?\n|\\r?\\n|\\n){_IN}(?:[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\r?\n{_IN}|\r?\n{_IN}){{0,8}}"
+    r"[A-Za-z0-9+/=]{40}"
+)
 
 FORMATS = (
     _format("AWS access key", "AKIA ASIA", r"[A-Z2-7]{16}" + _END),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -61,9 +62,10 @@ async def attach(content: Content, subject: Descriptor, envelope: bytes) -> None
 
 def _write(path: Path, content: bytes) -> None:
     """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("xb") as file:  # new, and no link that somebody has put there
+            file.write(content)
         os.replace(temporary, path)
     except OSError as error:
         raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error

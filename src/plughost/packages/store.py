@@ -43,7 +43,8 @@ class Store:
     def open(self) -> Store:
         """Made if it is not there, and rid of what killed installers have left."""
         try:
-            os.makedirs(self.root.parent.parent, exist_ok=True)
+            for above in reversed(self.root.parents[1:]):
+                above.mkdir(mode=0o755, exist_ok=True)
             for folder in (self.root.parent, self.root, self._releases, self._versions):
                 disk.make_folder(folder)
             disk.make_folder(self._staging, 0o700)

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from plughost.packages import disk
 from plughost.packages.errors import Unacceptable
 from plughost.packages.layer import Layer
+from plughost.packages.names import to_disk
 
 READ_ONLY = 0o444
 """Nothing in a store is ever written again; whoever runs plugins may be another user."""
@@ -19,11 +20,11 @@ def unpack(layer: Layer, into: Path) -> None:
     folders = {into}
     for name, member in layer.members.items():
         for parent in reversed(PurePosixPath(name).parents[:-1]):
-            if (folder := into / parent) not in folders:
+            if (folder := into / to_disk(str(parent))) not in folders:
                 disk.make_folder(folder)
                 folders.add(folder)
         mode = PROGRAM if member.executable else READ_ONLY
-        if disk.write_new(into / name, layer.open(member), mode) != member.size:
+        if disk.write_new(into / to_disk(name), layer.open(member), mode) != member.size:
             raise Unacceptable(f"{name!r} is cut short")
     for folder in folders:
         disk.sync(folder)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from plughost.base.errors import InvalidConfig
 from plughost.packages.contents import Place
-from plughost.packages.errors import Altered, Unacceptable
+from plughost.packages.errors import Altered, HoldsSecret, Unacceptable
 from plughost.packages.examining import announced, fetched
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.release import Release
@@ -34,6 +35,11 @@ async def verified(place: Place, trust: Trust, now: datetime | None = None) -> V
         except (BadContent, NotFound, Altered, Unacceptable) as error:
             if isinstance(error, NotFound) and place.file is None:
                 raise  # there it was never said to be
-            publisher = release.publisher if release else ""
-            return Verified(Verdict("altered", publisher, why=error.message), release)
+            return Verified(Verdict("altered", _publisher(release), why=error.message), release)
+        except (HoldsSecret, InvalidConfig) as error:  # whole, and still no package that anybody installs
+            return Verified(Verdict("invalid", _publisher(release), why=error.message), release)
     return Verified(one.verdict, release)
+
+
+def _publisher(release: Release | None) -> str:
+    return release.publisher if release else ""

@@ -36,6 +36,8 @@ class Channel(Protocol):
 
     def write_now(self, frame: bytes) -> None: ...
 
+    def write_ahead(self, frame: bytes) -> None: ...
+
     def cork(self) -> None: ...
 
     def uncork(self) -> None: ...
@@ -189,6 +191,12 @@ class PipeChannel:
         if not self._scheduled and not self._waiting:
             self._scheduled = True
             self._loop.call_soon(self._flush)
+
+    def write_ahead(self, frame: bytes) -> None:
+        """Send a frame before all that have not begun, but after the urgent."""
+        self.write(frame)
+        if self._frames:
+            self._frames.rotate(1)
 
     def _flush(self) -> None:
         self._scheduled = False

@@ -42,7 +42,7 @@ KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
 
-Submit = Callable[[str, Any, float | None, Mapping[str, str] | None], Pending]
+Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], Pending]
 
 
 class Instance:

@@ -156,9 +156,14 @@ class Peer:
         return first.method if first is not None else None
 
     def submit(
-        self, method: str, params: Any, timeout: float | None, context: Mapping[str, str] | None
+        self,
+        method: str,
+        params: Any,
+        timeout: float | None,
+        context: Mapping[str, str] | None,
+        ahead: bool = False,
     ) -> Pending:
-        """File a call: written at once if it may be, else when its turn comes."""
+        """File a call: written at once if it may be, else when its turn comes; `ahead` of what waits."""
         number = self._ledger.mint()
         try:
             frame = self._framing.encode(self._session.call(number, method, params, context))
@@ -171,8 +176,8 @@ class Peer:
         pending = Pending(loop=self._loop)
         pending.file(number, method, frame, timeout, FOREVER if timeout is None else now + timeout)
         pending.owner = self._owner
-        if self._open and not self._waiting and self._has_room():
-            self._send(pending, now)
+        if self._open and (ahead or not self._waiting) and self._has_room(ahead):
+            self._send(pending, now, ahead)
         else:
             if starts_at_write:
                 pending.deadline = FOREVER
@@ -182,13 +187,15 @@ class Peer:
             self._wait(pending)
         return pending
 
-    def _has_room(self) -> bool:
+    def _has_room(self, ahead: bool = False) -> bool:
         channel = self._channel
         return (
-            channel is not None and channel.buffered < HIGH_WATER and len(self._ledger) < self._max_in_flight
+            channel is not None
+            and (channel.buffered < HIGH_WATER or ahead)
+            and len(self._ledger) < self._max_in_flight
         )
 
-    def _send(self, pending: Pending, now: float) -> None:
+    def _send(self, pending: Pending, now: float, ahead: bool = False) -> None:
         ledger = self._ledger
         ledger[pending.number] = pending
         if pending.deadline < self._sweeper.when:
@@ -196,7 +203,9 @@ class Peer:
         self.last_frame = now
         channel = self._channel
         assert channel is not None
-        if len(ledger) == 1:
+        if ahead and channel.buffered:
+            channel.write_ahead(pending.frame)
+        elif len(ledger) == 1:
             channel.write_now(pending.frame)
         else:
             channel.write(pending.frame)

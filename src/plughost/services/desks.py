@@ -9,22 +9,32 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from plughost.runtime.caller import Caller
-from plughost.services.files import Entry, Files
+from plughost.services.files import LARGEST, Content, Entry, Files
 from plughost.services.network import Fetch, Fetched, Network
 from plughost.wire.octets import Octets, plain
 
 T = TypeVar("T")
 
 READERS = 4
-ROOTS = {
-    "read_sessions": "~/.agents-in-a-box/sessions",
-    "read_claude_logs": "~/.claude/projects",
-    "read_codex_logs": "~/.codex/sessions",
-}
+
+
+def usual_roots() -> dict[str, str]:
+    """The folders of ainb's capabilities; its home may be elsewhere."""
+    home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
+    return {
+        "read_sessions": os.path.join(home, "sessions"),
+        "read_claude_logs": "~/.claude/projects",
+        "read_codex_logs": "~/.codex/sessions",
+    }
 
 
 class OnPath(Protocol):
     path: str
+
+
+class OnFile(OnPath, Protocol):
+    offset: int
+    length: int | None
 
 
 class ToFetch(Protocol):
@@ -37,16 +47,22 @@ class ToFetch(Protocol):
 class FileDesk:
     """`roots` are the folders of the capabilities; the usual ones are those of ainb."""
 
-    def __init__(self, roots: Mapping[str, str | os.PathLike[str]] = ROOTS) -> None:
-        self._files = Files(roots)
+    def __init__(self, roots: Mapping[str, str | os.PathLike[str]] | None = None) -> None:
+        self._files = Files(usual_roots() if roots is None else roots)
         # Threads of its own: a slow disk must not use up those of the program.
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="plughost-files")
 
     async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
         return await self._run(self._files.read_dir, _names(caller), params.path)
 
-    async def read_file(self, caller: Caller, params: OnPath) -> bytes:
-        return await self._run(self._files.read_file, _names(caller), params.path)
+    async def read_file(self, caller: Caller, params: OnFile) -> Content:
+        """All of it, unless a part is asked for."""
+        granted, path, offset, length = _names(caller), params.path, params.offset, params.length
+        if offset or length is not None:
+            most = LARGEST if length is None else length
+            return await self._run(self._files.read_part, granted, path, offset, most)
+        whole = await self._run(self._files.read_file, granted, path)
+        return Content(whole, 0, len(whole))
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)

@@ -10,6 +10,7 @@ import os
 import stat
 from collections.abc import Collection, Iterator, Mapping, Set
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 
@@ -29,6 +30,16 @@ class Entry(msgspec.Struct, frozen=True):
     name: str
     is_dir: bool
     size: int = 0
+    modified_ns: int = 0
+    """When its content last changed, in nanoseconds of Unix time."""
+
+
+class Content(NamedTuple):
+    """Bytes of a file, where in it they begin, and how large it was then."""
+
+    data: bytes
+    offset: int
+    size: int
 
 
 class Files:
@@ -65,6 +76,17 @@ class Files:
             _closing(_readable(seen, place, limit)) as file,
         ):
             return _content(file, limit)
+
+    def read_part(self, granted: Collection[str], path: str, offset: int, length: int) -> Content:
+        """Up to `length` bytes of a regular file of any size, fewer at its end and none behind it."""
+        place = self._place("read", granted, path)
+        with (
+            _told("read", path, place.capability),
+            _closing(place.open(O_PATH)) as seen,
+            _closing(_readable(seen, place, None)) as file,
+        ):
+            data = os.pread(file, min(length, LARGEST), offset)
+            return Content(data, offset, os.fstat(file).st_size)
 
     def _place(self, verb: str, granted: Collection[str], path: str) -> Place:
         """Where a request leads, decided by names alone; the guard sees to it that it does."""
@@ -158,14 +180,14 @@ def _below(names: list[str], above: list[str]) -> str:
     return "./" + "/".join(names[at:])
 
 
-def _readable(seen: int, place: Place, limit: int) -> int:
+def _readable(seen: int, place: Place, limit: int | None) -> int:
     """Opens the file that was looked at. A device or FIFO is not opened: that alone can do something."""
     info = os.fstat(seen)
     if stat.S_ISDIR(info.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(info.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    if info.st_size > limit:
+    if limit is not None and info.st_size > limit:
         raise _too_large(limit)
     if not O_PATH:
         return os.dup(seen)
@@ -203,7 +225,7 @@ def _entries(folder: int) -> Iterator[Entry]:
             except OSError:
                 continue
             is_dir = stat.S_ISDIR(info.st_mode)
-            yield Entry(_lossy(entry.name), is_dir, 0 if is_dir else info.st_size)
+            yield Entry(_lossy(entry.name), is_dir, 0 if is_dir else info.st_size, info.st_mtime_ns)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import pytest
 
 from plughost.cli.main import main
 from plughost.cli.progress import Bar
+from plughost.packages.oci.content import MANIFEST
 from tests.packages.little import write
 from tests.packages.oci.conftest import PASSWORD, USER
 
@@ -157,3 +158,53 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
             bar.moved(1)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_published_version_has_no_other_bytes_under_another_tag(
+    repository, dist, tmp_path, quietly, plughost
+):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    quietly("push", dist / "little-0.1.0.vai.tar", f"{repository}:stable")
+    (tmp_path / "other").mkdir()
+    quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
+    code, out, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", f"{repository}:latest")
+    assert (code, out) == (2, "")
+    assert "0.1.0 is published already, with other bytes" in err
+
+
+def test_of_several_signatures_the_file_gets_a_trusted_one(repository, dist, tmp_path, quietly):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    for number in range(3):
+        quietly("keygen", tmp_path / f"stranger-{number}")
+        quietly("sign", f"{repository}:0.1.0", "--key", tmp_path / f"stranger-{number}")
+    (tmp_path / "got").mkdir()
+    trust = ("--trust", tmp_path / "trust.toml")
+    quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "got", *trust)
+    assert "signed and trusted" in quietly("verify", tmp_path / "got/little-0.1.0.vai.tar", *trust)
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_package_that_oras_pushes_is_signed_and_installed_here(
+    repository, dist, tmp_path, quietly, monkeypatch
+):
+    from oras.client import OrasClient
+
+    client = OrasClient(insecure=True)
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    ours = client.get_manifest(f"{repository}:0.1.0", allowed_media_type=[MANIFEST])
+    monkeypatch.chdir(tmp_path)
+    for name, blob in (("vai-plugin.toml", ours["config"]), ("package.tar", ours["layers"][0])):
+        (tmp_path / name).write_bytes(client.get_blob(f"{repository}:0.1.0", blob["digest"]).content)
+    theirs = f"{repository}/theirs:0.1.0"
+    client.push(
+        target=theirs,
+        files=[f"package.tar:{ours['layers'][0]['mediaType']}"],
+        manifest_config=f"vai-plugin.toml:{ours['config']['mediaType']}",
+        disable_path_validation=True,
+    )
+    quietly("sign", theirs, "--key", tmp_path / "key")
+    words = ("install", theirs, "--store", tmp_path / "store", "--trust", tmp_path / "trust.toml", "--json")
+    told = json.loads(quietly(*words))
+    assert (told["package_id"], told["posture"]) == ("acme/little", "trusted")
+    assert os.access(os.path.join(told["path"], "bin/plugin"), os.X_OK)

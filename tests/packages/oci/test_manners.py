@@ -78,6 +78,12 @@ async def test_another_host_that_asks_who_we_are_is_not_answered(faulty, elsewhe
     assert [exchange.headers.get("authorization") for exchange in elsewhere.seen] == [None]
 
 
+async def test_a_registry_that_leads_us_to_our_own_secret_does_not_get_it_shown(faulty):
+    faulty.on(TAGGED, wants("Basic"), answer(b"", 302, f"Location: ftp://there/{BASIC.partition(' ')[2]}"))
+    with pytest.raises(TransferFailed, match=r"ftp://there/\*\*\*: only http"):
+        await get(faulty, environ=WHO)
+
+
 async def test_an_upload_elsewhere_is_not_told_who_we_are(faulty, elsewhere):
     faulty.on(f"HEAD {HERE}/blobs/{BLOB.digest}", wants("Basic"), problem(404, ""))
     faulty.on(

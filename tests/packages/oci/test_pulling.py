@@ -140,3 +140,36 @@ def test_the_usual_patience_is_a_human_one():
     usual = Patience()
     worst = sum(min(usual.longest, usual.first * 2**n) for n in range(usual.retries))
     assert worst < 10, "seconds until a dead registry is told"
+
+
+async def test_what_is_there_already_is_not_believed(faulty, served, tmp_path, hasty):
+    """A machine that lost its power may leave a file of the right size."""
+    file, archive, asked = served
+    faulty.on(asked, faulty.blob(archive))
+    digest = asked.rpartition("/")[2].removeprefix("sha256:")
+    (tmp_path / "got").mkdir()
+    found = (await LayoutTar(tmp_path / "little-0.1.0.vai.tar").manifest(""))[0].digest
+    blobs = tmp_path / f"got/.plughost-pull-{found.removeprefix('sha256:')[:16]}/blobs/sha256"
+    blobs.mkdir(parents=True)
+    (blobs / digest).write_bytes(bytes(len(archive)))
+    told = await pulled(faulty, tmp_path / "got")
+    with open(file, "rb") as expected, open(told.file, "rb") as got:
+        assert got.read() == expected.read()
+
+
+async def test_a_folder_that_somebody_else_has_put_there_is_not_used(faulty, served, tmp_path, hasty):
+    _, archive, asked = served
+    faulty.on(asked, faulty.blob(archive))
+    found = (await LayoutTar(tmp_path / "little-0.1.0.vai.tar").manifest(""))[0].digest
+    for name in ("got", "elsewhere"):
+        (tmp_path / name).mkdir()
+    landing = tmp_path / f"got/.plughost-pull-{found.removeprefix('sha256:')[:16]}"
+    landing.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidSpec, match="only this user"):
+        await pulled(faulty, tmp_path / "got")
+    assert os.listdir(tmp_path / "elsewhere") == []
+    landing.unlink()
+    landing.mkdir()
+    landing.chmod(0o777)
+    with pytest.raises(InvalidSpec, match="only this user"):
+        await pulled(faulty, tmp_path / "got")

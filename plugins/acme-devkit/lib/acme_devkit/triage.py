@@ -30,13 +30,16 @@ class Config:
     compact_above: Annotated[
         int, "Tokens of a chain from which on it is compacted first, if the policy allows.", {"minimum": 1000}
     ] = 100_000
+    compactor: Annotated[str, "The bound compactor that does it."] = "coder_window"
+    max_input_tokens: Annotated[int, "What it is to compact a chain to.", {"minimum": 1000}] = 32_000
 
 
 def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
     steps, policy = context.config.steps, run.get("policy") or {}
     cursor, attempt = _position(run, len(steps))
     execution_id = run["target"]["execution_id"]
-    chain_id, notes = _prepared(run, context, compacting=policy.get("allow_compaction") is True)
+    chain, notes = _prepared(run, context, compacting=policy.get("allow_compaction") is True)
+    chain_id = chain["chain_id"]
     asked = "\n".join(item["text"] for item in run["trigger"]["input"] if item.get("type") == "text")
     created = 0
     while cursor < len(steps):
@@ -58,6 +61,8 @@ def triage(run: dict[str, Any], context: vai.Context) -> vai.Outcome:
             idempotency_key=f"{execution_id}:{cursor}:{attempt}",
         )
         created += 1
+        if child.get("status") == "running":  # nobody else does it: the step is ours
+            child = _done(child["run_id"], steps[cursor], chain, context)
         if child.get("status") != "succeeded":
             return _stopped(cursor, notes, f"it ended {child.get('status')}", attempt + 1)
         notes.append(f"step {cursor + 1} is run {child['run_id']}")
@@ -80,15 +85,28 @@ def _position(run: dict[str, Any], steps: int) -> tuple[int, int]:
     return cursor, attempt
 
 
-def _prepared(run: dict[str, Any], context: vai.Context, *, compacting: bool) -> tuple[str, list[str]]:
+def _done(run_id: str, step: str, chain: dict[str, Any], context: vai.Context) -> Any:
+    """A run finished with what the chain says of it."""
+    texts = [item.get("text", "") for block in chain.get("blocks", ()) for item in block.get("content", ())]
+    said = " / ".join(text.splitlines()[0] for text in texts[-3:] if text.strip())
+    output = f"{step} From {len(texts)} texts, the last: {said or 'none'}"[:4000]
+    path = f"/v1/runs/{quote(run_id, safe='')}"
+    return context.gateway.request("PATCH", path, {"status": "succeeded", "output": output})
+
+
+def _prepared(
+    run: dict[str, Any], context: vai.Context, *, compacting: bool
+) -> tuple[dict[str, Any], list[str]]:
     """The chain to work on: the one it was given, or what that was compacted to."""
     chain_id = run["target"]["chain_id"]
     chain = context.gateway.get(_path(chain_id))
     if not compacting or chain.get("token_estimate", 0) <= context.config.compact_above:
-        return chain_id, []
+        return chain, []
+    target = {"max_input_tokens": context.config.max_input_tokens, "target_model": "any"}
+    wanted = {"chain_id": chain_id, "export": context.config.compactor, "target": target}
     key = f"{run['target']['execution_id']}:compact"
-    derived = context.gateway.post(f"{_path(chain_id)}:compact", {}, idempotency_key=key)
-    return derived["chain_id"], [f"chain {chain_id} was compacted to {derived['chain_id']}"]
+    derived = context.gateway.post("/v1/compactions", wanted, idempotency_key=key)["chain_id"]
+    return context.gateway.get(_path(derived)), [f"chain {chain_id} was compacted to {derived}"]
 
 
 def _path(chain_id: str) -> str:

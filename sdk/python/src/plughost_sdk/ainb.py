@@ -23,6 +23,9 @@ def usage(payload): ...
 @plugin.on_batch("sessions.usage_data")  # published in chunks
 def batch(batch): ...
 
+@plugin.on_chunk("sessions.usage_data")  # piece by piece, as they come
+def chunk(chunk): ...
+
 @plugin.cli("usage")
 def usage_command(argv):
     print("what is printed here is the command's output")
@@ -39,7 +42,7 @@ import os
 import sys
 
 from plughost_sdk import command_line
-from plughost_sdk.chunks import Assembler, Batch, Mismatch, Unreadable, msgpack
+from plughost_sdk.chunks import Assembler, Batch, Chunk, InTurn, Mismatch, Unreadable, msgpack
 from plughost_sdk.handlers import log, log_failure
 from plughost_sdk.hooks import Bare, Either, Hooked, Named
 from plughost_sdk.host import Host, to_text
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ABI_VERSION", "ALT", "BOLD", "CTRL", "DIM", "ITALIC", "REVERSED", "SHIFT", "SUPER", "UNDERLINED",
-    "Batch", "Buffer", "Ended", "Error", "Key", "Mismatch", "Plugin",
+    "Batch", "Buffer", "Chunk", "Ended", "Error", "Key", "Mismatch", "Plugin",
 ]  # fmt: skip
 
 ABI_VERSION = 2
@@ -88,6 +91,8 @@ class Plugin(Hooked):
     """Every event, whatever its topic."""
     on_batch = Named("batch", many=True)
     """`@plugin.on_batch(topic)`: chunked publishes, whole again, as a Batch; or a Mismatch of versions."""
+    on_chunk = Named("chunk", many=True)
+    """`@plugin.on_chunk(topic)`: the same, a Chunk at a time: for what is too large to keep."""
     cli = Named("argv")
     """`@plugin.cli(namespace)`: what it prints is the output, what it returns the exit code."""
     action = Named("payload")
@@ -102,7 +107,7 @@ class Plugin(Hooked):
             os.path.dirname(os.path.abspath(sys.argv[0])), "manifest.toml"
         )
         self._host: Host | None = None
-        self._assemblers: dict[str, Assembler] = {}
+        self._receivers: dict[tuple[type, str], Assembler | InTurn] = {}
         self.granted: tuple[str, ...] = ()
         """The capabilities that the host has granted, from init on."""
 
@@ -134,7 +139,7 @@ class Plugin(Hooked):
 
     def _check(self) -> None:
         """What would go wrong later, where nobody would see why."""
-        if self._names("on_batch"):
+        if self._names("on_batch") or self._names("on_chunk"):
             msgpack()
         for name in self._names("method"):
             if name in _KNOWN:
@@ -214,10 +219,11 @@ class Plugin(Hooked):
             self._attempt(handler, topic, payload)
         for handler in self._all("on", topic):
             self._attempt(handler, payload)
-        if listening := self._all("on_batch", topic):
-            batch = self._batch(topic, payload)
-            for handler in listening if batch is not None else ():
-                self._attempt(handler, batch)
+        for hook, kind in (("on_batch", Assembler), ("on_chunk", InTurn)):
+            if listening := self._all(hook, topic):
+                received = self._received(kind, topic, payload)
+                for handler in listening if received is not None else ():
+                    self._attempt(handler, received)
 
     def _attempt(self, handler: Handler, *offered: Any) -> None:
         """One of several who are told: what it raises does not keep the others from being told."""
@@ -228,9 +234,11 @@ class Plugin(Hooked):
         except Exception:
             log_failure()
 
-    def _batch(self, topic: str, payload: bytes) -> Batch | Mismatch | None:
+    def _received(
+        self, kind: type[Assembler | InTurn], topic: str, payload: bytes
+    ) -> Batch | Chunk | Mismatch | None:
         try:
-            return self._assemblers.setdefault(topic, Assembler()).feed(payload)
+            return self._receivers.setdefault((kind, topic), kind()).feed(payload)
         except Unreadable as error:
             log(f"{topic}: {error}")
             return None

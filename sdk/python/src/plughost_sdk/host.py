@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 
+from plughost_sdk.message import quick
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from plughost_sdk.peer import Peer
@@ -22,7 +24,10 @@ def to_text(data: bytes) -> str:
 
 def to_bytes(wire: Any) -> bytes:
     """Base64, or the older form: an array of numbers."""
-    return a2b_base64(wire, strict_mode=True) if isinstance(wire, str) else bytes(wire)
+    if not isinstance(wire, str):
+        return bytes(wire)
+    msgspec = quick(len(wire))
+    return a2b_base64(wire, strict_mode=True) if msgspec is None else msgspec.convert(wire, bytes)
 
 
 class Host:
@@ -68,10 +73,12 @@ class Snapshots(Service):
 
 
 class Entry:
-    def __init__(self, name: str, is_dir: bool, size: int) -> None:
+    def __init__(self, name: str, is_dir: bool, size: int, modified_ns: int = 0) -> None:
         self.name = name
         self.is_dir = is_dir
         self.size = size
+        self.modified_ns = modified_ns
+        """When its content last changed, in nanoseconds of Unix time; 0 where the host does not tell."""
 
     def __repr__(self) -> str:
         return f"Entry({self.name!r}, {'folder' if self.is_dir else self.size})"
@@ -82,10 +89,36 @@ class Files(Service):
 
     def read_dir(self, path: str) -> list[Entry]:
         entries = self._peer.call("host/fs/read_dir", {"path": path})["entries"]
-        return [Entry(entry["name"], entry["is_dir"], entry.get("size", 0)) for entry in entries]
+        return [
+            Entry(entry["name"], entry["is_dir"], entry.get("size", 0), entry.get("modified_ns", 0))
+            for entry in entries
+        ]
 
-    def read_file(self, path: str) -> bytes:
-        return to_bytes(self._peer.call("host/fs/read_file", {"path": path})["bytes"])
+    def read_file(self, path: str, offset: int = 0, length: int | None = None) -> bytes:
+        """All of it, or a part: up to `length` bytes from `offset` on, of which 12 MiB come at a time."""
+        return self.reading(path, offset, length)()
+
+    def reading(self, path: str, offset: int = 0, length: int | None = None) -> Callable[[], bytes]:
+        """The same, asked for now and taken later by a call that must be made; the host reads meanwhile.
+
+        Take it before you send much: a host does not read what comes from whoever leaves answers unread.
+        """
+        params: dict[str, Any] = {"path": path}
+        if offset:
+            params["offset"] = offset
+        if length is not None:
+            params["length"] = length
+        number = self._peer.start("host/fs/read_file", params)
+
+        def take() -> bytes:
+            answer = self._peer.finish(number)
+            data = to_bytes(answer["bytes"])
+            if len(params) == 1 or "offset" in answer:
+                return data
+            # The whole file: this host knows no parts.
+            return data[offset:] if length is None else data[offset : offset + length]
+
+        return take
 
 
 class Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,10 +14,23 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+LARGE = 64 << 10
+"""Bytes from which on it pays to look for somebody quicker."""
 
 
 class NotJson(TypeError):
     """A value that JSON has no words for."""
+
+
+def quick(size: int) -> Any:
+    """msgspec, for something large, if the plugin has it anyway: it is three times as fast."""
+    return sys.modules.get("msgspec") if size > LARGE else None
+
+
+def decode(frame: bytes | bytearray) -> Any:
+    """ValueError when it is no JSON."""
+    msgspec = quick(len(frame))
+    return json.loads(frame) if msgspec is None else msgspec.json.decode(frame)
 
 
 def encode(message: Any) -> bytes:

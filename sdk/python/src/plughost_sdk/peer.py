@@ -8,11 +8,10 @@ thread reads at a time, for all who wait, and when it has what it wanted the nex
 from __future__ import annotations
 
 import _thread
-import json
 from collections import deque
 
 from plughost_sdk.handlers import log, log_failure
-from plughost_sdk.message import INTERNAL_ERROR, METHOD_NOT_FOUND, Error, NotJson, encode
+from plughost_sdk.message import INTERNAL_ERROR, METHOD_NOT_FOUND, Error, NotJson, decode, encode
 from plughost_sdk.wire import BrokenWire, TooLarge
 
 TYPE_CHECKING = False
@@ -50,12 +49,24 @@ class Peer:
 
     def call(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the host; Error when it refuses."""
+        return self.finish(self.start(method, params))
+
+    def start(self, method: str, params: dict[str, Any]) -> int:
+        """Ask the host; the answer is for `finish`, which must be called."""
         with self._guard:
             self._last += 1
             number = self._last
         self._answers[number] = None
         try:
             self._send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        except BaseException:
+            del self._answers[number]
+            raise
+        return number
+
+    def finish(self, number: int) -> Any:
+        """The answer to what was asked; Error when the host refuses."""
+        try:
             self._read_until(lambda: self._answers[number] is not None)
         finally:
             answer = self._answers.pop(number)
@@ -116,7 +127,7 @@ class Peer:
             self._end = Ended("the host has gone")
             return
         try:
-            message = json.loads(frame)
+            message = decode(frame)
         except (ValueError, RecursionError):
             return  # no message: the contract drops it
         if not isinstance(message, dict):

@@ -47,9 +47,16 @@ def claim() -> None:
 class Wire:
     """Frames in, frames out. `read` blocks; None is the end."""
 
-    def __init__(self, receive: Callable[[int], bytes], send: Callable[[memoryview], int]) -> None:
-        """`receive(n)` gives up to n bytes, none at the end; `send` says how many it took."""
+    def __init__(
+        self,
+        receive: Callable[[int], bytes],
+        send: Callable[[memoryview], int],
+        receive_into: Callable[[memoryview], int] | None = None,
+    ) -> None:
+        """`receive(n)` gives up to n bytes, none at the end; `send` says how many it took. Large frames
+        come by `receive_into`, if there is one: it fills what it is given and says how much of it."""
         self._receive = receive
+        self._receive_into = receive_into
         self._send = send
         self._held = bytearray()
         self._ended = False
@@ -59,9 +66,13 @@ class Wire:
         """The wire to the host, claimed now if it was not before."""
         claim()
         receive, send = _claimed
-        return cls(lambda size: os.read(receive, size), lambda data: os.write(send, data))
+        return cls(
+            lambda size: os.read(receive, size),
+            lambda data: os.write(send, data),
+            lambda view: os.readv(receive, [view]),
+        )
 
-    def read(self) -> bytes | None:
+    def read(self) -> bytes | bytearray | None:
         raise NotImplementedError
 
     def write(self, *frames: bytes) -> None:
@@ -104,15 +115,17 @@ class ContentLength(Wire):
     MAX_HEADER = 8 << 10
     MAX_BODY = 16 << 20
 
-    def read(self) -> bytes | None:
+    def read(self) -> bytes | bytearray | None:
         end = self._header_end()
         if end is None:
             return None
         length = self._length(bytes(self._held[:end]))
         del self._held[: end + 4]
+        if length > CHUNK and self._receive_into is not None:
+            return self._large(length, self._receive_into)
         while len(self._held) < length:
             if not self._fill():
-                raise BrokenWire(f"the stream ended after {len(self._held)} of {length} bytes")
+                raise _cut(len(self._held), length)
         body = bytes(self._held[:length])
         del self._held[:length]
         return body
@@ -123,6 +136,20 @@ class ContentLength(Wire):
                 told = f"a message of {len(frame)} bytes is over the limit of {self.MAX_BODY}"
                 raise TooLarge(f"{told}: publish large data in chunks")
         self._put(b"Content-Length: %d\r\n\r\n%b" % (len(frame), frame) for frame in frames)
+
+    def _large(self, length: int, receive_into: Callable[[memoryview], int]) -> bytearray:
+        """Read to where it stays: copying megabytes takes longer than receiving them."""
+        body = bytearray(length)
+        have = min(length, len(self._held))
+        body[:have] = self._held[:have]
+        del self._held[:have]
+        with memoryview(body) as view:
+            while have < length:
+                more = receive_into(view[have:])
+                if not more:
+                    raise _cut(have, length)
+                have += more
+        return body
 
     def _header_end(self) -> int | None:
         while (end := self._held.find(b"\r\n\r\n", 0, self.MAX_HEADER)) < 0:
@@ -145,3 +172,7 @@ class ContentLength(Wire):
         if length > self.MAX_BODY:
             raise BrokenWire(f"a body of {length} bytes is over the limit of {self.MAX_BODY}")
         return length
+
+
+def _cut(have: int, length: int) -> BrokenWire:
+    return BrokenWire(f"the stream ended after {have} of {length} bytes")

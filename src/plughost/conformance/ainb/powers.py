@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
 from plughost.conformance.ainb.stub import NO_SUCH_METHOD, bare, manifest_of, stubbed
@@ -16,8 +16,10 @@ from plughost.conformance.dialogue import Message, error, params_of
 from plughost.conformance.subject import Subject
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.runtime.caller import Caller
-from plughost.services.desks import ROOTS, FileDesk, OnPath
-from plughost.services.files import Entry
+from plughost.services.desks import FileDesk, OnFile, OnPath, usual_roots
+from plughost.services.files import Content, Entry
+
+T = TypeVar("T", bound=OnPath)
 
 INSIDE = "session.jsonl"
 OUTSIDE = "outside.jsonl"
@@ -63,10 +65,10 @@ class StagedFiles(FileDesk):
     async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
         return await super().read_dir(caller, self._moved(params))
 
-    async def read_file(self, caller: Caller, params: OnPath) -> bytes:
+    async def read_file(self, caller: Caller, params: OnFile) -> Content:
         return await super().read_file(caller, self._moved(params))
 
-    def _moved(self, params: OnPath) -> OnPath:
+    def _moved(self, params: T) -> T:
         self.asked.append(params.path)
         for root, place in self._places.items():
             if _beneath(params.path, root):
@@ -94,7 +96,7 @@ def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
 def _roots(subject: Subject) -> dict[str, str]:
     """The folders of its capabilities."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
-    return {name: os.path.expanduser(root) for name, root in ROOTS.items() if name in declared}
+    return {name: os.path.expanduser(root) for name, root in usual_roots().items() if name in declared}
 
 
 def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
@@ -131,7 +133,7 @@ def _check_path(path: Any, allowed: list[str]) -> None:
 
 
 def _no_files(subject: Subject) -> str | None:
-    return None if _roots(subject) else f"its manifest declares none of {', '.join(ROOTS)}"
+    return None if _roots(subject) else f"its manifest declares none of {', '.join(usual_roots())}"
 
 
 AXES = (

@@ -103,8 +103,8 @@ class AinbContract:
         ),
         "host/fs/read_file": Reverse(
             "fs.read_file",
-            params=messages.PathParams,
-            result=lambda data: {"bytes": data},
+            params=messages.ReadFileParams,
+            result=lambda content: {"bytes": content.data, "offset": content.offset, "size": content.size},
             checks=FILE_CAPABILITIES,
         ),
         "host/network/fetch": Reverse("network.fetch", "network", messages.NetworkFetchParams),

@@ -15,6 +15,8 @@ TARGET = 2 << 20
 """Bytes of msgpack in one chunk, about; in base64, with its envelope, it stays below 2.7 MiB."""
 STEP = 64
 """Calls are added by so many before the size is looked at again."""
+MAX_BATCH = 64 << 20
+"""Bytes of msgpack in one batch that is received; a larger one is dropped."""
 
 
 class TokenBucket(msgspec.Struct):
@@ -111,10 +113,12 @@ def _slices(data: UsageData, target: int) -> Iterator[list[Any]]:
 class Assembler:
     """Takes the snapshots of one topic as they come."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_BATCH) -> None:
+        self._most = most
         self._begun: UsageData | None = None
         self._published_ns = 0
         self._expected = 0
+        self._size = 0
 
     def feed(self, payload: bytes) -> Batch | Mismatch | Unreadable | None:
         """A whole batch with its last chunk; None before that, and for a chunk without those before it."""
@@ -127,12 +131,13 @@ class Assembler:
         except (ValueError, RecursionError) as error:
             self._begun = None
             return Unreadable(str(error))
-        return self._take(chunk)
+        return self._take(chunk, len(payload))
 
-    def _take(self, chunk: Chunk) -> Batch | None:
+    def _take(self, chunk: Chunk, size: int) -> Batch | Unreadable | None:
         if chunk.chunk_index == 0:  # a new publish: what was under way is old
             self._begun = chunk.data
             self._published_ns = chunk.published_ns
+            self._size = 0
         elif self._begun is None:
             return None
         elif (chunk.published_ns, chunk.chunk_index) != (self._published_ns, self._expected):
@@ -140,6 +145,10 @@ class Assembler:
             return None
         else:
             self._begun.calls += chunk.data.calls
+        self._size += size
+        if self._size > self._most:
+            self._begun = None
+            return Unreadable(f"a batch is over the limit of {self._most} bytes")
         self._expected = chunk.chunk_index + 1
         if not chunk.is_final:
             return None

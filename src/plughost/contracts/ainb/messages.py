@@ -13,6 +13,8 @@ from plughost.wire.octets import Octets
 U8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
 U16 = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 U64 = Annotated[int, msgspec.Meta(ge=0)]
+I63 = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+"""What the system takes for a place in a file."""
 
 # Host → plugin
 
@@ -154,6 +156,61 @@ class HandleKeyParams(msgspec.Struct):
     generation: U64
 
 
+class Button(msgspec.Struct, frozen=True):
+    type: Literal["left", "right", "middle"]
+
+
+class _Kind(msgspec.Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class Pressed(_Kind, frozen=True, tag="down"):
+    button: Button
+
+
+class Released(_Kind, frozen=True, tag="up"):
+    button: Button
+
+
+class Dragged(_Kind, frozen=True, tag="drag"):
+    button: Button
+
+
+class Moved(_Kind, frozen=True, tag="moved"): ...
+
+
+class ScrollUp(_Kind, frozen=True, tag="scroll_up"): ...
+
+
+class ScrollDown(_Kind, frozen=True, tag="scroll_down"): ...
+
+
+class ScrollLeft(_Kind, frozen=True, tag="scroll_left"): ...
+
+
+class ScrollRight(_Kind, frozen=True, tag="scroll_right"): ...
+
+
+MouseKind = Pressed | Released | Dragged | Moved | ScrollUp | ScrollDown | ScrollLeft | ScrollRight
+
+
+class MouseEvent(msgspec.Struct, frozen=True):
+    """Where and what, in cells of the plugin's own viewport."""
+
+    kind: MouseKind
+    col: U16
+    row: U16
+    mods: U8 = 0
+
+
+class HandleMouseParams(msgspec.Struct):
+    """Newer hosts send it; a plugin that does not know it ignores it, as any unknown notification."""
+
+    screen_id: str
+    mouse: MouseEvent
+    generation: U64
+
+
 class HandleEventParams(msgspec.Struct):
     topic: str
     payload: Octets
@@ -196,6 +253,13 @@ class LogParams(msgspec.Struct):
 
 class PathParams(msgspec.Struct):
     path: str
+
+
+class ReadFileParams(PathParams):
+    """`offset` and `length` ask for a part; a host that does not know them answers with the whole file."""
+
+    offset: I63 = 0
+    length: I63 | None = None
 
 
 class NetworkFetchParams(msgspec.Struct):

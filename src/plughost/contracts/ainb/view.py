@@ -18,7 +18,9 @@ from plughost.contracts.ainb.messages import (
     CliDispatchResult,
     HandleEventParams,
     HandleKeyParams,
+    HandleMouseParams,
     KeyEvent,
+    MouseEvent,
     RenderParams,
     RenderResult,
     Viewport,
@@ -30,6 +32,7 @@ RENDER_DEADLINE = 2.0
 
 _keys = itertools.count()
 """The generation of a key: one count for all plugins."""
+_mice = itertools.count()
 
 
 class Plugin(Protocol):
@@ -39,7 +42,13 @@ class Plugin(Protocol):
     def clock(self) -> Clock: ...
 
     async def call(
-        self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        type: Any = ...,
+        ahead: bool = ...,
     ) -> Any: ...
 
     def notify(self, method: str, params: Any = ..., *, urgent: bool = ...) -> bool: ...
@@ -87,7 +96,9 @@ class Screen:
         try:
             # No timeout here: a frame that comes late ends the wait for it, and the next may be asked for.
             params = RenderParams(self._viewport)
-            result = await self._plugin.call("plugin/render", params, timeout=FOREVER, type=RenderResult)
+            result = await self._plugin.call(
+                "plugin/render", params, timeout=FOREVER, type=RenderResult, ahead=True
+            )
             frame.set_result(result)
         except Exception as error:
             frame.set_exception(error)
@@ -98,7 +109,7 @@ class Screen:
             self._draw_next()
 
 
-def _check(value: KeyEvent | Viewport) -> None:
+def _check(value: KeyEvent | MouseEvent | Viewport) -> None:
     """Numbers are checked where they are read; what we send should never fail there."""
     try:
         msgspec.convert(msgspec.to_builtins(value), type(value))
@@ -141,6 +152,12 @@ class Ainb:
         _check(key)
         params = HandleKeyParams(screen_id, key, next(_keys))
         return self._plugin.notify("plugin/handle_key", params, urgent=True)
+
+    def mouse(self, screen_id: str, mouse: MouseEvent) -> bool:
+        """Forward what the mouse does, like a key."""
+        _check(mouse)
+        params = HandleMouseParams(screen_id, mouse, next(_mice))
+        return self._plugin.notify("plugin/handle_mouse", params, urgent=True)
 
     def event(self, topic: str, payload: bytes) -> bool:
         """Tell it of an event; False when it is not running."""

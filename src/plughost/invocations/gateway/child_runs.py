@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from plughost.base.errors import PluginError
+from plughost.base.errors import InvalidSpec, PluginError
 from plughost.contracts.vai.bodies import HarnessTarget, Trigger
 from plughost.invocations.binding import Binding
 from plughost.invocations.bindings import Bindings
 from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
-from plughost.invocations.gateway.tenancy import bound, its_own
+from plughost.invocations.gateway.tenancy import bound, its_own, named
 from plughost.invocations.invocation import Invocation, Invoker, Related
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.runs import CUT_OFF, RunRecord
@@ -31,6 +31,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     session_id: str | None = None
     """Its parent's where it names none, and the same of the chain."""
     chain_id: str | None = None
+    parent_run_id: str | None = None
+    """The run that it is a part of: its parent's own, and no other."""
     export: str | None = None
     """A bound harness that does it. Without one it is for its parent to finish."""
     package_id: str | None = None
@@ -60,6 +62,8 @@ class ChildRuns:
         if policy.max_depth < 1:
             raise Problem(403, "too_deep", "runs are not nested any deeper here")
         asked = read(body, NewRun)
+        if asked.parent_run_id not in (None, guest.run.wanted.related.run_id):
+            raise Problem(403, "not_its_own", "a child run is a part of its parent's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
         if asked.chain_id is not None:
@@ -68,10 +72,13 @@ class ChildRuns:
         if asked.export is not None:
             binding = bound(self._bindings, guest, asked.export, asked.package_id)
         guest.spend(len(body))
-        run = _record(guest, asked)
+        run = _record(guest, asked, named(guest, "run", head.key))
         guest.has_runs = True
-        if not await self._state.runs.start(run, policy.max_child_runs):
-            raise Problem(403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed")
+        try:
+            if not await self._state.runs.start(run, policy.max_child_runs):
+                raise Problem(403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed")
+        except InvalidSpec:  # it was begun before, with the same key
+            return Answer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
         if guest.over:  # meanwhile
             await self._state.runs.finish(run.run_id, CUT_OFF, reason="parent_ended")
             raise over()
@@ -126,9 +133,10 @@ class ChildRuns:
         )
 
 
-def _record(guest: Guest, asked: NewRun) -> RunRecord:
+def _record(guest: Guest, asked: NewRun, run_id: str) -> RunRecord:
     parent = guest.harness.target
     return RunRecord(
+        run_id=run_id,
         org_id=guest.scope.org_id,
         project_id=guest.scope.project_id,
         session_id=asked.session_id or parent.session_id,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from typing import Any
 
 import msgspec
@@ -13,15 +12,14 @@ from plughost.contracts.vai.bodies import CompactionPolicy, CompactionTarget
 from plughost.invocations.bindings import Bindings
 from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.messages import Answer, Head, Problem, read
-from plughost.invocations.gateway.tenancy import bound, its_own
+from plughost.invocations.gateway.reading import BYTES_PER_TOKEN
+from plughost.invocations.gateway.tenancy import bound, its_own, named
 from plughost.invocations.invocation import Invocation, Invoker, Related
 from plughost.invocations.state import State
 from plughost.invocations.work import Compaction
 
 MOST_BYTES = 32 << 20
 """Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""
-BYTES_PER_TOKEN = 4
-"""A rough estimate; compactors count for themselves."""
 
 
 class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,11 +44,15 @@ class Compactions:
         asked = read(body, NewCompaction)
         chain = await its_own(guest, self._state.chains.chain(asked.chain_id))
         binding = bound(self._bindings, guest, asked.export, asked.package_id)
-        if await self._state.chains.size(asked.chain_id) > MOST_BYTES:
+        compaction_id = named(guest, "cmp", head.key)
+        named_so = {"compaction_id": compaction_id, "source_chain_id": chain.chain_id}
+        if (made := await self._state.chains.derived(compaction_id)) is not None:
+            return Answer(200, {**named_so, "chain_id": made})
+        size = await self._state.chains.size(asked.chain_id)
+        if size > MOST_BYTES:
             raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
         guest.spend(len(body))
         blocks = msgspec.to_builtins(await self._state.chains.blocks(asked.chain_id))
-        compaction_id = f"cmp_{secrets.token_hex(8)}"
         wanted = Invocation(
             binding=binding,
             work=Compaction(
@@ -58,7 +60,7 @@ class Compactions:
                 chain_id=chain.chain_id,
                 blocks=blocks,
                 pinned_items=guest.run.hidden.value(asked.pinned_items),
-                token_estimate=len(msgspec.json.encode(blocks)) // BYTES_PER_TOKEN,
+                token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,
             ),
@@ -78,17 +80,10 @@ class Compactions:
         try:
             outcome = work.result()
         except PluginError as error:
-            raise Problem(502, "compaction_failed", error.message) from error
+            raise Problem(422, "compaction_failed", error.message) from error
         if not outcome.ok:
             why = outcome.message or outcome.reason
-            raise Problem(502, "compaction_failed", f"{outcome.status}: {why}")
+            status = 422 if outcome.status == "failed" else 503  # which says that another try may help
+            raise Problem(status, "compaction_failed", f"{outcome.status}: {why}")
         told = {name: outcome.result[name] for name in ("summary", "diagnostics")}
-        return Answer(
-            201,
-            {
-                **told,
-                "compaction_id": compaction_id,
-                "chain_id": outcome.result["derived_chain_id"],
-                "source_chain_id": chain.chain_id,
-            },
-        )
+        return Answer(201, {**named_so, **told, "chain_id": outcome.result["derived_chain_id"]})

@@ -21,11 +21,11 @@ TITLES = {
     408: "Request Timeout",
     409: "Conflict",
     413: "Content Too Large",
+    422: "Unprocessable Content",
     429: "Too Many Requests",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     501: "Not Implemented",
-    502: "Bad Gateway",
     503: "Service Unavailable",
 }
 
@@ -37,7 +37,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """As it was sent: nothing is decoded or made shorter, so that it cannot mean two things."""
     query: Mapping[str, str] = {}
-    token: str = msgspec.field(default="")
+    token: str = ""
+    key: str = ""
+    """Of a write that may be repeated and is done once."""
 
     def __repr__(self) -> str:
         return f"Head({self.method} {self.path})"

@@ -10,9 +10,11 @@ from plughost.contracts.vai.results import SeedBlock
 from plughost.invocations.chains import Block
 from plughost.invocations.gateway.guest import Guest
 from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
-from plughost.invocations.gateway.tenancy import its_own
+from plughost.invocations.gateway.tenancy import its_own, named
 from plughost.invocations.state import State
 
+BYTES_PER_TOKEN = 4
+"""A rough estimate; compactors count for themselves."""
 PAGE = 100
 MOST_A_PAGE = 1000
 MOST_BYTES = 4 << 20
@@ -44,7 +46,9 @@ class Reading:
         blocks = [
             {"number": place, "kind": block.kind, "content": block.content} for place, block in page.blocks
         ]
-        return Answer(200, {**msgspec.to_builtins(chain), "blocks": blocks, "next": page.following})
+        estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
+        told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
+        return Answer(200, {**told, "blocks": blocks, "next": page.following})
 
     async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
         asked = read(body, NewBlocks)
@@ -54,4 +58,6 @@ class Reading:
         guest.spend(len(body))
         hidden = guest.run.hidden
         blocks = [Block(hidden.text(block.kind), hidden.value(block.content)) for block in asked.blocks]
-        return Answer(201, {"chain_id": chain_id, "last": await self._state.chains.append(chain_id, blocks)})
+        once = named(guest, "append", head.key) if head.key else None
+        last = await self._state.chains.append(chain_id, blocks, once)
+        return Answer(201, {"chain_id": chain_id, "last": last})

@@ -14,6 +14,7 @@ READ = 16 << 10
 """Bytes at a time; so no head is larger than that and its own bound."""
 LINGER = 2.0
 """Seconds for a client to stop sending what nobody will read."""
+LONGEST_KEY = 255
 MOST_FIELDS = 16
 """Of a query."""
 
@@ -98,7 +99,7 @@ class Talk:
     def _head(self, request: h11.Request) -> Head:
         headers: dict[bytes, bytes] = {}
         for name, value in request.headers:
-            if name in headers and name in (b"authorization", b"transfer-encoding"):
+            if name in headers and name in (b"authorization", b"idempotency-key", b"transfer-encoding"):
                 raise Problem(400, "invalid_request", f"there are two headers {name.decode()}")
             headers[name] = value
         if b"transfer-encoding" in headers and b"content-length" in headers:
@@ -110,12 +111,16 @@ class Talk:
             asked = dict(parse_qsl(query, max_num_fields=MOST_FIELDS))
         except ValueError as error:
             raise Problem(400, "invalid_request", "the query has too many fields") from error
+        key = headers.get(b"idempotency-key", b"").decode("latin-1")
+        if len(key) > LONGEST_KEY:
+            raise Problem(400, "invalid_request", f"an Idempotency-Key has at most {LONGEST_KEY} characters")
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         return Head(
             method=request.method.decode("ascii"),
             path=path,
             query=asked,
             token=token.strip() if scheme.lower() == "bearer" else "",
+            key=key,
         )
 
     def _too_large(self) -> Problem:

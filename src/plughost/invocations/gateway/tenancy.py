@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Awaitable
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.invocations.binding import Binding, Scope
@@ -29,6 +33,14 @@ async def its_own(guest: Guest, found: Awaitable[T]) -> T:
     if thing is None or thing.scope != guest.scope:
         raise Problem(404, "not_found", "there is nothing of that name here")
     return thing
+
+
+def named(guest: Guest, kind: str, key: str) -> str:
+    """A name for something new; with a key the same one each time in a project, so that it is made once."""
+    if not key:
+        return f"{kind}_{secrets.token_hex(16)}"
+    told = msgspec.json.encode([guest.scope, kind, key])
+    return f"{kind}_{hashlib.sha256(told).hexdigest()[:32]}"
 
 
 def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None) -> Binding:

@@ -20,6 +20,9 @@ from plughost.packages.oci.threads import in_thread
 CHUNK = 4 << 20
 """Bytes hashed and written at once: large, so that a transfer is not made of thread switches."""
 
+_HERE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""A pipe in its place is an error, and nothing to wait for."""
+
 GLANCE = 0.05
 """Seconds until somebody else's lock is looked at again: a wait for it in a thread could not be given up."""
 
@@ -57,7 +60,7 @@ class BlobFile:
     def open(self) -> bool:
         """False while somebody else writes it."""
         try:
-            self._fd = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            self._fd = os.open(self.partial, _HERE | os.O_RDWR | os.O_CREAT, 0o644)
             self._ours = self._lock()
             if not self._ours:
                 self.close()
@@ -126,7 +129,7 @@ class BlobFile:
     def _is_there(self) -> bool:
         """Whether the whole file has its name already."""
         try:
-            fd = os.open(self.into, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self.into, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         try:

@@ -32,7 +32,7 @@ class BadContent(TransferFailed):
 
 def no_room(error: OSError, where: object) -> TransferFailed:
     """A file that could not be read or written."""
-    hint = "make room on that disk and try again: what has arrived is kept" if _full(error) else ""
+    hint = "make room on that disk and try again" if _full(error) else ""
     return TransferFailed(f"{where}: {os.strerror(error.errno) if error.errno else error}", hint=hint)
 
 

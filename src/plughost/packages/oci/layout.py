@@ -20,6 +20,7 @@ from plughost.packages.oci.documents import Index, read_index, read_manifest, wr
 from plughost.packages.oci.entries import about, listed, named
 from plughost.packages.oci.errors import BadContent, NotFound, no_room
 from plughost.packages.oci.pouring import pour
+from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
 
 VERSION = b'{"imageLayoutVersion":"1.0.0"}'
@@ -156,5 +157,5 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _bounded(path: Path) -> bytes:
-    with path.open("rb") as opened:
+    with open_regular(path) as opened:
         return opened.read(MAX_MANIFEST + 1)

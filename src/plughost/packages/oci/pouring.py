@@ -8,6 +8,7 @@ from pathlib import Path
 from plughost.packages.oci.blobfile import CHUNK, BlobFile, receiving
 from plughost.packages.oci.content import Descriptor, Progress
 from plughost.packages.oci.errors import no_room
+from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
 
 
@@ -23,7 +24,7 @@ async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress:
 def _pour_some(source: Path, start: int, file: BlobFile) -> int:
     before = file.offset
     try:
-        with source.open("rb", buffering=0) as opened:
+        with open_regular(source) as opened:
             opened.seek(start + before)
             data = opened.read(min(CHUNK, file.blob.size - before))
     except OSError as error:

@@ -79,7 +79,11 @@ class Session:
         await self._client.aclose()
 
     async def persist(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        return await persist(attempt, self.patience, self.clock, self._luck)
+        try:
+            return await persist(attempt, self.patience, self.clock, self._luck)
+        except TransferFailed as error:  # a server may repeat our secrets anywhere, also in a Location
+            error.message = self._authorization.hide(error.message)
+            raise
 
     async def open(
         self,

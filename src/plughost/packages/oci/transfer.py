@@ -124,11 +124,9 @@ def _bounded(piece: Piece, limit: int) -> None:
 
 async def _move(blob: Descriptor, source: Content, target: Content, progress: Progress) -> None:
     if isinstance(target, LayoutFolder):
-        if target.holds(blob):
-            progress(blob.size)
-        else:  # in one pass, and continued there the next time
-            target.prepare()
-            await source.fetch(blob, target.path_of(blob), progress)
+        # In one pass, and continued there the next time; what is there already is hashed and kept.
+        target.prepare()
+        await source.fetch(blob, target.path_of(blob), progress)
     elif isinstance(source, LayoutFolder):
         await target.push_blob(blob, source.path_of(blob), progress)
     else:

@@ -139,7 +139,7 @@ def _response(number: str, body: dict[str, Any]) -> dict[str, Any]:
     return {"type": "response", "id": number, "ok": True, "body": body}
 
 
-def _decoded(frame: bytes) -> dict[str, Any]:
+def _decoded(frame: bytes | bytearray) -> dict[str, Any]:
     """The message; an empty one if it is none."""
     try:
         message = json.loads(frame)

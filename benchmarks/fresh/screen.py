@@ -1,0 +1,112 @@
+"""`python -m benchmarks.fresh.screen KIND RATE SECONDS MIB`: a screen in the terminal that this is run in.
+
+Its plugin draws a KIND of picture RATE times a second and gets keys meanwhile; another one publishes so many
+MiB to it, in chunks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+from typing import Any
+
+import msgspec
+
+from benchmarks.ainb import ainb_plugin
+from benchmarks.bus import TOPIC, publishing
+from benchmarks.paths import C_AINB, PAINTER
+from benchmarks.stats import quantile
+from plughost import Host, Plugin
+from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.messages import Char
+from plughost.terminal.app import ScreenApp
+from plughost.terminal.feed import Feed
+from plughost.terminal.lines import Tab
+from plughost.terminal.stage import fed, stage
+
+WARM = 20
+"""Frames: the plugin encodes its pictures, the interpreter specialises."""
+PATIENCE = 30.0
+KEYS = 20
+"""A second."""
+CHUNK = 2 << 20
+
+
+class Timed(Feed):
+    """Keeps how long each frame took, and counts those that are waited for."""
+
+    def __init__(self, host: Host, plugin: Plugin, rate: float) -> None:
+        super().__init__(host, plugin, rate)
+        self.times: list[float] = []
+        self.warm = asyncio.Event()
+
+    def _drawn(self, *frame: Any) -> float:
+        wait = super()._drawn(*frame)
+        self.times.append(self.took)
+        if self.frames == WARM:
+            self.warm.set()
+        return wait
+
+
+async def press(feed: Feed, end: float) -> list[float]:
+    """When each key was sent."""
+    sent: list[float] = []
+    while (now := perf_counter()) < end:
+        if not feed.key("picture", KeyEvent(Char("x"))):
+            sys.exit("the plugin does not run")
+        sent.append(now)
+        await asyncio.sleep(random.uniform(0.5, 1.5) / KEYS)
+    return sent
+
+
+async def measured(
+    feed: Timed, painter: Plugin, publisher: Plugin, seconds: float, mib: int
+) -> dict[str, float]:
+    await asyncio.wait_for(feed.warm.wait(), PATIENCE)
+    await publisher.start()
+    began, used, frames, dropped = perf_counter(), process_time(), feed.frames, feed.dropped
+    feed.times.clear()
+    params = publishing((mib << 20) // CHUNK, CHUNK)
+    published = asyncio.create_task(publisher.call("publish", params, timeout=60)) if mib else None
+    sent = await press(feed, began + seconds)
+    took = perf_counter() - began
+    cpu = process_time() - used
+    times = [*feed.times]
+    if published is not None:
+        await published
+    heard = await painter.call("heard", timeout=30)
+    if len(heard["keys"]) != len(sent):
+        sys.exit(f"sent {len(sent)} keys, {len(heard['keys'])} came")
+    late = [came / 1e9 - went for went, came in zip(sent, heard["keys"], strict=True)]
+    return {
+        "cpu": cpu / took * 100,
+        "frames": (feed.frames - frames) / took,
+        "dropped": (feed.dropped - dropped) / took,
+        "frame": quantile(times, 0.5) * 1e3,
+        "worst frame": max(times) * 1e3,
+        "key": quantile(late, 0.5) * 1e3,
+        "worst key": max(late) * 1e3,
+    }
+
+
+async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
+    with TemporaryDirectory() as root:
+        painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
+        painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
+        publishing = ainb_plugin(Path(root), "publisher", C_AINB)
+        async with stage([painting, publishing], []) as (host, (painter, publisher)):
+            feed = Timed(host, painter, rate)
+            app = ScreenApp([Tab(feed, "picture")])
+            async with fed(host, [feed]):
+                measuring = asyncio.create_task(measured(feed, painter, publisher, seconds, mib))
+                measuring.add_done_callback(lambda _: app.exit())
+                await app.run_async()
+                print(json.dumps(await measuring))
+
+
+asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])))

@@ -1,0 +1,1 @@
+"""Usage of coding agents on a screen and on the command line."""

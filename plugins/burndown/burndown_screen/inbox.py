@@ -1,0 +1,56 @@
+"""What has come over the bus: the newest sums at once, the newest calls when all of them are there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from burndown_screen.usage import Cells, Usage, events, fold, read
+from plughost_sdk.ainb import Chunk, Mismatch
+
+
+class Progress(msgspec.Struct):
+    scanned: int = 0
+    total: int = 0
+    current_project: str = ""
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self.mismatch: Mismatch | None = None
+        self.trouble = ""
+        self.complete = False
+        self.progress: Progress | None = None
+        self._begun: Cells | None = None
+        self._cells: Cells = {}
+
+    def take(self, came: Chunk | Mismatch) -> None:
+        """A batch without calls has newer sums; the calls that were there before still stand."""
+        self.mismatch = came if isinstance(came, Mismatch) else None
+        if isinstance(came, Mismatch):
+            return
+        try:
+            data = events.decode(came.raw).data
+        except (ValueError, RecursionError) as error:
+            self.trouble, self._begun = f"what was published is no usage data: {error}", None
+            return
+        if came.index == 0:
+            self.trouble, self._begun = "", {}
+            self.usage = read(data)
+            self.usage.cells = self._cells
+        if self._begun is None or self.usage is None:
+            return  # of a batch that could not be read
+        fold(self._begun, data.calls)
+        if came.is_final:
+            self.complete = not came.partial
+            if self._begun or self.complete:
+                self._cells = self.usage.cells = self._begun
+            self._begun = None
+
+    def told(self, payload: bytes) -> None:
+        """How far the reader is."""
+        try:
+            progress = msgspec.msgpack.decode(payload, type=Progress)
+        except (ValueError, RecursionError):
+            return
+        self.progress = progress if 0 <= progress.scanned < progress.total else None

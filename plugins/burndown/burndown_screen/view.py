@@ -1,0 +1,97 @@
+"""Where on the screen somebody is, and what keys do about it."""
+
+from __future__ import annotations
+
+from burndown_screen.usage import Row, Usage
+from plughost_sdk.ainb import Key
+
+TABLES = ("days", "projects", "models")
+ORDERS = ("usual", "cost", "tokens")
+LONGEST_SEARCH = 60
+
+
+class View:
+    def __init__(self) -> None:
+        self.table = TABLES[0]
+        self.order = ORDERS[0]
+        self.selected = 0
+        self.search = ""
+        self.is_typing = False
+        self.is_open = False
+        """Shows what the selected row is made of."""
+        self.page = 10
+        """Rows that fit; whoever paints knows."""
+
+    def rows(self, usage: Usage) -> list[Row]:
+        """Of the table that is shown, those that are searched for, in the order that is wanted."""
+        wanted = self.search.casefold()
+        rows = [
+            row
+            for row in usage.tables[self.table]
+            if wanted in row.name.casefold() or wanted in row.note.casefold()
+        ]
+        if self.order == "cost":
+            rows.sort(key=lambda row: -(row.bucket.cost_usd or 0.0))
+        elif self.order == "tokens":
+            rows.sort(key=lambda row: -row.bucket.tokens)
+        return rows
+
+    def chosen(self, usage: Usage) -> Row | None:
+        rows = self.rows(usage)
+        self.selected = max(0, min(self.selected, len(rows) - 1))
+        return rows[self.selected] if rows else None
+
+    def press(self, key: Key) -> str | None:
+        """What else is wanted: `refresh`, `read again`; or nothing."""
+        if key.kind == "release" or key.mods & ~1:
+            return None
+        if self.is_typing:
+            self._type(key)
+        elif key.code == "char":
+            return self._command(key.ch)
+        else:
+            self._move(key.code)
+        return None
+
+    def _type(self, key: Key) -> None:
+        if key.code == "char" and key.ch.isprintable():
+            self.search = (self.search + key.ch)[:LONGEST_SEARCH]
+        elif key.code == "backspace":
+            self.search = self.search[:-1]
+        elif key.code == "esc":
+            self.search, self.is_typing = "", False
+        elif key.code in ("enter", "up", "down"):
+            self.is_typing = False
+        self.selected = 0
+
+    def _command(self, ch: str) -> str | None:
+        if ch == "/":
+            self.is_typing, self.is_open = True, False
+        elif ch in "123":
+            self._show(int(ch) - 1)
+        elif ch == "s":
+            self.order = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)]
+        elif ch in "jkgG":
+            self._move({"j": "down", "k": "up", "g": "home", "G": "end"}[ch])
+        return {"r": "refresh", "R": "read again"}.get(ch)
+
+    def _move(self, code: str) -> None:
+        steps = {"up": -1, "down": 1, "page_up": -self.page, "page_down": self.page}
+        if code in ("tab", "right"):
+            self._show(TABLES.index(self.table) + 1)
+        elif code in ("back_tab", "left"):
+            self._show(TABLES.index(self.table) - 1)
+        elif code in steps:
+            self.selected = max(0, self.selected + steps[code])
+        elif code == "home":
+            self.selected = 0
+        elif code == "end":
+            self.selected = 10**9  # `chosen` knows where that is
+        elif code == "enter":
+            self.is_open = not self.is_open
+        elif code == "esc":
+            self.is_open, self.search = False, self.search if self.is_open else ""
+
+    def _show(self, number: int) -> None:
+        self.table = TABLES[number % len(TABLES)]
+        self.selected, self.is_open = 0, False

@@ -1,0 +1,5 @@
+"""burndown: the program that a host starts."""
+
+from burndown_screen.plugin import make
+
+make().run()

@@ -1,0 +1,1 @@
+"""Session logs of coding agents, read as usage."""

@@ -1,0 +1,154 @@
+"""`plughost screen`: a plugin's screen in this terminal, or one frame of it as a picture."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from plughost import config
+from plughost.base.errors import InvalidSpec
+from plughost.cli import output, roots
+from plughost.contracts.contract import PluginSpec, contract
+
+if TYPE_CHECKING:
+    from plughost.terminal.still import Still
+
+LARGEST = (500, 200)
+"""Columns and rows of a picture."""
+
+
+class Wanted(NamedTuple):
+    """Which screens are to be seen, and who else is there."""
+
+    screens: list[tuple[PluginSpec, str]]
+    others: list[PluginSpec]
+
+
+def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[int, int]:
+    told = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
+    width, height = map(int, told.groups()) if told else (0, 0)
+    if not (1 <= width <= LARGEST[0] and 1 <= height <= LARGEST[1]):
+        most = "x".join(map(str, LARGEST))
+        raise click.BadParameter(f"a size is columns x rows, such as 80x24, at most {most}")
+    return width, height
+
+
+@click.command()
+@roots.option
+@click.option("--fps", type=click.FloatRange(1, 60), default=30.0, help="Frames a second at most. [30]")
+@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
+@click.option("--size", default="80x24", callback=_size, help="Of a picture, in columns and rows. [80x24]")
+@click.option("--font", type=click.Path(exists=True, dir_okay=False), help="A monospace .ttf for --png.")
+@click.option("--wait", type=click.FloatRange(0, 600), default=0.0, help="Seconds that it runs before. [0]")
+@click.option("--json", "as_json", is_flag=True, help="What was drawn, as one JSON document.")
+@click.argument("plugin", required=False)
+@click.argument("name", metavar="[SCREEN]", required=False)
+def screen(
+    root: Path | None,
+    fps: float,
+    png: Path | None,
+    svg: Path | None,
+    size: tuple[int, int],
+    font: str | None,
+    wait: float,
+    as_json: bool,
+    plugin: str | None,
+    name: str | None,
+) -> None:
+    """Show the screens of PLUGIN, a folder or a name in --root; without it, of every plugin there.
+
+    What is typed goes to the plugin; Ctrl+PgUp and Ctrl+PgDn turn to another screen, Ctrl+Q leaves.
+
+    \b
+    plughost screen plugins/echo-ainb
+    plughost screen --root dist/plugins
+    plughost screen plugins/echo-ainb --png echo.png --size 60x10
+    """
+    wanted = _wanted(root, plugin, name)
+    if png is not None or svg is not None:
+        drawn = _draw(wanted, png, svg, size, font, wait)
+        if as_json:
+            output.answer(drawn)
+    elif as_json:
+        raise click.UsageError("--json goes with --png or --svg")
+    elif not (os.isatty(0) and os.isatty(2)):
+        raise click.UsageError("this is no terminal; --png FILE or --svg FILE draws one frame without one")
+    else:
+        _show(wanted, fps)
+
+
+def _wanted(root: Path | None, plugin: str | None, name: str | None) -> Wanted:
+    folder = None if plugin is None or "/" not in plugin else Path(plugin)
+    specs: Sequence[PluginSpec] = () if folder is not None and root is None else roots.take(root, ())[0]
+    if folder is not None:
+        chosen = [config.of_folder(folder)]
+    elif plugin is not None:
+        chosen = [spec for spec in specs if spec.name == plugin]
+        if not chosen:
+            known = ", ".join(spec.name for spec in specs) or "none"
+            raise click.UsageError(
+                f"no plugin {plugin!r} in {root or config.DEFAULT_ROOT}; there are: {known}"
+            )
+    else:
+        chosen = list(specs)
+    screens = [(spec, each) for spec in chosen for each in _screens(spec)]
+    if name is not None:
+        known = ", ".join(each for _, each in screens) or "none"
+        screens = [(spec, each) for spec, each in screens if each == name]
+        if not screens:
+            raise click.UsageError(f"{plugin} has no screen {name!r}; there are: {known}")
+    if not screens:
+        raise click.UsageError(f"{plugin or root or config.DEFAULT_ROOT} has no screens")
+    shown = {spec.name for spec, _ in screens}
+    return Wanted(screens, [spec for spec in specs if spec.name not in shown])
+
+
+def _screens(spec: PluginSpec) -> tuple[str, ...]:
+    its = contract(spec.contract)
+    return tuple(its.bind(spec).offers.get("screens", ())) if its.name == "ainb" else ()
+
+
+def _draw(
+    wanted: Wanted, png: Path | None, svg: Path | None, size: tuple[int, int], font: str | None, wait: float
+) -> dict[str, Any]:
+    from plughost.terminal import fonts, picture
+    from plughost.terminal.svg import svg as as_svg
+
+    family = fonts.Family(font) if font else fonts.find() if png else None  # before anything is started
+    spec, name = wanted.screens[0]
+    painting, seconds = asyncio.run(_still(spec, wanted.others, size, wait))
+    drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
+    try:
+        if png is not None and family is not None:
+            wide, high = picture.png(painting, family, png)
+            drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
+        if svg is not None:
+            svg.write_text(as_svg(painting), encoding="utf-8")
+            drawn["svg"] = {"file": str(svg)}
+    except OSError as error:
+        raise InvalidSpec(f"cannot write the picture: {error}") from error
+    return {**drawn, "frame_ms": round(seconds * 1e3, 3)}
+
+
+async def _still(spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float) -> Still:
+    from plughost.terminal.stage import stage
+    from plughost.terminal.still import still
+
+    async with stage([spec], others) as (_, (plugin,)):
+        return await still(plugin, *size, wait)
+
+
+def _show(wanted: Wanted, fps: float) -> None:
+    try:
+        from plughost.terminal.run import run
+    except ImportError as error:
+        raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
+    if asyncio.run(run(wanted.screens, wanted.others, fps)):
+        raise RuntimeError("the screen failed")

@@ -1,0 +1,17 @@
+"""Files that others have made: opening one must not wait for ever, as it would for a pipe's other end."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """For reading, unbuffered; OSError for what is no regular file, too."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"{path.name} is no regular file")
+    return open(fd, "rb", buffering=0)

@@ -1,0 +1,133 @@
+"""Screens in a terminal: tabs above, a status line below, and between them the plugin's own."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+
+from plughost.terminal.canvas import Canvas
+from plughost.terminal.feed import Sight
+from plughost.terminal.lines import Tab, places, status_line, tab_line
+from plughost.terminal.rows import Rows
+
+STATUS_PERIOD = 0.25
+STDERR = 2
+"""Where the terminal library draws."""
+
+
+class TabLine(Rows):
+    def on_click(self, event: events.Click) -> None:
+        app = self.app
+        assert isinstance(app, ScreenApp)
+        app.choose_at(int(event.x))
+
+
+class ScreenApp(App[None]):
+    CSS = "#tabs, #status { height: 1; } #canvas { height: 1fr; }"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", priority=True),
+        Binding("ctrl+pagedown", "turn(1)", priority=True),
+        Binding("ctrl+pageup", "turn(-1)", priority=True),
+    ]
+
+    def __init__(self, tabs: Sequence[Tab], hang_up: Callable[[], None] = lambda: None) -> None:
+        """`hang_up` is called once nobody can see it any more."""
+        super().__init__()
+        self._hang_up = hang_up
+        self._screens = tabs
+        self._chosen = 0
+        self._watching: asyncio.Task[None] | None = None
+        self._told = (0, 0.0)
+        self._rate = 0.0
+        self._canvas = Canvas()
+        self._terminal = select.poll()
+        self._terminal.register(STDERR, select.POLLOUT)
+        self._status = Rows("status")
+
+    def compose(self) -> ComposeResult:
+        if len(self._screens) > 1:
+            yield TabLine("tabs")
+        yield self._canvas
+        yield self._status
+
+    def on_mount(self) -> None:
+        self._canvas.focus()
+        self.set_interval(STATUS_PERIOD, self._tell)
+        self.call_after_refresh(self._choose, 0)
+
+    def action_turn(self, by: int) -> None:
+        self._choose((self._chosen + by) % len(self._screens))
+
+    def choose_at(self, x: int) -> None:
+        for number, (start, end) in enumerate(places(self._screens)):
+            if start <= x < end:
+                self._choose(number)
+
+    def _choose(self, number: int) -> None:
+        """Only what is seen is drawn."""
+        self._look_away()
+        self._chosen = number
+        tab = self._canvas.tab = self._screens[number]
+        self._told = (tab.feed.frames, asyncio.get_running_loop().time())
+        self._watching = asyncio.create_task(tab.feed.watch(self))
+        self._watching.add_done_callback(self._watched)
+        self._show_tabs()
+        self._tell()
+
+    def _watched(self, task: asyncio.Task[None]) -> None:
+        """It never ends by itself, but by a mistake of ours."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._handle_exception(error)  # type: ignore[arg-type]
+
+    def room(self) -> tuple[int, int]:
+        return self._canvas.size.width, self._canvas.size.height
+
+    def see(self, sight: Sight) -> None:
+        self._canvas.show(sight.rows, sight.changed)
+
+    def takes_more(self) -> bool:
+        """Whether the terminal takes more: when it does not, whoever writes to it stands still."""
+        if self.is_headless:
+            return True
+        told = dict(self._terminal.poll(0)).get(STDERR, 0)
+        if told & (select.POLLHUP | select.POLLERR):
+            self._hang_up()
+        return bool(told & select.POLLOUT)
+
+    def on_resize(self) -> None:
+        self._show_tabs()
+        self._tell()
+
+    def _show_tabs(self) -> None:
+        if len(self._screens) > 1:
+            self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self.size.width)])
+
+    def _tell(self) -> None:
+        if not self.takes_more():
+            return
+        feed = self._screens[self._chosen].feed
+        frames, at = self._told
+        now = asyncio.get_running_loop().time()
+        if now - at >= STATUS_PERIOD:
+            self._rate = (feed.frames - frames) / (now - at)
+            self._told = (feed.frames, now)
+        self._status.show([status_line(self._screens, self._chosen, self._rate, self.size.width)])
+
+    def exit(self, *what: Any, **more: Any) -> None:
+        """Nothing is drawn any more: the terminal is about to be somebody else's again."""
+        self._look_away()
+        super().exit(*what, **more)
+
+    def on_unmount(self) -> None:
+        self._look_away()
+
+    def _look_away(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()

@@ -1,0 +1,210 @@
+"""The frames of one plugin: asked for while somebody looks, one at a time; or why there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from plughost.base.errors import PluginError, Timeout
+from plughost.base.events import Event, Exited, StateChanged
+from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
+from plughost.contracts.ainb.view import RENDER_DEADLINE
+from plughost.host import Host
+from plughost.plugin import Plugin
+from plughost.terminal.pace import IDLE, Pace, missed
+from plughost.terminal.painter import Painting, Row, paint
+from plughost.terminal.panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
+
+
+class Sight(NamedTuple):
+    rows: Sequence[Row]
+    changed: Sequence[int] | None
+    """The rows that are not as they were; None when there is nothing to compare with."""
+
+
+class Viewer(Protocol):
+    """Where frames are seen."""
+
+    def room(self) -> tuple[int, int]:
+        """Columns and rows."""
+
+    def takes_more(self) -> bool:
+        """Whether what is shown now is drawn soon: what is due meanwhile is dropped."""
+
+    def see(self, sight: Sight) -> None: ...
+
+
+class Feed:
+    """One plugin's screens draw from one feed: a frame names no screen, and one is in flight at a time."""
+
+    def __init__(
+        self, host: Host, plugin: Plugin, rate: float = 30.0, deadline: float = RENDER_DEADLINE
+    ) -> None:
+        self.name = plugin.name
+        self.frames = 0
+        self.dropped = 0
+        self.took = 0.0
+        """Seconds from asking for the last frame until it was painted."""
+        self.trouble: Trouble | None = STARTING
+        """What is seen instead of a frame."""
+        self._host = host
+        self._spec = plugin.spec
+        self._plugin = plugin
+        self._view = Ainb(plugin)
+        self._pace = Pace(rate)
+        self._deadline = deadline
+        self._clock = asyncio.get_running_loop().time
+        self._woken = asyncio.Event()
+        self._why = ""
+        self._painting: Painting | None = None
+        self._drawn_at = 0.0
+        self._starting: asyncio.Task[None] | None = None
+        self._restarting: asyncio.Task[None] | None = None
+
+    @property
+    def state(self) -> str:
+        """In the words of the lifecycle, but for one that only a screen knows."""
+        return "Unresponsive" if self._hangs else self._plugin.state
+
+    @property
+    def _hangs(self) -> bool:
+        return self._plugin.state == "Running" and self._view.unresponsive
+
+    # What people do
+
+    def key(self, screen: str, key: KeyEvent) -> bool:
+        """Past everything that waits; False when nobody is there to get it."""
+        self.stir()
+        return self._view.key(screen, key)
+
+    def mouse(self, screen: str, mouse: MouseEvent) -> bool:
+        self.stir()
+        return self._view.mouse(screen, mouse)
+
+    def stir(self) -> None:
+        """Something is different for the plugin: the next frame is due at once."""
+        self._pace.stir()
+        self._woken.set()
+
+    def restart(self) -> None:
+        """End it by force, and start it as if it had never failed."""
+        if self._restarting is None or self._restarting.done():
+            self._restarting = asyncio.ensure_future(self._restart())
+
+    async def _restart(self) -> None:
+        try:
+            if self.name in self._host.plugins:
+                self._plugin.kill()
+                await self._host.remove(self.name)
+            self._plugin = await self._host.add(self._spec, start=False)
+            self._view = Ainb(self._plugin)
+        except PluginError as error:
+            self._why = error.message
+        self.stir()
+
+    def kill_if_hung(self) -> None:
+        """Nobody waits for it to say goodbye."""
+        if self._hangs:
+            self._plugin.kill()
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        tasks = [task for task in (self._starting, self._restarting) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # What the host tells
+
+    def happened(self, event: Event) -> None:
+        if event.plugin == self.name and isinstance(event, StateChanged | Exited):
+            if isinstance(event, StateChanged) and event.new in FAILED:
+                self._why = event.why
+            self._woken.set()
+
+    # What is seen
+
+    async def watch(self, viewer: Viewer) -> None:
+        """Show what there is to see, until cancelled."""
+        self._painting = None
+        self._drawn_at = due = self._clock()
+        while True:
+            view = self._view
+            with view.shown():
+                while view is self._view:
+                    self._woken.clear()
+                    wait = self._pace.interval
+                    if viewer.takes_more():
+                        wait = await self._show(viewer)
+                    else:
+                        self.dropped += 1
+                    due = await self._rest(due, wait)
+
+    async def _show(self, viewer: Viewer) -> float:
+        """Show one frame, or why there is none; how long that is good for."""
+        width, height = viewer.room()
+        if not (width and height):
+            return IDLE
+        trouble = of_state(self._plugin.state, self._why)
+        if trouble is None:
+            began = self._clock()
+            try:
+                result = await self._view.render(width, height, deadline=self._deadline)
+                return self._drawn(result, width, height, viewer, began)
+            except Timeout:
+                trouble = unresponsive(self._clock() - self._drawn_at)
+            except PluginError as error:
+                trouble = of_state(self._plugin.state, error.message)
+                trouble = trouble or Trouble("gave no frame", error.message, error.hint)
+            self.dropped += missed(self._clock() - began, self._pace.interval)
+        self.trouble = trouble
+        self._painting = None
+        viewer.see(Sight(panel(self.name, trouble, self._stderr(), width, height), None))
+        if trouble is STARTING:
+            self._drawn_at = self._clock()
+            self._start()
+        return IDLE
+
+    def _drawn(self, result: RenderResult, width: int, height: int, viewer: Viewer, began: float) -> float:
+        painting = paint(result.buffer, width, height, self._painting)
+        viewer.see(Sight(painting.rows, None if self._painting is None else painting.changed))
+        self._painting = painting
+        self.trouble = None
+        self.frames += 1
+        self._drawn_at = self._clock()
+        self.took = self._drawn_at - began
+        self.dropped += missed(self.took, self._pace.interval)
+        return self._pace.after(changed=bool(painting.changed), redraw=result.redraw)
+
+    async def _rest(self, due: float, wait: float) -> float:
+        """Until the next frame is due, or sooner when something has happened; when that was.
+
+        Between two frames is an interval at least, but one that is a little late does not put off the others.
+        """
+        soonest = max(due + self._pace.interval, self._clock())
+        await asyncio.sleep(soonest - self._clock())
+        if wait <= self._pace.interval:
+            return soonest
+        try:
+            async with asyncio.timeout_at(due + wait):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+        return self._clock()
+
+    def _start(self) -> None:
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.ensure_future(self._started(self._plugin))
+
+    async def _started(self, plugin: Plugin) -> None:
+        try:
+            await plugin.start()
+        except PluginError as error:
+            self._why = error.message
+        self._woken.set()
+
+    def _stderr(self) -> list[str]:
+        said = self._host.service("logs").recent(self.name)
+        return [line.message for line in said if line.source == "stderr"]

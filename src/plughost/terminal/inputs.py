@@ -1,0 +1,94 @@
+"""Keys and the mouse, from the terminal library's words to the contract's."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+from plughost.contracts.ainb import messages
+from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, SUPER, Button, KeyCode, KeyEvent, MouseEvent
+
+MODIFIERS = {"shift": SHIFT, "ctrl": CTRL, "alt": ALT, "super": SUPER, "meta": SUPER}
+NAMED: dict[str, KeyCode] = {
+    "enter": messages.Enter(),
+    "return": messages.Enter(),
+    "tab": messages.Tab(),
+    "escape": messages.Esc(),
+    "backspace": messages.Backspace(),
+    "delete": messages.Delete(),
+    "up": messages.Up(),
+    "down": messages.Down(),
+    "left": messages.Left(),
+    "right": messages.Right(),
+    "home": messages.Home(),
+    "end": messages.End(),
+    "pageup": messages.PageUp(),
+    "pagedown": messages.PageDown(),
+    "space": messages.Char(" "),
+    **{f"f{number}": messages.F(number) for number in range(1, 25)},
+}
+BUTTONS = {1: Button("left"), 2: Button("middle"), 3: Button("right")}
+SCROLLS: dict[str, messages.MouseKind] = {
+    "MouseScrollUp": messages.ScrollUp(),
+    "MouseScrollDown": messages.ScrollDown(),
+    "MouseScrollLeft": messages.ScrollLeft(),
+    "MouseScrollRight": messages.ScrollRight(),
+}
+LONGEST_PASTE = 4096
+"""Characters: each is a message."""
+
+
+def key_event(name: str, character: str | None) -> KeyEvent | None:
+    """A key such as `ctrl+shift+left`, with the character that it types; None when the contract has none."""
+    *held, last = name.split("+") if name != "+" else ["+"]
+    mods = sum({MODIFIERS.get(word, 0) for word in held})
+    if last == "tab" and mods & SHIFT:
+        return KeyEvent(messages.BackTab(), mods)
+    code = NAMED.get(last) or _typed(last, character, plain=not mods & (CTRL | ALT | SUPER))
+    if code is None:
+        return None
+    if isinstance(code, messages.Char) and code.ch.isupper():
+        mods |= SHIFT
+    return KeyEvent(code, mods)
+
+
+def _typed(name: str, character: str | None, *, plain: bool) -> KeyCode | None:
+    """With Ctrl held the character is a control one, and only its name tells which key it was."""
+    if plain and character is not None and len(character) == 1 and character.isprintable():
+        return messages.Char(character)
+    if len(name) == 1:
+        return messages.Char(name)
+    try:
+        return messages.Char(unicodedata.lookup(name.replace("_", " ")))
+    except KeyError:
+        return None
+
+
+def pasted(text: str) -> Iterator[KeyEvent]:
+    """What was pasted, as if somebody had typed it."""
+    for character in text[:LONGEST_PASTE].replace("\r\n", "\n"):
+        if character in "\r\n":
+            yield KeyEvent(messages.Enter())
+        elif character == "\t":
+            yield KeyEvent(messages.Tab())
+        elif character.isprintable():
+            yield KeyEvent(messages.Char(character))
+
+
+def mouse_event(
+    kind: str, button: int, x: int, y: int, *, shift: bool, ctrl: bool, meta: bool
+) -> MouseEvent | None:
+    """`kind` is the library's name for what happened, at a cell of the plugin's own viewport."""
+    mods = shift * SHIFT | ctrl * CTRL | meta * ALT
+    does = SCROLLS.get(kind) or _does(kind, BUTTONS.get(button))
+    return None if does is None or x < 0 or y < 0 else MouseEvent(does, x, y, mods)
+
+
+def _does(kind: str, button: Button | None) -> messages.MouseKind | None:
+    if kind == "MouseMove":
+        return messages.Moved() if button is None else messages.Dragged(button)
+    if button is not None and kind == "MouseDown":
+        return messages.Pressed(button)
+    if button is not None and kind == "MouseUp":
+        return messages.Released(button)
+    return None

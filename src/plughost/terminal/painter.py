@@ -1,0 +1,125 @@
+"""A plugin's buffer as rows of runs that look alike. Pure: where they are drawn is another matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from plughost.contracts.ainb.messages import (
+    BOLD,
+    DIM,
+    ITALIC,
+    REVERSED,
+    REVERSED_TOO,
+    UNDERLINED,
+    Cell,
+    Color,
+    WireBuffer,
+)
+from plughost.terminal.symbols import shown
+
+KNOWN = BOLD | DIM | ITALIC | UNDERLINED | REVERSED
+BLANK = Cell(" ")
+
+
+class Run(NamedTuple):
+    """Characters side by side that look alike; no colour is the terminal's own."""
+
+    text: str
+    columns: int
+    fg: Color | None = None
+    bg: Color | None = None
+    modifier: int = 0
+    """Bits of KNOWN."""
+
+
+Row = tuple[Run, ...]
+"""As many columns as the painting is wide."""
+
+
+class Painting(NamedTuple):
+    width: int
+    height: int
+    cells: list[list[Cell]]
+    rows: list[Row]
+    changed: Sequence[int]
+    """The rows that differ from the painting before."""
+
+
+def paint(buffer: WireBuffer, width: int, height: int, before: Painting | None = None) -> Painting:
+    """What is seen of a buffer through a viewport; rows that are as they were `before` come from there."""
+    cells = _laid_out(buffer, width, height)
+    if before is None or (before.width, before.height) != (width, height):
+        return Painting(width, height, cells, [row_of(each) for each in cells], range(height))
+    changed = [y for y, (old, new) in enumerate(zip(before.cells, cells, strict=True)) if old != new]
+    rows = before.rows.copy()
+    for y in changed:
+        rows[y] = row_of(cells[y])
+    return Painting(width, height, cells, rows, changed)
+
+
+def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
+    cells = [[BLANK] * width for _ in range(height)]
+    wide, high = min(buffer.width, width), min(buffer.height, height)
+    for place, cell in buffer.cells:
+        x, y = place.x, place.y
+        if x < wide and y < high:
+            cells[y][x] = cell
+    return cells
+
+
+def row_of(cells: Sequence[Cell]) -> Row:
+    """A row that is as wide as there are cells, whatever they hold."""
+    width = len(cells)
+    symbols = [cell.symbol for cell in cells]
+    text = "".join(symbols)
+    if not (text.isascii() and text.isprintable() and set(map(len, symbols)) == {1}):
+        symbols = _fitted(symbols)
+    runs: list[Run] = []
+    start = 0
+    for cut in _ends(cells):
+        # A wide character may reach over.
+        end = cut if cut == width or symbols[cut] else cut + 1
+        if end > start:
+            look = cells[start]
+            text = "".join(symbols[start:end])
+            runs.append(Run(text, end - start, look.fg, look.bg, _known(look.modifier)))
+            start = end
+    return tuple(runs)
+
+
+def _ends(cells: Sequence[Cell]) -> list[int]:
+    """Where a run of cells that look alike ends."""
+    ends: list[int] = []
+    look = cells[0] if cells else BLANK
+    fg, bg, modifier = look.fg, look.bg, look.modifier
+    for x, cell in enumerate(cells):
+        if cell.fg != fg or cell.bg != bg or cell.modifier != modifier:
+            ends.append(x)
+            fg, bg, modifier = cell.fg, cell.bg, cell.modifier
+    return [*ends, len(cells)]
+
+
+def _fitted(symbols: Sequence[str]) -> list[str]:
+    """What is shown of each; nothing where a wide character covers it."""
+    fitted: list[str] = []
+    for x, symbol in enumerate(symbols):
+        if len(fitted) > x:
+            continue
+        text, columns = shown(symbol)
+        if columns == 1:
+            fitted.append(text)
+        elif x + 1 < len(symbols):
+            fitted += [text, ""]
+        else:
+            fitted.append(" ")  # half of a wide character cannot be drawn
+    return fitted
+
+
+def _known(modifier: int) -> int:
+    return (modifier | REVERSED if modifier & REVERSED_TOO else modifier) & KNOWN
+
+
+def line(text: str, width: int, modifier: int = 0, fg: Color | None = None) -> Row:
+    """Words as one row, cut and filled up to `width`."""
+    return row_of([Cell(symbol, fg, None, modifier) for symbol in text[:width].ljust(width)])

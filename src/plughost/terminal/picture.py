@@ -1,0 +1,88 @@
+"""A painting as a PNG, cell by cell: nothing is drawn outside of the cells it belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.ainb.messages import Color
+from plughost.terminal.fonts import Family
+from plughost.terminal.painter import Painting, Run
+from plughost.terminal.shades import PAPER, Shade, shade
+from plughost.terminal.symbols import columns_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from PIL.ImageFont import FreeTypeFont
+
+POINTS = 16
+
+
+class Drawer:
+    def __init__(self, family: Family) -> None:
+        self._regular = _font(family.regular)
+        self._bold = _font(family.bold) if family.bold else self._regular
+        self._italic = _font(family.italic) if family.italic else self._regular
+        ascent, descent = self._regular.getmetrics()
+        self.wide, self.high = max(round(self._regular.getlength("M")), 1), ascent + descent
+        self._tiles: dict[tuple[str, int, Shade], Image] = {}
+
+    def draw(self, painting: Painting) -> Image:
+        from PIL import Image
+
+        size = (painting.width * self.wide, painting.height * self.high)
+        image = Image.new("RGB", size, _rgb(PAPER))
+        for y, row in enumerate(painting.rows):
+            x = 0
+            for run in row:
+                self._run(image, run, x, y)
+                x += run.columns
+        return image
+
+    def _run(self, image: Image, run: Run, x: int, y: int) -> None:
+        how = shade(run)
+        for text, columns in columns_of(run.text):
+            image.paste(self._tile(text, columns, how), (x * self.wide, y * self.high))
+            x += columns
+
+    def _tile(self, text: str, columns: int, how: Shade) -> Image:
+        from PIL import Image, ImageDraw
+
+        key = (text, columns, how)
+        if key not in self._tiles:
+            width = columns * self.wide
+            tile = Image.new("RGB", (width, self.high), _rgb(how.bg))
+            draw = ImageDraw.Draw(tile)
+            font = self._bold if how.bold else self._italic if how.italic else self._regular
+            left = max((width - font.getlength(text[0])) / 2, 0) if columns > 1 else 0
+            for each in text:  # marks are drawn over what they belong to
+                draw.text((left, 0), each, font=font, fill=_rgb(how.fg))
+            if how.underlined:
+                draw.line((0, self.high - 2, width, self.high - 2), fill=_rgb(how.fg))
+            self._tiles[key] = tile
+        return self._tiles[key]
+
+
+def _font(path: str) -> FreeTypeFont:
+    try:
+        from PIL import ImageFont
+    except ImportError as error:
+        raise InvalidSpec("pictures need Pillow", hint="pip install 'plughost[tui]'") from error
+    try:
+        return ImageFont.truetype(path, POINTS, layout_engine=ImageFont.Layout.BASIC)
+    except OSError as error:
+        raise InvalidSpec(
+            f"{path} is no font that can be used: {error}", hint="--font takes a .ttf"
+        ) from error
+
+
+def _rgb(colour: Color) -> tuple[int, int, int]:
+    return colour.r, colour.g, colour.b
+
+
+def png(painting: Painting, family: Family, path: Path) -> tuple[int, int]:
+    """Write it; how large it is in pixels."""
+    image = Drawer(family).draw(painting)
+    image.save(path, "PNG")
+    return image.size

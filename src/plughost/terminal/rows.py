@@ -1,0 +1,82 @@
+"""Rows on a terminal: only those that have changed are drawn anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.color import ColorSystem
+from rich.console import COLOR_SYSTEMS, Console
+from rich.segment import Segment
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from plughost.terminal.ink import inked
+from plughost.terminal.painter import Row, line
+
+
+class Inked(Strip):
+    """A row that knows its own bytes: styles of the library's making cost ten times as much."""
+
+    __slots__ = ("_colours", "_row")
+
+    def __init__(self, row: Row, colours: ColorSystem | None) -> None:
+        super().__init__([Segment("".join(run.text for run in row))], columns(row))
+        self._row = row
+        self._colours = colours
+
+    def render(self, console: Console) -> str:
+        return inked(self._row, self._colours)
+
+
+class Rows(Widget):
+    """Shows rows as they are given, in the terminal's own colours where they have none."""
+
+    ALLOW_SELECT = False
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._rows: Sequence[Row] = ()
+
+    def show(self, rows: Sequence[Row], changed: Sequence[int] | None = None) -> None:
+        """Show these; without `changed`, all of them anew."""
+        fitting = len(rows) == self.size.height and columns(rows[0]) == self.size.width if rows else False
+        known = len(rows) == len(self._rows)
+        self._rows = rows
+        if changed is None or not known or not fitting:
+            self.refresh()
+        elif changed:
+            self._draw(changed)
+
+    def _draw(self, changed: Sequence[int]) -> None:
+        """Straight to the terminal: by way of the layout it would cost as much as all the rest of a frame."""
+        driver = self.app._driver
+        if driver is None or self.app.is_headless:
+            self.refresh()
+            return
+        left, top = self.region.offset
+        colours = self._colours
+        places = (f"\x1b[{top + y + 1};{left + 1}H{inked(self._rows[y], colours)}" for y in changed)
+        driver.write("".join(places))
+        driver.flush()
+
+    @property
+    def _colours(self) -> ColorSystem | None:
+        known = self.app.console.color_system
+        return None if known is None or self.app.no_color else COLOR_SYSTEMS[known]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return [self._strip(y, crop) for y in range(crop.y, crop.bottom)]
+
+    def _strip(self, y: int, crop: Region) -> Strip:
+        """While the size is changing, there may be too much or too little."""
+        if y >= len(self._rows):
+            return Inked(line("", crop.width), None)
+        strip = Inked(self._rows[y], self._colours)
+        if strip.cell_length == crop.width:
+            return strip
+        return strip.crop(crop.x, crop.right).extend_cell_length(crop.width)
+
+
+def columns(row: Row) -> int:
+    return sum(run.columns for run in row)

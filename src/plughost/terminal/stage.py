@@ -1,0 +1,55 @@
+"""A host whose plugins' screens are shown: whoever is shown, and the others that these may need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from plughost.base.errors import PluginError
+from plughost.base.events import Subscription
+from plughost.contracts.contract import PluginSpec
+from plughost.host import Host
+from plughost.plugin import Plugin
+from plughost.terminal.feed import Feed
+
+
+@asynccontextmanager
+async def stage(
+    shown: Sequence[PluginSpec], others: Sequence[PluginSpec]
+) -> AsyncIterator[tuple[Host, list[Plugin]]]:
+    """Those that are shown start when they are looked at; of the others the eager ones do at once."""
+    async with Host() as host:
+        plugins = [await host.add(spec, start=False) for spec in shown]
+        adding = [asyncio.create_task(_add(host, spec)) for spec in others]
+        try:
+            yield host, plugins
+        finally:
+            for task in adding:
+                task.cancel()
+            await asyncio.gather(*adding, return_exceptions=True)
+
+
+async def _add(host: Host, spec: PluginSpec) -> None:
+    with suppress(PluginError):  # whoever needs it will say so
+        plugin = await host.add(spec, start=False)
+        if plugin.eager:
+            await plugin.start()
+
+
+@asynccontextmanager
+async def fed(host: Host, feeds: Sequence[Feed]) -> AsyncIterator[None]:
+    """Feeds that hear what happens to their plugins."""
+    with host.events() as happening:
+        telling = asyncio.create_task(_tell(happening, feeds))
+        try:
+            yield
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, *(feed.close() for feed in feeds), return_exceptions=True)
+
+
+async def _tell(happening: Subscription, feeds: Sequence[Feed]) -> None:
+    async for event in happening:
+        for feed in feeds:
+            feed.happened(event)

@@ -1,0 +1,80 @@
+"""What of a cell's symbol is shown, and how many columns that takes.
+
+Only that is let through which all terminals agree about: a printable character of one or two columns, with a
+few marks on it. What they would obey, or measure in different ways, could move everything behind it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from rich.cells import get_character_cell_size
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 16
+"""Characters of a symbol that are looked at."""
+MOST_MARKS = 3
+
+
+class Shown(NamedTuple):
+    text: str
+    columns: int
+
+
+SPACE = Shown(" ", 1)
+UNKNOWN = Shown(REPLACEMENT, 1)
+
+
+def shown(symbol: str) -> Shown:
+    """A symbol of any content as one or two columns of text that no terminal obeys."""
+    return _shown(symbol[:LONGEST])
+
+
+@lru_cache(maxsize=4096)
+def _shown(symbol: str) -> Shown:
+    symbol = unicodedata.normalize("NFC", symbol)
+    first = symbol[:1]
+    if not first or unicodedata.category(first) == "Zs":
+        return SPACE
+    if _is_flag_letter(first):  # terminals draw a pair as a flag, as two letters, or as four columns
+        letters = [chr(ord(each) - 0x1F1E6 + ord("A")) for each in symbol[:2] if _is_flag_letter(each)]
+        return Shown("".join(letters), len(letters))
+    columns = get_character_cell_size(first)
+    if columns not in (1, 2) or not _stands_alone(first):
+        return UNKNOWN
+    marks = ""
+    for each in symbol[1:]:
+        if not _is_mark(each) or len(marks) == MOST_MARKS:
+            break
+        marks += each
+    return Shown(first + marks, columns)
+
+
+def columns_of(text: str) -> Iterator[Shown]:
+    """Text that is fit to be shown, column by column: each character with the marks on it."""
+    start = 0
+    for end in range(1, len(text) + 1):
+        if end == len(text) or get_character_cell_size(text[end]):
+            yield Shown(text[start:end], get_character_cell_size(text[start]))
+            start = end
+
+
+def _stands_alone(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category == "Co" or (character.isprintable() and category[0] != "M")
+
+
+def _is_mark(character: str) -> bool:
+    """Drawn onto the character before it. A variation selector may change how wide that is."""
+    return (
+        unicodedata.category(character) in ("Mn", "Me")
+        and get_character_cell_size(character) == 0
+        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")
+    )
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

@@ -1,0 +1,315 @@
+"""The screen: what it shows of what is published, and what keys do. All over the wire, in this process."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from burndown_screen import usage as usages
+from burndown_screen.plugin import make
+
+from plughost_sdk import chunks
+from tests.support import ROOT
+
+FOLDER = ROOT / "plugins/burndown"
+TOPIC = "sessions.usage_data"
+
+
+def bucket(tokens: int, cost: float | None = 1.0, unpriced: int = 0) -> dict:
+    told = {**chunks.nothing()["grand_total"], "input_tokens": tokens, "call_count": 2, "cost_usd": cost}
+    return {**told, "unpriced_calls": unpriced}
+
+
+def call(day: str, project: str, model: str, tokens: int, cost: float | None = 0.5) -> dict:
+    return {
+        "timestamp": f"{day}T09:00:00.000Z",
+        "project": project,
+        "model": model,
+        "input_tokens": tokens,
+        "cost_usd": cost,
+    }
+
+
+USAGE = {
+    "daily": [["2025-11-10", bucket(1000)], ["2025-11-11", bucket(2_500_000, 12.5)]],
+    "projects": [
+        {"name": "tea", "path": "/home/ada/tea", "bucket": bucket(2_000_000, 10.0)},
+        {"name": "wx", "path": "/home/ada/weather", "bucket": bucket(501_000, 3.5)},
+    ],
+    "models": [
+        {"model": "gpt-5", "bucket": bucket(2_000_000, 10.0)},
+        {"model": "nova", "bucket": bucket(501_000, None, 2)},
+    ],
+    "grand_total": bucket(2_501_000, 13.5, 2),
+    "calls": [
+        call("2025-11-10", "tea", "gpt-5", 1000),
+        call("2025-11-11", "tea", "gpt-5", 1_999_000),
+        call("2025-11-11", "wx", "nova", 501_000, None),
+    ],
+}
+CODES = {"up", "down", "tab", "back_tab", "left", "right", "enter", "esc", "backspace", "home", "end", "page_up", "page_down"}  # fmt: skip
+
+
+class Screen:
+    def __init__(self, host) -> None:
+        self.host = host
+
+    def publish(self, data: dict, **changes) -> None:
+        for chunk in chunks.split(data, 7, **changes):
+            self.host.event(TOPIC, chunk)
+
+    def lines(self, width: int = 100, height: int = 12) -> list[str]:
+        told = self.host.call("plugin/render", {"viewport": {"width": width, "height": height}})["buffer"]
+        assert (told["width"], told["height"]) == (width, height)
+        lines = [[" "] * width for _ in range(height)]
+        self.reversed = set()
+        for place, cell in told["cells"]:
+            lines[place["y"]][place["x"]] = cell["symbol"]
+            if cell["modifier"] & 16:
+                self.reversed.add(place["y"])
+        return ["".join(line).rstrip() for line in lines]
+
+    def text(self, **size: int) -> str:
+        return "\n".join(self.lines(**size))
+
+    def press(self, *keys: str, **more) -> None:
+        for key in keys:
+            code = {"type": key} if key in CODES else {"type": "char", "ch": key}
+            event = {"code": code, "mods": 0, "kind": "press", **more}
+            self.host.notify("plugin/handle_key", {"screen_id": "usage", "key": event, "generation": 0})
+
+    def selected(self) -> str:
+        lines = self.lines()
+        (row,) = self.reversed - {0}
+        return lines[row].split()[0]
+
+
+@pytest.fixture
+def screen(plughost_drive):
+    return Screen(plughost_drive(make(str(FOLDER / "manifest.toml")), FOLDER))
+
+
+@pytest.fixture
+def filled(screen):
+    screen.publish(USAGE)
+    return screen
+
+
+def test_at_first_it_asks_for_usage_and_says_that_there_is_none(screen):
+    asked = {"topic": "sessions.refresh_request", "payload": ""}
+    assert screen.host.notifications == [("host/snapshot/publish", asked)]
+    assert "No usage yet" in screen.text()
+    assert "is it running" in screen.text()
+
+
+def test_days_projects_and_models_with_tokens_and_cost(filled):
+    days = filled.lines()
+    assert "2.5M tokens  $13.50 + ?" in days[0]
+    assert days[2].split()[0] == "2025-11-11", "the newest first"
+    assert days[2].split()[-6:] == ["2.5M", "2.5M", "0", "0", "2", "$12.50"]
+    assert days[3].split()[-1] == "$1.00"
+    filled.press("tab")
+    assert [line.split()[0] for line in filled.lines()[2:4]] == ["tea", "wx"]
+    filled.press("tab")
+    models = filled.lines()
+    assert [line.split()[0] for line in models[2:4]] == ["gpt-5", "nova"]
+    assert models[3].split()[-1] == "?", "no price is not the price 0"
+    assert "2 without a price" in models[-1]
+    filled.press("tab")
+    assert filled.lines() == days, "round and round"
+
+
+def test_keys_move_and_stop_at_the_ends(filled):
+    filled.press("2")
+    assert filled.selected() == "tea"
+    filled.press("down")
+    assert filled.selected() == "wx"
+    filled.press("down", "page_down", "j")
+    assert filled.selected() == "wx"
+    filled.press("up")
+    assert filled.selected() == "tea"
+    filled.press("end")
+    assert filled.selected() == "wx"
+    filled.press("k", "page_up", "up")
+    assert filled.selected() == "tea"
+    filled.press("G", "home")
+    assert filled.selected() == "tea"
+    filled.press("right", "back_tab", "left", "left")
+    assert filled.selected() == "gpt-5"
+    filled.press("1", kind="release")
+    filled.press("1", mods=2)
+    assert filled.selected() == "gpt-5"
+
+
+def test_the_selected_row_is_always_on_the_screen(screen):
+    days = [[f"2025-{1 + n // 28:02}-{1 + n % 28:02}", bucket(n)] for n in range(300)]
+    screen.publish({**USAGE, "daily": days})
+    for keys in (["end"], ["up"] * 20, ["home"], ["page_down"] * 3, ["page_up"]):
+        screen.press(*keys)
+        screen.selected()
+    screen.press("end")
+    assert screen.selected() == "2025-01-01"
+
+
+def test_a_search_narrows_as_it_is_typed_and_esc_ends_it(filled):
+    filled.press("2", "/", "W", "e", "a")
+    text = filled.text()
+    assert "search: Wea" in text
+    assert "1 project ·" in text, "by its path, in any case"
+    assert filled.selected() == "wx"
+    filled.press("backspace", "x", "q")
+    assert "0 projects" in filled.text()
+    filled.press("enter", "esc")
+    assert filled.selected() == "tea"
+    filled.press("/", "x" * 1, "esc")
+    assert "search:" not in filled.text()
+    filled.press("/", *"r2s/", "enter")
+    assert "search: r2s/" in filled.text(), "letters are letters while a search is typed"
+
+
+def test_s_orders_by_cost_and_by_tokens(filled):
+    filled.press("s", "s")
+    assert "by tokens" in filled.text()
+    assert filled.selected() == "2025-11-11"
+    filled.press("s")
+    assert "by" not in filled.lines()[-1].split("·")[-1]
+
+
+def test_enter_shows_what_a_row_is_made_of(filled):
+    filled.press("down", "down", "enter")
+    assert "2025-11-10" in filled.lines()[1]
+    filled.press("enter", "home", "enter")
+    lines = filled.lines(height=16)
+    assert lines[1].split() == ["2025-11-11"]
+    shown = [line.split()[0] for line in lines[2:] if line]
+    assert shown[:6] == ["projects", "tea", "wx", "models", "gpt-5", "nova"]
+    assert "2.0M" in lines[3]
+    assert lines[4].split()[-1] == "?"
+    filled.press("esc")
+    assert filled.selected() == "2025-11-11"
+
+
+def test_newer_sums_come_first_and_the_calls_stand_until_there_are_newer_ones(filled):
+    newer = {**USAGE, "grand_total": bucket(9_000_000, 99.0), "calls": []}
+    filled.publish(newer, partial=True)
+    assert "$99.00" in filled.lines()[0]
+    filled.press("enter")
+    assert "tea" in filled.text(height=16)
+    filled.publish({**newer, "calls": [call("2025-11-11", "new", "gpt-5", 7)]})
+    text = filled.text(height=16)
+    assert ("new" in text, "tea" in text) == (True, False)
+
+
+def test_parts_are_told_to_come_when_there_are_no_calls_yet(screen):
+    screen.publish({**USAGE, "calls": []}, partial=True)
+    screen.press("enter")
+    assert "when all logs have been read" in screen.text()
+
+
+def test_a_batch_in_many_chunks_is_shown_from_the_first_on(screen):
+    calls = [call("2025-11-11", "tea", "gpt-5", 10) for _ in range(500)]
+    payloads = [*chunks.split({**USAGE, "calls": calls}, 7, target=5000)]
+    assert len(payloads) > 5
+    screen.host.event(TOPIC, payloads[1])
+    assert "No usage yet" in screen.text()
+    screen.host.event(TOPIC, payloads[0])
+    assert "$13.50" in screen.lines()[0]
+    for payload in payloads[1:]:
+        screen.host.event(TOPIC, payload)
+    screen.press("enter")
+    assert any(line.split()[:1] == ["tea"] and "500" in line for line in screen.lines(height=16))
+
+
+@pytest.mark.clause("AINB-43")
+def test_another_wire_version_is_shown_as_such_until_ours_comes(filled):
+    filled.host.event(TOPIC, msgspec.msgpack.encode({"version": 4, "anything": True}))
+    text = filled.text()
+    for told in ("Schema mismatch", "published: version 4", "understood here: version 3", "Update"):
+        assert told in text
+    filled.press("tab", "enter", "/", "x")
+    assert "Schema mismatch" in filled.text(width=30, height=3)
+    filled.publish(USAGE)
+    assert "Schema mismatch" not in filled.text()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"daily": [["2025-11-10"]]},
+        {"daily": [[1, 2]]},
+        {"projects": ["p"]},
+        {"models": [{"model": "m", "bucket": {"input_tokens": -1}}]},
+        {"grand_total": {"cost_usd": "much"}},
+    ],
+)
+def test_data_that_is_none_is_told_and_what_was_there_stays(filled, changes):
+    filled.publish({**USAGE, **changes})
+    assert "is no usage data" in filled.text(width=200)
+    assert "2025-11-11" in filled.text()
+    filled.publish(USAGE)
+    assert "is no usage data" not in filled.text(width=200)
+
+
+@pytest.mark.parametrize("wrong", [None, 5, {}, {"model": 1}, call("2025-11-11", "p", "m", -5)])
+def test_calls_that_are_none_are_told_and_the_batch_is_not_taken(filled, wrong):
+    filled.publish({**USAGE, "calls": [wrong]})
+    assert "is no usage data" in filled.text(width=200)
+    filled.press("enter")
+    assert "tea" in filled.text(height=16), "the calls before them stand"
+
+
+def test_nothing_that_a_terminal_obeys_is_shown(screen):
+    evil = "a\x1b[31mb\r\n\x07\u202e"
+    screen.publish({**USAGE, "projects": [{"name": evil, "path": evil, "bucket": bucket(5)}]})
+    screen.host.event(
+        "sessions.scan_progress", msgspec.msgpack.encode({"scanned": 1, "total": 9, "current_project": evil})
+    )
+    for keys in (["2"], ["enter"], ["/", "\x1b"]):
+        screen.press(*keys)
+        assert all(line.isprintable() for line in screen.lines(width=200))
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (3, 2), (20, 3), (39, 5), (80, 24), (300, 100)])
+def test_every_size_can_be_painted(filled, size):
+    width, height = size
+    for keys in ([], ["enter"], ["esc", "/", "t"]):
+        filled.press(*keys)
+        filled.lines(width, height)
+    assert len(filled.lines(39, 5)[0]) <= 39
+
+
+def test_progress_is_shown_while_files_are_read(screen):
+    def tell(scanned, total, project="tea"):
+        told = {"scanned": scanned, "total": total, "current_project": project}
+        screen.host.event("sessions.scan_progress", msgspec.msgpack.encode(told))
+
+    tell(3, 40)
+    assert "reading 3 of 40 files  tea" in screen.text()
+    screen.publish(USAGE, partial=True)
+    assert "reading 3 of 40 files" in screen.lines()[-1]
+    tell(40, 40)
+    screen.host.event("sessions.scan_progress", b"junk")
+    assert "reading" not in screen.text()
+
+
+def test_r_asks_again_and_shift_r_for_everything_anew(screen):
+    before = len(screen.host.notifications)
+    screen.press("r", "R")
+    screen.lines()
+    told = [told["payload"] for _, told in screen.host.notifications[before:]]
+    assert told == ["", "eyJoYXJkIjp0cnVlfQ=="]
+    assert json.loads(b'{"hard":true}') == {"hard": True}
+
+
+def test_what_is_kept_is_bounded(screen, monkeypatch):
+    monkeypatch.setattr(usages, "MOST_CELLS", 3)
+    monkeypatch.setattr(usages, "MOST_ROWS", 5)
+    calls = [call("2025-11-11", f"p{n}", "m", 1) for n in range(50)]
+    projects = [{"name": f"p{n}", "path": "", "bucket": bucket(1)} for n in range(50)]
+    screen.publish({**USAGE, "calls": calls, "projects": projects})
+    screen.press("2")
+    assert "5 projects" in screen.text()
+    screen.press("1", "enter")
+    shown = [line.split()[0] for line in screen.lines(height=80) if line]
+    assert [name for name in shown if name.startswith("p") and name != "projects"] == ["p0", "p1", "p2"]

@@ -1,0 +1,22 @@
+"""burndown before somebody's eyes: in a real terminal, on the sample logs, with session-reader beside it."""
+
+from __future__ import annotations
+
+from tests.burndown.support import SAMPLES
+from tests.support import ROOT
+from tests.terminal.support import Terminal, screen_command
+
+
+def test_days_projects_and_models_are_a_key_away(monkeypatch):
+    monkeypatch.setenv("HOME", str(SAMPLES))
+    monkeypatch.delenv("AINB_HOME", raising=False)
+    command = screen_command("--root", str(ROOT / "plugins"), "burndown")
+    with Terminal(command, columns=100, rows=20) as terminal:
+        assert "2025-11-10" in terminal.until("272k tokens")
+        terminal.press("2")
+        assert "weather-station" in terminal.until("tea-timer")
+        terminal.press("/")
+        terminal.type("weather")
+        terminal.until(lambda screen: "weather-station" in screen and "tea-timer" not in screen)
+        terminal.press("C-q")
+        terminal.until("left with 0")

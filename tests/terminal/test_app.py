@@ -1,0 +1,134 @@
+"""The app without a terminal: tabs, keys and the mouse, through the library's own pilot."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+from textual.events import Paste
+
+from plughost import config
+from plughost.contracts.ainb.messages import BOLD, REVERSED
+from plughost.terminal.app import ScreenApp
+from plughost.terminal.feed import Feed
+from plughost.terminal.lines import Tab, status_line, tab_line
+from plughost.terminal.stage import fed, stage
+from tests.support import until
+from tests.terminal.support import easel, inputs
+
+
+def text(app: ScreenApp, which: str = "canvas") -> str:
+    return "\n".join(
+        strip.text
+        for strip in app.query_one(f"#{which}").render_lines(app.query_one(f"#{which}").size.region)
+    )
+
+
+@asynccontextmanager
+async def shown(*places, size=(60, 12), **settings):
+    specs = [config.of_folder(place) for place in places]
+    async with stage(specs, []) as (host, plugins):
+        feeds = {plugin.name: Feed(host, plugin, 60, **settings) for plugin in plugins}
+        tabs = [Tab(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]]
+        app = ScreenApp(tabs)
+        async with fed(host, list(feeds.values())), app.run_test(size=size) as pilot:
+            yield app, pilot, tabs
+
+
+@pytest.mark.clause("AINB-23", "AINB-41")
+async def test_what_is_typed_and_what_the_mouse_does_goes_to_the_plugin(tmp_path):
+    file = tmp_path / "inputs"
+    async with shown(easel(tmp_path, env={"INPUTS": str(file)})) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        await pilot.press("x", "ctrl+c", "tab", "shift+tab", "escape", "ctrl+p", "q", "f5")
+        await pilot.click("#canvas", offset=(7, 2))
+        app.query_one("#canvas").post_message(Paste("ok\n"))
+        await until(lambda: len(inputs(file)) >= 13)
+        noted = inputs(file)
+    codes = [params["key"]["code"] for kind, params, _ in noted if kind == "key"]
+    assert [code.get("ch", code["type"]) for code in codes] == [
+        "x", "c", "tab", "back_tab", "esc", "p", "q", "f", "o", "k", "enter",
+    ]  # fmt: skip
+    mice = [params["mouse"] for kind, params, _ in noted if kind == "mouse"]
+    assert [
+        (each["kind"]["type"], each["col"], each["row"]) for each in mice if each["kind"]["type"] != "moved"
+    ] == [
+        ("down", 7, 2),
+        ("up", 7, 2),
+    ]
+
+
+async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
+    places = easel(tmp_path, "first", screens=("one", "two")), easel(tmp_path, "second")
+    async with shown(*places) as (app, pilot, tabs):
+        await until(lambda: "60x10" in text(app))
+        first, second = tabs[0].feed, tabs[2].feed
+        assert (first.state, second.state) == ("Running", "Idle"), "nobody has looked at it yet"
+        assert text(app, "tabs").split() == ["first/one", "first/two", "second/main"]
+        await pilot.press("ctrl+pagedown", "ctrl+pagedown")
+        await until(lambda: second.frames > 1)
+        drawn = first.frames
+        await until(lambda: second.frames > 5)
+        assert first.frames == drawn
+        await until(lambda: "second/main  Running" in text(app, "status"))
+        await pilot.click("#tabs", offset=(3, 0))
+        await until(lambda: first.frames > drawn)
+        await pilot.press("ctrl+pageup")
+        await until(lambda: "second/main" in text(app, "status"))
+
+
+@pytest.mark.clause("AINB-22", "AINB-61")
+async def test_a_plugin_in_trouble_leaves_the_others_usable_and_r_restarts_it(tmp_path):
+    places = easel(tmp_path, "sick", failure_limit=1), easel(tmp_path, "well")
+    async with shown(*places) as (app, pilot, _):
+        await until(lambda: "60x10" in text(app))
+        await pilot.press("r")
+        await until(lambda: "key r" in text(app)), "while it is well, r is its own"
+        await pilot.press("c")
+        await until(lambda: "sick is quarantined" in text(app))
+        await until(lambda: "sick/main  Quarantined" in text(app, "status"))
+        await pilot.press("ctrl+pagedown")
+        await until(lambda: "nothing yet" in text(app))
+        await pilot.press("x")
+        await until(lambda: "key x" in text(app))
+        await pilot.press("ctrl+pageup")
+        await until(lambda: "sick is quarantined" in text(app))
+        await pilot.press("r")
+        await until(lambda: "nothing yet" in text(app))
+
+
+async def test_a_new_size_reaches_the_plugin(tmp_path):
+    async with shown(easel(tmp_path)) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        await pilot.resize_terminal(30, 6)
+        await until(lambda: "30x5" in text(app))
+
+
+async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_path):
+    async with shown(easel(tmp_path)) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        await pilot.click("#status", offset=(3, 0))
+        await pilot.press("x")
+        await until(lambda: "key x" in text(app))
+
+
+class Fed:
+    name, state, took, dropped = "plugin", "Running", 0.0042, 3
+
+
+@pytest.mark.parametrize("width", [200, 80, 50, 20, 1])
+def test_the_lines_fit_any_width(width):
+    tabs = [Tab(Fed(), "one"), Tab(Fed(), "two")]
+    for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 1, width)):
+        assert sum(run.columns for run in row) == width
+
+
+def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
+    [run] = status_line([Tab(Fed(), "one")], 0, 29.6, 100)
+    assert run.text.startswith(" plugin/one  Running  4.2 ms  30/s  3 dropped ")
+    assert run.text.endswith("Ctrl+Q leaves ")
+    assert [each.modifier for each in tab_line([Tab(Fed(), "one"), Tab(Fed(), "two")], 1, 40)] == [
+        0,
+        REVERSED | BOLD,
+        0,
+    ]

@@ -1,0 +1,63 @@
+"""Keys and frames while another plugin publishes as much as it can. How fast, the benchmark `screen` tells."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import pytest
+
+from plughost import config
+from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.messages import Char
+from plughost.terminal.feed import Feed
+from plughost.terminal.stage import fed, stage
+from tests.contracts.ainb_support import folder
+from tests.support import until
+from tests.terminal.support import easel, inputs
+from tests.terminal.test_feed import Seen
+
+CHUNK = 2 << 20
+CHUNKS = 5
+
+
+@pytest.mark.clause("AINB-24", "AINB-29", "AINB-50")
+async def test_keys_and_frames_get_through_while_chunks_are_published(tmp_path):
+    file = tmp_path / "inputs"
+    shown = easel(tmp_path / "shown", env={"INPUTS": str(file), "MOVING": "1"})
+    publisher = folder(tmp_path, "publisher")
+    async with stage([config.of_folder(place) for place in (shown, publisher)], []) as (
+        host,
+        (plugin, other),
+    ):
+        feed = Feed(host, plugin, 30)
+        async with fed(host, [feed]):
+            watching = asyncio.create_task(feed.watch(Seen()))
+            await until(lambda: feed.frames > 2)
+            before = feed.frames
+            texts = [chr(97 + n) * CHUNK for n in range(CHUNKS)]
+            publishing = asyncio.create_task(
+                other.call("publish", {"topic": "data", "texts": texts}, timeout=60)
+            )
+            sent: list[float] = []
+            while not publishing.done() or heard(file, "event") < CHUNKS:
+                sent.append(time.monotonic())
+                assert feed.key("main", KeyEvent(Char("x")))
+                await asyncio.sleep(0.02)
+                assert len(sent) < 2000, "the chunks never came"
+            await until(lambda: heard(file, "key") == len(sent))
+            watching.cancel()
+    noted = inputs(file)
+    late = [
+        came - went
+        for went, (_, _, came) in zip(sent, (one for one in noted if one[0] == "key"), strict=True)
+    ]
+    assert statistics.median(late) < 0.1  # this machine may have other things to do
+    assert max(late) < 2.0
+    assert feed.frames > before, "the screen stood still"
+    assert sum(size for kind, size, _ in noted if kind == "event") >= CHUNKS * CHUNK
+
+
+def heard(file, kind: str) -> int:
+    return sum(entry[0] == kind for entry in inputs(file))

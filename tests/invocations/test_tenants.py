@@ -29,7 +29,7 @@ def of_organisation(lab: Bench, export: str, **policy: object) -> Binding:
     return msgspec.structs.replace(lab.binding(export, **policy), scope=Scope("org_1"))
 
 
-@pytest.mark.clause("VAI-14", "VAI-02")
+@pytest.mark.clause("VAI-14")
 async def test_a_binding_of_an_organisation_has_processes_for_each_of_its_projects(bench) -> None:
     lab = bench()
     binding = of_organisation(lab, "reads", execution_class="isolated")

@@ -20,8 +20,9 @@ from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession
 from plughost.contracts.vai.manifest import Manifest as VaiManifest
 from plughost.contracts.vai.manifest import Runtime
+from plughost.contracts.vai.messages import OPS
 from plughost.contracts.vai.messages import About as VaiAbout
-from plughost.contracts.vai.results import RESULTS, outcome
+from plughost.contracts.vai.results import outcome
 from plughost.contracts.vai.session import VaiSession
 from plughost.packages.oci.challenge import read_challenges
 from plughost.packages.oci.digests import is_digest
@@ -159,7 +160,7 @@ def _look_at_vai(incoming: Incoming) -> None:
     if isinstance(incoming, Progress):
         assert incoming.id > 0
     if isinstance(incoming, Answer) and incoming.error is NOTHING:
-        for op in RESULTS:
+        for op in OPS.values():
             try:
                 outcome(op, incoming.result)
             except Malformed:

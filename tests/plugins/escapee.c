@@ -176,13 +176,23 @@ static void handle(const char *body, const char *own_name, int framed) {
                  own_name, id);
         return say(text, framed);
     }
+    if (strstr(body, "\"hello\""))
+        return say("{\"protocol\":\"vai.rpc.v1\",\"type\":\"hello\",\"role\":\"plugin\",\"plugin\":"
+                   "{\"package_id\":\"acme/escapee\",\"version\":\"1.0.0\"}}",
+                   framed);
     if (!asked)
         return;
     if (value(body, "tries", tries, sizeof tries))
         answers(tries, told, sizeof told);
     else
-        snprintf(told, sizeof told, "{\"name\":\"%s\",\"version\":\"1.0.0\"}", own_name);
-    if (strstr(body, "\"request_id\""))
+        snprintf(told, sizeof told, "{\"name\":\"%s\",\"version\":\"1.0.0\",\"api_version\":1,\"methods\":[\"escapee.try\"]}",
+                 own_name);
+    if (strstr(body, "\"vai.rpc.v1\""))
+        snprintf(text, sizeof text,
+                 "{\"protocol\":\"vai.rpc.v1\",\"type\":\"response\",\"id\":%s,\"ok\":true,\"body\":"
+                 "{\"status\":\"succeeded\",\"result\":{\"content\":[],\"structured_output\":%s}}}",
+                 id, told);
+    else if (strstr(body, "\"request_id\""))
         snprintf(text, sizeof text, "{\"type\":\"response\",\"request_id\":%s,\"status\":\"ok\",\"output\":%s}", id, told);
     else
         snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", id, told);

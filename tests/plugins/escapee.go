@@ -109,9 +109,13 @@ type message struct {
 	RequestID string            `json:"request_id"`
 	Type      string            `json:"type"`
 	Method    string            `json:"method"`
+	Vai       string            `json:"protocol"`
 	Protocol  string            `json:"protocol_version"`
 	Params    map[string]string `json:"params"`
 	Input     map[string]string `json:"input"`
+	Body      struct {
+		Input map[string]string `json:"input"`
+	} `json:"body"`
 }
 
 func handle(body []byte) any {
@@ -119,6 +123,13 @@ func handle(body []byte) any {
 	name := filepath.Base(os.Args[0])
 	json.Unmarshal(body, &heard) // plugin/init has other params; what was read before them counts
 	switch {
+	case heard.Type == "hello":
+		about := map[string]any{"package_id": "acme/escapee", "version": "1.0.0"}
+		return map[string]any{"protocol": "vai.rpc.v1", "type": "hello", "role": "plugin", "plugin": about}
+	case heard.Type == "request" && heard.Vai != "":
+		result := map[string]any{"content": []string{}, "structured_output": answers(heard.Body.Input["tries"])}
+		return map[string]any{"protocol": "vai.rpc.v1", "type": "response", "id": heard.ID, "ok": true,
+			"body": map[string]any{"status": "succeeded", "result": result}}
 	case heard.Type == "handshake":
 		manifest := map[string]any{"plugin_id": name, "plugin_version": "1.0.0",
 			"protocol_version": heard.Protocol, "exposed_tools": []string{"try"}}
@@ -128,10 +139,11 @@ func handle(body []byte) any {
 			"output": answers(heard.Input["tries"])}
 	case heard.ID == nil:
 		return nil
-	case heard.Method == "try":
+	case heard.Method == "try" || heard.Method == "escapee.try":
 		return map[string]any{"jsonrpc": "2.0", "id": heard.ID, "result": answers(heard.Params["tries"])}
 	}
-	return map[string]any{"jsonrpc": "2.0", "id": heard.ID, "result": map[string]any{"name": name, "version": "1.0.0"}}
+	return map[string]any{"jsonrpc": "2.0", "id": heard.ID, "result": map[string]any{
+		"name": name, "version": "1.0.0", "api_version": 1, "methods": []string{"escapee.try"}}}
 }
 
 func main() {

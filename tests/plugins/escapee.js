@@ -57,6 +57,14 @@ async function answers(text) {
 
 async function handle(heard) {
   const { id, method, request_id } = heard;
+  if (heard.type === "hello") {
+    const plugin = { package_id: "acme/escapee", version: "1.0.0" };
+    return { protocol: "vai.rpc.v1", type: "hello", role: "plugin", plugin };
+  }
+  if (heard.type === "request" && heard.protocol === "vai.rpc.v1") {
+    const result = { content: [], structured_output: await answers(heard.body.input.tries) };
+    return { protocol: "vai.rpc.v1", type: "response", id, ok: true, body: { status: "succeeded", result } };
+  }
   if (heard.type === "handshake") {
     const manifest = { plugin_id: name, plugin_version: "1.0.0", exposed_tools: ["try"] };
     return { type: "handshake", manifest: { ...manifest, protocol_version: heard.protocol_version } };
@@ -65,8 +73,8 @@ async function handle(heard) {
     return { type: "response", request_id, status: "ok", output: await answers(heard.input.tries) };
   }
   if (id === undefined) return undefined;
-  if (method === "try") return { jsonrpc: "2.0", id, result: await answers(heard.params.tries) };
-  return { jsonrpc: "2.0", id, result: { name, version: "1.0.0" } };
+  if (method === "try" || method === "escapee.try") return { jsonrpc: "2.0", id, result: await answers(heard.params.tries) };
+  return { jsonrpc: "2.0", id, result: { name, version: "1.0.0", api_version: 1, methods: ["escapee.try"] } };
 }
 
 function say(answer, framed) {

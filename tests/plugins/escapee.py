@@ -273,24 +273,33 @@ def hear():
     return json.loads(sys.stdin.buffer.read(int(line.split(b":")[1]))), True
 
 
+VAI = "vai.rpc.v1"
+
+
 def main():
     while (heard := hear())[0] is not None:
         message, framed = heard
         method, number = message.get("method"), message.get("id")
         params = message.get("params") or message.get("input") or {}
-        if message.get("type") == "handshake":
+        if message.get("type") == "hello":
+            about = {"package_id": "acme/escapee", "version": "1.0.0"}
+            say({"protocol": VAI, "type": "hello", "role": "plugin", "plugin": about}, framed)
+        elif message.get("type") == "request" and message.get("protocol") == VAI:
+            result = {"content": [], "structured_output": answers(message["body"]["input"]["tries"])}
+            told = {"protocol": VAI, "type": "response", "id": number, "ok": True}
+            say({**told, "body": {"status": "succeeded", "result": result}}, framed)
+        elif message.get("type") == "handshake":
             manifest = {"plugin_id": NAME, "plugin_version": "1.0.0", "exposed_tools": ["try"]}
             manifest["protocol_version"] = message["protocol_version"]
             say({"type": "handshake", "manifest": manifest}, framed)
         elif "request_id" in message:
             told = {"type": "response", "request_id": message["request_id"], "status": "ok"}
             say({**told, "output": answers(params["tries"])}, framed)
-        elif method == "plugin/init":
-            say({"jsonrpc": "2.0", "id": number, "result": {"name": NAME, "version": "1.0.0"}}, framed)
-        elif method == "try":
+        elif method in ("try", "escapee.try"):
             say({"jsonrpc": "2.0", "id": number, "result": answers(params["tries"])}, framed)
         elif number is not None:
-            say({"jsonrpc": "2.0", "id": number, "result": {}}, framed)
+            about = {"name": NAME, "version": "1.0.0", "api_version": 1, "methods": ["escapee.try"]}
+            say({"jsonrpc": "2.0", "id": number, "result": about}, framed)
 
 
 main()

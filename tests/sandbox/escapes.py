@@ -23,7 +23,7 @@ from plughost.sandbox import bubblewrap
 from plughost.sandbox.machine import machine
 from tests.support import PLUGINS
 
-CONTRACTS = ("mcptest", "rune", "ainb")
+CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
 PYTHON = "/usr/bin/python3"
 LIMITS = Limits(processes=24)
 TOO_MANY = 40
@@ -31,6 +31,34 @@ TOO_MUCH = 3 << 29
 PATIENCE = 30.0
 """Twelve programs start at once on a small machine."""
 _OPTIONS = {"rune": {"timeout": PATIENCE, "launch_timeout": PATIENCE, "handshake_timeout": PATIENCE}}
+_MANIFESTS = {
+    "kaged": (
+        "kaged-plugin.yaml",
+        "name: NAME\nversion: 1.0.0\nkaged_api: 1\ndescription: an escapee\nlicense: none\n"
+        "command: [./NAME]\nmethods: [escapee.try]\ncapabilities: []\n",
+    ),
+    "vai": (
+        "vai-plugin.toml",
+        """api_version = "vai.plugin.v1"
+package_id = "acme/escapee"
+version = "1.0.0"
+name = "Escapee"
+[runtime]
+protocol = "vai.rpc.v1"
+transport = "stdio"
+entrypoint = ["./bin/NAME"]
+os = ["linux"]
+arch = ["amd64", "arm64"]
+[[exports]]
+id = "try"
+kind = "tool"
+display_name = "Try"
+default_timeout_ms = 60000
+[exports.tool]
+input_schema = "any.json"
+""",
+    ),
+}
 _NAMESPACES = ("ipc", "pid", "net", "uts", "cgroup", "user")
 
 
@@ -87,10 +115,18 @@ class Neighbourhood:
         """A folder of its own for the plugin, in which even its code is writable for all."""
         name = f"{language}-{contract}"
         home = self.folder / name
-        home.mkdir()
-        program = Path(shutil.copy(self._programs[language], home / name))
+        code = home / "bin" if contract == "vai" else home
+        code.mkdir(parents=True)
+        program = Path(shutil.copy(self._programs[language], code / name))
         program.chmod(0o777)
         home.chmod(0o777)
+        if contract in _MANIFESTS:
+            file, text = _MANIFESTS[contract]
+            (home / file).write_text(text.replace("NAME", name))
+            (home / "any.json").write_text("{}")
+            spec = plughost.config.of_folder(home)
+            options = {"data_root": str(self.folder / "data")} if contract == "kaged" else {}
+            return msgspec.structs.replace(spec, sandbox=class_, limits=limits, options=options)
         told = manifests.Manifest(manifests.About(name, "1.0.0", manifests.ABI_VERSION))
         (home / manifests.FILE).write_text(manifests.write(told))
         if contract == "ainb":
@@ -110,7 +146,7 @@ class Neighbourhood:
         secret, meta = self.folder / "secret", self.folder / "meta"
         arguments: dict[str, object] = {
             "read": secret, "listing": self.folder / "open", "write": self.folder / "open" / plugin.name,
-            "code": plugin.spec.command[0], "run": "/usr/bin/true", "memfd": secret, "bring": secret,
+            "code": _program(plugin), "run": "/usr/bin/true", "memfd": secret, "bring": secret,
             "tcp": self.tcp, "udp": self.udp, "abstract": self.abstract, "unix": self.folder / "socket",
             "kill": victim, "ptrace": victim, "memory_of": victim, "environ": victim, "proc": victim,
             "limit_of": victim, "nice": victim, "pin": victim,
@@ -141,8 +177,12 @@ class Neighbourhood:
         """Also the files are its user's."""
         user, colon, _ = plugin.confinement.launch.confine.partition(":")
         if colon:
-            for path in (self.folder / "secret", self.folder / "meta", Path(plugin.spec.command[0])):
+            for path in (self.folder / "secret", self.folder / "meta", _program(plugin)):
                 os.chown(path, int(user), int(user))
+
+
+def _program(plugin: plughost.Plugin) -> Path:
+    return Path(plugin.spec.cwd or "/", plugin.spec.command[0])
 
 
 class _Answering(asyncio.DatagramProtocol):
@@ -218,7 +258,10 @@ async def tried(
             around.own(plugin)
             with around.victim(plugin) as victim:
                 params = {"tries": around.tries(plugin, victim, only)}
-                outcome = await plugin.call("try", params, timeout=PATIENCE)
+                method = "escapee.try" if contract == "kaged" else "try"
+                outcome = await plugin.call(method, params, timeout=PATIENCE)
+            if contract == "vai":
+                outcome = outcome["result"]["structured_output"]
             return dict(getattr(outcome, "output", outcome))
 
         return {f"{language}-{contract}": await one(language, contract) for language, contract in kinds}

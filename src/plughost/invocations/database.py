@@ -6,8 +6,8 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from plughost.base.errors import PluginError, Stopped
 from plughost.services.sqlite_file import transaction
@@ -67,8 +67,15 @@ class Database:
         self._one_at_a_time = threading.Lock()
         self._closed = False
 
+    async def run(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """How many rows one statement has changed, committed."""
+        return await self.do(lambda connection: connection.execute(statement, values).rowcount)
+
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, committed; nothing of it when it raises."""
+        """What `work` returns, committed; nothing of it when it raises.
+
+        Never a cursor: it would end in another thread, in the middle of whatever uses its statement next.
+        """
         done = asyncio.get_running_loop().run_in_executor(None, self._alone, work)
         try:
             return await asyncio.shield(done)
@@ -90,4 +97,6 @@ class Database:
             if self._connection is None:
                 self._connection = opened(self._path, self._version, self._tables)
             with transaction(self._connection):
-                return work(self._connection)
+                result = work(self._connection)
+                assert not isinstance(result, sqlite3.Cursor)
+                return result

@@ -136,7 +136,7 @@ class Deliveries:
     async def replay(self, delivery_id: str) -> None:
         """Try a dead one again, from its first attempt on."""
         values = (self._now(), delivery_id)
-        if not await self._database.do(lambda connection: connection.execute(REPLAY, values).rowcount):
+        if not await self._database.run(REPLAY, values):
             raise InvalidSpec(f"there is no dead letter {delivery_id}")
         self._look()
 
@@ -205,7 +205,7 @@ class Deliveries:
                 os.close(lock)
                 return False
             self._lock = lock
-            await self._database.do(lambda connection: connection.execute(LEFT))
+            await self._database.run(LEFT)
         return True
 
     def _look_at(self, time_of_day: float) -> None:
@@ -232,7 +232,7 @@ class Deliveries:
 
     async def _settle(self) -> None:
         if known := self._unsettled[:]:
-            await self._database.do(lambda connection: connection.executemany(SETTLE, known))
+            await self._database.do(lambda connection: connection.executemany(SETTLE, known).rowcount)
             self._unsettled = [each for each in self._unsettled if each not in known]
 
 

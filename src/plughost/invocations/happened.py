@@ -72,4 +72,4 @@ class Happened:
         )
 
     async def done(self, number: int) -> None:
-        await self._database.do(lambda connection: connection.execute(DONE, (number,)))
+        await self._database.run(DONE, (number,))

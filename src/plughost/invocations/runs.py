@@ -100,7 +100,7 @@ class Runs:
     async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
         """What an invocation began and left unfinished. Nobody completed it, so there is no event."""
         values = (status, reason, time.time(), invocation_id)
-        await self._database.do(lambda connection: connection.execute(END_ALL, values))
+        await self._database.run(END_ALL, values)
 
     async def begun_by(self) -> list[str]:
         """The invocations with runs that are not over."""

@@ -57,7 +57,7 @@ plugins/%/lib/plughost_sdk/__init__.py: $(wildcard sdk/python/src/plughost_sdk/*
 
 setup: $(STAMP) $(COMPILED) $(VENDORED) $(NOTES_TS)/bin/main.js $(REGISTRY)
 
-$(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
+$(STAMP): requirements/dev.txt pyproject.toml sdk/python/pyproject.toml setup.py $(LAUNCHER)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "plughost needs Python 3.11 or newer; set PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' || \
@@ -74,7 +74,7 @@ $(STAMP): requirements/dev.txt pyproject.toml setup.py $(LAUNCHER)
 	  echo "note: tests of screens in a terminal need tmux and DejaVu Sans Mono (Debian: apt-get install tmux fonts-dejavu-core)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable . --editable sdk/python
 	@touch $(STAMP)
 
 plugins/%/bin/echo: plugins/%/echo.c plugins/json_text.h

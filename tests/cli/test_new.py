@@ -137,3 +137,11 @@ def test_every_template_is_in_the_wheel():
     packed = {path for pattern in patterns for path in glob.glob(pattern, root_dir=package, recursive=True)}
     templates = {str(path.relative_to(package)) for path in scaffold.TEMPLATES.rglob("*") if path.is_file()}
     assert templates - packed == set()
+
+
+def test_what_make_setup_installs_is_enough_for_a_package_with_the_sdk_in_it(tmp_path):
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "plughost.cli", "new", "vai", "hello"]
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30)
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "hello/lib/plughost_sdk/vai/__init__.py").is_file()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 import stat
 import struct
@@ -64,13 +65,13 @@ class Control:
     def __init__(self, host: Host, folder: Path, on_stop: Callable[[], None]) -> None:
         self._host = host
         self._on_stop = on_stop
-        self.path = folder / f"{os.getpid()}.sock"
+        # In containers that share the folder, hosts have the same number.
+        self.path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
 
     async def __aenter__(self) -> Self:
         hosts(self.path.parent)
         # Listening before it has its name: whoever sees it can connect, and does not take it for a leftover.
         fresh = self.path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(str(fresh))

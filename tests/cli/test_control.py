@@ -175,6 +175,21 @@ async def test_logs_are_shown_and_followed(root, tmp_path, mark):
             following.communicate()
 
 
+def owner(path: Path) -> int:
+    assert path.suffix == ".sock"
+    return int(path.stem.split("-")[0])
+
+
+async def test_hosts_of_the_same_number_in_containers_do_not_take_each_others_socket(tmp_path):
+    sockets = tmp_path / "sockets"
+    async with (
+        Host() as host,
+        control.Control(host, sockets, lambda: None) as one,
+        control.Control(host, sockets, lambda: None) as other,
+    ):
+        assert sorted((one.path, other.path)) == control.hosts(sockets)
+
+
 async def test_a_killed_host_leaves_a_socket_that_the_next_one_removes_and_a_live_ones_stays(
     root, tmp_path, mark
 ):
@@ -182,10 +197,9 @@ async def test_a_killed_host_leaves_a_socket_that_the_next_one_removes_and_a_liv
     async with running(root, sockets) as (first, _):
         first.kill()
         first.wait()
-        assert [path.name for path in sockets.iterdir()] == [f"{first.pid}.sock"]
+        assert [owner(path) for path in sockets.iterdir()] == [first.pid]
         async with running(root, sockets) as (second, _), running(root, sockets) as (third, _):
-            names = {path.name for path in sockets.iterdir()}
-            assert names == {f"{second.pid}.sock", f"{third.pid}.sock"}
+            assert {owner(path) for path in sockets.iterdir()} == {second.pid, third.pid}
             several = plughost("reload", "eager", "--socket-dir", sockets)
             assert (several.returncode, b"2 running hosts" in several.stderr) == (2, True)
     await all_gone(mark)

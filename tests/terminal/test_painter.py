@@ -27,7 +27,7 @@ from plughost.terminal.ink import inked
 from plughost.terminal.painter import Run, line, paint, row_of
 from plughost.terminal.symbols import LONGEST, columns_of, shown
 
-OURS = re.compile(r"\x1b\[0[0-9;]*m")
+OURS = re.compile(r"\x1b\[[0-9;]+m")
 NASTY = (
     "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\r", "\n", "\t", "\x00", "\x7f", "\x85", "\u200b", "\u200d", "\u202e",
     "\u2028", "\ufeff", "\ufe0f", "\u0301", "e" + "\u0301" * 50, "\ud800", "漢", "👨‍👩‍👧", "🇩🇪", "❤️", "ab", "", "\U0010ffff",
@@ -157,6 +157,35 @@ def test_colours_are_those_that_the_terminal_has():
     assert inked(row, ColorSystem.EIGHT_BIT) == "\x1b[0;38;5;196;48;5;21mx\x1b[0m"
     assert inked(row, ColorSystem.STANDARD) == "\x1b[0;31;44mx\x1b[0m"
     assert inked(row, None) == "\x1b[0mx\x1b[0m"
+
+
+few = st.sampled_from([None, Color(255, 0, 0), Color(0, 0, 255)])
+alike = st.tuples(few, few, st.sampled_from([0, BOLD, BOLD | REVERSED]))
+
+
+@given(st.lists(alike, min_size=1, max_size=8))
+def test_what_is_left_out_of_a_look_is_what_the_terminal_still_has(looks):
+    """Played as a terminal does it: a 0 takes everything away, the rest adds."""
+    row = tuple(Run("x", 1, *look) for look in looks)
+    seen, now = [], {}
+    for codes, text in re.findall(r"\x1b\[([0-9;]*)m|(x)", inked(row, ColorSystem.TRUECOLOR)):
+        if text:
+            bits = BOLD * ("1" in now) | REVERSED * ("7" in now)
+            seen.append((now.get("38"), now.get("48"), bits))
+            continue
+        now = dict(now)
+        words = iter(codes.split(";"))
+        for word in words:
+            if word in ("38", "48"):
+                assert next(words) == "2"
+                now[word] = Color(*(int(next(words)) for _ in "rgb"))
+            elif word == "0":
+                now = {}
+            else:
+                assert word in ("1", "7")
+                now[word] = True
+    assert seen == looks
+    assert now == {}, "and nothing is left for what comes after"
 
 
 def test_a_wide_character_covers_the_next_cell_and_is_never_cut_in_half():

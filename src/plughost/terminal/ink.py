@@ -15,19 +15,33 @@ RESET = "\x1b[0m"
 
 
 def inked(row: Row, colours: ColorSystem | None) -> str:
-    """A row for a terminal that knows so many colours; None is none at all."""
+    """A row for a terminal that knows so many colours; None is none at all. Of a run's look, only what is not
+    as in the run before is said."""
     parts: list[str] = []
+    front: Color | None = None
+    back: Color | None = None
+    bits = -1
     for text, _, fg, bg, modifier in row:
-        codes = _modifiers(modifier) if modifier else ""
-        if colours is ColorSystem.TRUECOLOR:
-            if fg is not None:
-                codes += f";38;2;{fg.r};{fg.g};{fg.b}"
-            if bg is not None:
-                codes += f";48;2;{bg.r};{bg.g};{bg.b}"
-        elif colours is not None:
-            codes += _nearest(fg, colours, True) + _nearest(bg, colours, False)
-        parts.append(f"\x1b[0{codes}m{text}")
+        codes = ""
+        if modifier != bits or fg is None or bg is None:  # only a reset takes something away
+            codes = f";0{_modifiers(modifier)}"
+            bits, front, back = modifier, None, None
+        if fg != front:
+            codes += _colour(fg, colours, True)
+            front = fg
+        if bg != back:
+            codes += _colour(bg, colours, False)
+            back = bg
+        parts.append(f"\x1b[{codes[1:]}m{text}" if codes else text)
     return "".join(parts) + RESET
+
+
+def _colour(colour: Color | None, colours: ColorSystem | None, foreground: bool) -> str:
+    if colour is None or colours is None:
+        return ""
+    if colours is ColorSystem.TRUECOLOR:
+        return f";{38 if foreground else 48};2;{colour.r};{colour.g};{colour.b}"
+    return _nearest(colour, colours, foreground)
 
 
 @lru_cache(maxsize=256)
@@ -36,9 +50,7 @@ def _modifiers(modifier: int) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _nearest(colour: Color | None, colours: ColorSystem, foreground: bool) -> str:
+def _nearest(colour: Color, colours: ColorSystem, foreground: bool) -> str:
     """The code of the most similar colour that the terminal has."""
-    if colour is None:
-        return ""
     near = RichColor.from_rgb(colour.r, colour.g, colour.b).downgrade(colours)
     return "".join(f";{code}" for code in near.get_ansi_codes(foreground))

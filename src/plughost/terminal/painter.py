@@ -73,17 +73,18 @@ def row_of(cells: Sequence[Cell]) -> Row:
     width = len(cells)
     symbols = [cell.symbol for cell in cells]
     text = "".join(symbols)
-    if not (text.isascii() and text.isprintable() and set(map(len, symbols)) == {1}):
+    plain = len(text) == width and "" not in symbols and text.isascii() and text.isprintable()
+    if not plain:
         symbols = _fitted(symbols)
     runs: list[Run] = []
     start = 0
     for cut in _ends(cells):
         # A wide character may reach over.
-        end = cut if cut == width or symbols[cut] else cut + 1
+        end = cut if plain or cut == width or symbols[cut] else cut + 1
         if end > start:
             look = cells[start]
-            text = "".join(symbols[start:end])
-            runs.append(Run(text, end - start, look.fg, look.bg, _known(look.modifier)))
+            part = text[start:end] if plain else "".join(symbols[start:end])
+            runs.append(Run(part, end - start, look.fg, look.bg, _known(look.modifier)))
             start = end
     return tuple(runs)
 

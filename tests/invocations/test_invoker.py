@@ -57,6 +57,7 @@ async def test_wrong_input_never_reaches_the_plugin(bench) -> None:
     ("do", "reason"),
     [
         ("wrong output", "invalid_output"),
+        ("no output", "invalid_output"),
         ("no result", "malformed"),
         ("protocol", "protocol_failure"),
         ("fail", "no"),
@@ -68,6 +69,18 @@ async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
     assert (outcome.status, outcome.result) == ("failed", None)
     assert reason in outcome.reason
     assert (await lab.tool(do="echo")).ok, "the process goes on"
+
+
+@pytest.mark.clause("VAI-50")
+async def test_a_missing_output_counts_as_null(bench, ground: Path) -> None:
+    """So it fits where the schema takes null, where there is none, and beside a failure."""
+    lab = bench()
+    missing = await lab.tool(do="no output")
+    assert missing.message == "there is no structured_output, and schemas/output.json wants one"
+    assert (await lab.tool(do="no output", more={"is_error": True})).ok
+    assert (await lab.tool("writes", do="no output")).ok, "it promises none"
+    (ground / "lab/schemas/output.json").write_text('{"type": ["object", "null"]}')
+    assert (await bench().tool(do="no output")).ok
 
 
 @pytest.mark.clause("VAI-34", "VAI-29")

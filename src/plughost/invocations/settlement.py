@@ -46,9 +46,10 @@ class Settlement:
         if tool is None or result["is_error"]:
             return []
         output, schema = result["structured_output"], tool.output_schema
-        if output is None:
-            return []
-        return self._schemas.problems(run.prepared.package.folder, schema, output)
+        problems = self._schemas.problems(run.prepared.package.folder, schema, output)
+        if problems and output is None:
+            return [f"there is no structured_output, and {schema} wants one"]
+        return problems
 
     async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""

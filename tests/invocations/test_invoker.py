@@ -296,6 +296,19 @@ async def test_the_environment_is_scrubbed(bench, monkeypatch) -> None:
     assert {*told} <= {"PATH", "LANG", "LC_CTYPE", "PWD", "SHLVL", "_"}
 
 
+@pytest.mark.clause("VAI-90")
+@pytest.mark.parametrize("value", ["", "\n", "7", "é\n"])
+async def test_a_secret_that_nobody_could_hide_is_not_given(bench, value: str) -> None:
+    lab = bench()
+    (lab.folder / "secrets/org_1/key").write_text(value)
+    outcome = await lab.tool("writes", do="echo")
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
+    assert outcome.message == "the secret secret://org_1/key is too short to be kept secret"
+    (lab.folder / "secrets/org_1/key").write_text("7x")
+    outcome = await lab.tool("writes", do="say", text="it is KEY")
+    assert outcome.result["structured_output"]["text"] == "it is ***"
+
+
 async def test_a_secret_that_is_not_there_fails_the_invocation_and_says_which(bench) -> None:
     lab = bench()
     (lab.folder / "secrets/org_1/key").unlink()

@@ -16,6 +16,7 @@
     ├── Quarantined       it failed too often and waits for an explicit reload
     ├── Stopped           the host has ended it
     ├── Overloaded        more calls are waiting than the limit allows
+    ├── HostFailed        the host could not do its part, a disk or a database; the plugin has done its own
     └── CallFailed        the plugin answered, and its answer is an error of its own
 
 A contract may subclass these to spell its own codes (`contracts/*/errors.py`).
@@ -160,6 +161,10 @@ class Stopped(PluginError):
 
 class Overloaded(PluginError):
     code = "overloaded"
+
+
+class HostFailed(PluginError):
+    code = "host_failure"
 
 
 class CallFailed(PluginError):

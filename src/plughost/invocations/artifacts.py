@@ -12,7 +12,7 @@ import secrets
 import stat
 from typing import Any
 
-from plughost.base.errors import Denied
+from plughost.base.errors import Denied, HostFailed
 from plughost.base.hiding import Hidden
 from plughost.guard.beneath import Escapes, open_beneath
 
@@ -56,7 +56,10 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
     if not isinstance(path, str) or "\0" in path:
         raise Denied("the path of an artifact is no text")
     inside = path.removeprefix(scratch.rstrip("/") + "/")
-    root = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        root = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise Denied("it has removed its scratch folder, and hands over a file of it") from error
     try:
         # A pipe would be waited for, a device would act: only what is a file is opened for reading.
         looked = open_beneath(root, inside, os.O_PATH)
@@ -77,11 +80,14 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
 
 
 def _keep(content: bytes, folder: str, digest: str) -> None:
-    os.makedirs(folder, 0o700, exist_ok=True)
     path = os.path.join(folder, digest)
-    with open(f"{path}.{secrets.token_hex(8)}", "wb", opener=_private) as copy:
-        copy.write(content)
-    os.rename(copy.name, path)
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        with open(f"{path}.{secrets.token_hex(8)}", "wb", opener=_private) as copy:
+            copy.write(content)
+        os.rename(copy.name, path)
+    except OSError as error:
+        raise HostFailed(f"its artifacts could not be kept: {error}") from error
 
 
 def _private(name: str, flags: int) -> int:

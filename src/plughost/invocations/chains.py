@@ -63,7 +63,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class ChainSink(Protocol):
-    """The seam to whoever keeps chains."""
+    """The seam to whoever keeps chains. What it cannot keep is an error, of its own kind or the system's."""
 
     async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
         """True when it is there now, False when it was before."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from plughost.base.errors import PluginError, Stopped
+from plughost.base.errors import HostFailed, PluginError, Stopped
 from plughost.services.sqlite_file import transaction
 
 __all__ = ["Database", "opened", "transaction"]
@@ -27,7 +27,7 @@ def opened(
     try:
         return _opened(path, version, tables, synchronous)
     except (OSError, sqlite3.Error) as error:
-        raise PluginError(
+        raise HostFailed(
             f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
         ) from error
 

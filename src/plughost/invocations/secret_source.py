@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.hiding import NO_SECRET
 
 _PLACE = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 LARGEST = 64 << 10
@@ -37,11 +38,21 @@ class SecretFolder:
 
 
 async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: list[str]) -> dict[str, str]:
-    """The values of an export's own slots; InvalidSpec for one that its binding does not fill."""
+    """The values of an export's own slots; InvalidSpec for one that its binding does not fill.
+
+    And for one that nobody could hide: a single character is in every text.
+    """
     missing = [slot for slot in slots if slot not in places]
     if missing:
         raise InvalidSpec(f"the binding fills no secret slot {', '.join(missing)}")
-    return {slot: await source.reveal(places[slot]) for slot in slots}
+    values = {slot: await source.reveal(places[slot]) for slot in slots}
+    for slot, value in values.items():
+        if len(value) <= NO_SECRET:
+            raise InvalidSpec(
+                f"the secret {places[slot]} is too short to be kept secret",
+                hint=f"give it {NO_SECRET + 1} characters or more; what is no secret belongs into config",
+            )
+    return values
 
 
 def _no_link(path: str, flags: int) -> int:

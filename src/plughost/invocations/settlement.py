@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from typing import Any
 
 import msgspec
 
+from plughost.base.errors import HostFailed
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
@@ -38,7 +40,10 @@ class Settlement:
             kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
             result = {**result, "artifacts": kept}
         if self._chains is not None:
-            result = await self._written(self._chains, run, result)
+            try:
+                result = await self._written(self._chains, run, result)
+            except (OSError, sqlite3.Error) as error:
+                raise HostFailed(f"its result could not be written into a chain: {error}") from error
         return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
 
     def _wrong_output(self, run: Run, result: Any) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from plughost.base.errors import HostFailed
 from plughost.contracts.vai.bodies import (
     Artifact,
     Body,
@@ -107,12 +108,15 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
                 blocks=self.blocks, pinned_items=self.pinned_items, token_estimate=self.token_estimate
             )
         path = os.path.join(scratch, PROJECTION)
-        owner = os.stat(scratch)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(written)
-            if owner.st_uid != os.geteuid():
-                os.fchown(fd, owner.st_uid, owner.st_gid)
+        try:
+            owner = os.stat(scratch)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with open(fd, "wb") as file:
+                file.write(written)
+                if owner.st_uid != os.geteuid():
+                    os.fchown(fd, owner.st_uid, owner.st_gid)
+        except OSError as error:
+            raise HostFailed(f"its projection could not be written: {error.strerror}") from error
         return Artifact(
             path=path,
             sha256=hashlib.sha256(written).hexdigest(),

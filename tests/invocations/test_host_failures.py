@@ -1,0 +1,117 @@
+"""When the host itself cannot keep what an export gave: an outcome that says so, and no plugin is blamed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from plughost.base.errors import Denied, HostFailed
+from plughost.base.hiding import Hidden
+from plughost.invocations import database
+from plughost.invocations.artifacts import taken
+from plughost.invocations.chains import Block, Chain
+from plughost.invocations.invocation import Invocation
+from plughost.invocations.record import Ended
+from plughost.invocations.work import PROJECTION
+from tests.invocations.conftest import Bench
+from tests.invocations.test_invoker import compaction
+
+
+@contextmanager
+def dropped(file: Path) -> Iterator[None]:
+    with sqlite3.connect(file) as connection:
+        connection.execute("DROP TABLE blocks")
+    connection.close()
+    yield
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.close()
+
+
+BROKEN = pytest.mark.parametrize(
+    ("broken", "why"), [(dropped, "no such table: blocks"), (locked, "database is locked")]
+)
+
+
+@pytest.fixture
+async def lab(bench, monkeypatch) -> Bench:
+    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    made: Bench = bench()
+    await made.chains.create(Chain(chain_id="ch_1", org_id="org_1"), [Block("input", [])])
+    return made
+
+
+@BROKEN
+@pytest.mark.clause("VAI-39", "VAI-51", "VAI-52")
+async def test_a_tools_result_that_no_chain_takes(lab: Bench, broken, why: str) -> None:
+    """The tool has done its work: it is neither called again, though it only reads, nor ended."""
+    await lab.tool(do="echo")
+    (plugin,) = lab.host.plugins.values()
+    with broken(lab.folder / "state/state.db"):
+        outcome = await lab.tool(do="remember", what="called", chain_id="ch_1")
+    assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "host_failure", 0)
+    assert outcome.message == f"its result could not be written into a chain: {why}"
+    assert (outcome.result, outcome.last_words) == (None, None)
+    ended = lab.kept.of(Ended)[-1]
+    assert (ended.invocation_id, ended.status, ended.reason) == (
+        outcome.invocation_id, "failed", "host_failure",
+    )  # fmt: skip
+    again = await lab.tool(do="remember", what="after")
+    assert again.result["structured_output"]["seen"] == ["called", "after"], "once, in the same process"
+    assert [*lab.host.plugins.values()] == [plugin]
+
+
+@BROKEN
+@pytest.mark.clause("VAI-39", "VAI-56")
+async def test_a_compaction_that_makes_no_chain(lab: Bench, broken, why: str) -> None:
+    with broken(lab.folder / "state/state.db"):
+        outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(3)))
+    assert (outcome.status, outcome.reason) == ("failed", "host_failure")
+    assert outcome.message is not None and why in outcome.message
+    assert await lab.chains.derived("cmp_1") is None
+
+
+async def test_a_database_that_is_none(bench) -> None:
+    lab = bench()
+    (lab.folder / "state").mkdir()
+    (lab.folder / "state/state.db").write_text("this is no database, " * 100)
+    outcome = await lab.tool(do="echo", chain_id="ch_1")
+    assert (outcome.status, outcome.reason) == ("failed", "host_failure")
+    assert outcome.message is not None and "state.db cannot be used" in outcome.message
+
+
+@pytest.mark.clause("VAI-57")
+async def test_a_projection_that_cannot_be_written(lab: Bench, monkeypatch) -> None:
+    """A process that serves its tenant's next invocation, too, may have been there first."""
+    make = lab.invoker._scratch.make
+
+    def spoiled(root: str, invocation_id: str) -> str:
+        folder = make(root, invocation_id)
+        Path(folder, PROJECTION).symlink_to("/dev/null")
+        return folder
+
+    monkeypatch.setattr(lab.invoker._scratch, "make", spoiled)
+    outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(400)))
+    assert (outcome.status, outcome.reason) == ("failed", "host_failure")
+    assert outcome.message == "its projection could not be written: File exists"
+
+
+def test_artifacts_of_a_folder_that_is_gone_and_for_one_that_is_none(tmp_path: Path) -> None:
+    scratch, full = tmp_path / "scratch", tmp_path / "full"
+    given = [{"path": "report.txt"}]
+    with pytest.raises(Denied, match="removed its scratch folder"):
+        taken(given, str(scratch), None, Hidden())
+    scratch.mkdir()
+    (scratch / "report.txt").write_text("findings")
+    full.write_text("a file where a folder should be")
+    with pytest.raises(HostFailed, match="could not be kept"):
+        taken(given, str(scratch), str(full), Hidden())

@@ -255,13 +255,17 @@ class Plugin:
 
     def _over_memory(self, used: int) -> None:
         limit = self.spec.limits.memory
-        for instance in [*self._instances]:
-            instance.on_fatal(
-                OverBudget(
-                    f"it used {used >> 20} MiB of memory, more than the limit of {(limit or 0) >> 20}",
-                    hint="if it needs more, raise limits.memory",
-                )
+        self.end_for(
+            OverBudget(
+                f"it used {used >> 20} MiB of memory, more than the limit of {(limit or 0) >> 20}",
+                hint="if it needs more, raise limits.memory",
             )
+        )
+
+    def end_for(self, cause: PluginError) -> None:
+        """End its processes by force, now; whoever waits for an answer learns `cause` when they are gone."""
+        for instance in [*self._instances]:
+            instance.on_fatal(cause)
 
     async def stop(self) -> None:
         """End it, gracefully first. Open calls fail at once; so does every later one."""

@@ -76,7 +76,8 @@ async def test_a_compaction_that_makes_no_chain(lab: Bench, broken, why: str) ->
     with broken(lab.folder / "state/state.db"):
         outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(3)))
     assert (outcome.status, outcome.reason) == ("failed", "host_failure")
-    assert outcome.message is not None and why in outcome.message
+    assert outcome.message is not None
+    assert why in outcome.message
     assert await lab.chains.derived("cmp_1") is None
 
 
@@ -86,7 +87,8 @@ async def test_a_database_that_is_none(bench) -> None:
     (lab.folder / "state/state.db").write_text("this is no database, " * 100)
     outcome = await lab.tool(do="echo", chain_id="ch_1")
     assert (outcome.status, outcome.reason) == ("failed", "host_failure")
-    assert outcome.message is not None and "state.db cannot be used" in outcome.message
+    assert outcome.message is not None
+    assert "state.db cannot be used" in outcome.message
 
 
 @pytest.mark.clause("VAI-57")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from pathlib import Path
 
 import pytest
 
+from plughost.base.errors import Crashed
 from plughost.guard.powers import Limits
+from plughost.invocations.outcome import Outcome, Verdict, verdict
 from plughost.invocations.record import Ended
-from plughost.invocations.scratch import TOO_MUCH, used
+from plughost.invocations.scratch import LATEST, SOONEST, TOO_MUCH, until_next_look, used
+from tests.invocations.conftest import Bench
 from tests.support import until
 
 
@@ -39,6 +44,53 @@ async def test_what_lies_too_deep_to_be_counted_is_too_much(bench) -> None:
     outcome = await lab.tool("writes", do="dig", deep=30)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     await until(lambda: not list(lab.folder.glob("plughost-scratch-*/*/*")))
+
+
+async def written(lab: Bench, monkeypatch, **asked: object) -> tuple[Outcome, int]:
+    """How it ends, and what was in its folder when its process could write no more."""
+    found: list[int] = []
+    remove = lab.invoker._scratch.remove
+
+    async def counted(path: str) -> None:
+        found.append(used(path))
+        await remove(path)
+
+    monkeypatch.setattr(lab.invoker._scratch, "remove", counted)
+    outcome = await lab.tool("writes", **asked)
+    return outcome, found[0]
+
+
+@pytest.mark.clause("VAI-43", "VAI-03")
+async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch) -> None:
+    """And not asked: it would have the time of its grace to fill the disk."""
+    lab = bench(limits=Limits(scratch=16 << 20))
+    neighbour = asyncio.create_task(lab.tool("writes", do="wait"))
+    await until(lambda: len(lab.invoker.running) == 1 and len(lab.invoker.pool))
+    outcome, most = await written(lab, monkeypatch, do="flood", mib=8 << 10)
+    assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
+    assert most < 1 << 30, "an eighth of what it wanted, however slow this machine looks"
+    assert (await neighbour).reason == "collateral"
+    assert (await lab.tool("writes", do="leave")).ok
+
+
+@pytest.mark.clause("VAI-43", "VAI-03")
+@pytest.mark.usefixtures("strict")
+async def test_one_file_never_gets_past_the_limit(bench, monkeypatch) -> None:
+    """The kernel holds it to that, so nobody needs to look in time."""
+    monkeypatch.setattr("plughost.invocations.scratch.SOONEST", LATEST)
+    lab = bench(sandbox="strict", limits=Limits(scratch=2 << 20))
+    outcome, most = await written(lab, monkeypatch, do="fill", mib=64)
+    assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
+    assert 2 << 20 < most <= (2 << 20) + 8192
+    died = verdict(Crashed("ended by a signal", exit_status=-signal.SIGXFSZ), retryable=True)
+    assert died == Verdict("failed", "budget_exceeded", again=False), "so ends a program in C"
+
+
+def test_the_fuller_a_folder_the_sooner_the_next_look() -> None:
+    pauses = [until_next_look(left, 0.0001) for left in (1 << 40, 256 << 20, 64 << 20, 1 << 20, 0)]
+    assert pauses == [LATEST, 0.25, 0.0625, SOONEST, SOONEST]
+    assert until_next_look(1 << 20, 0.01) == pytest.approx(0.2), "looking takes a small part of the time"
+    assert until_next_look(1 << 20, 10.0) == LATEST
 
 
 def test_what_goes_while_it_is_counted_is_nothing(tmp_path: Path) -> None:

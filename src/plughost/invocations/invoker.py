@@ -18,6 +18,7 @@ import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.errors import (
+    Collateral,
     Crashed,
     HandshakeFailed,
     InvalidSpec,
@@ -45,16 +46,13 @@ from plughost.invocations.record import RecordSink
 from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
-from plughost.invocations.scratch import Scratch
+from plughost.invocations.scratch import Scratch, until_next_look
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
 from plughost.plugin import Plugin
 from plughost.wire.envelope import decode
-
-SCRATCH_LOOKS = 0.5
-"""Seconds between two looks at how full a scratch folder is."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,23 +299,29 @@ class LocalInvoker:
         call = process.plugin.call(
             op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
         )
-        answer = await (call if scratch is None else self._within(scratch, run, call))
+        answer = await (call if scratch is None else self._within(scratch, run, process, call))
         return await self._settlement.settle(run, op, answer, scratch)
 
-    async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
+    async def _within(self, scratch: str, run: Run, process: Process, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
         task = asyncio.ensure_future(call)
         limit = self._options.limits.scratch
+        pause = until_next_look(limit or 0, 0.0)
         try:
             while True:
-                done, _ = await asyncio.wait([task], timeout=SCRATCH_LOOKS)
-                if limit is not None and await asyncio.to_thread(self._scratch.used, scratch) > limit:
-                    raise OverBudget(f"its scratch folder holds more than {limit} bytes")
+                done, _ = await asyncio.wait([task], timeout=pause)
+                if limit is not None:
+                    used, took = await asyncio.to_thread(self._scratch.look, scratch)
+                    if used > limit:
+                        raise OverBudget(f"its scratch folder holds more than {limit} bytes")
+                    pause = until_next_look(limit - used, took)
                 if done:
                     return task.result()
         except BaseException as gone:
-            reason = "budget_exceeded" if isinstance(gone, OverBudget) else self._cancelled.get(run.id)
-            task.cancel(reason or "cancelled")
+            if isinstance(gone, OverBudget):  # it would go on writing while it was asked to stop
+                process.plugin.end_for(Collateral("another invocation filled its scratch folder"))
+            else:
+                task.cancel(self._cancelled.get(run.id) or "cancelled")
             await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()

@@ -38,6 +38,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEADLINE = "deadline_exceeded"
+OUT_OF_BUDGET = (-signal.SIGXCPU, -signal.SIGXFSZ)
+"""How the kernel ends a process that has used up its time, or writes past the end of the largest file."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -51,7 +53,7 @@ def verdict(error: PluginError, *, retryable: bool) -> Verdict:
     """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
     if isinstance(error, Timeout):
         return Verdict("cancelled", DEADLINE, again=False)
-    if isinstance(error, Overloaded | OverBudget) or error.exit_status == -signal.SIGXCPU:
+    if isinstance(error, Overloaded | OverBudget) or error.exit_status in OUT_OF_BUDGET:
         return Verdict("failed", OverBudget.code, again=False)
     if isinstance(error, Crashed):
         return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)

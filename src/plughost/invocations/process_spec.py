@@ -16,6 +16,8 @@ from plughost.invocations.permissions import Granted
 GATEWAY_HOST = "gateway.vai.internal"
 """Reserved: inside a sandbox it is the gateway's own socket."""
 WEB_PORTS = (80, 443)
+BLOCK = 4096
+"""Bytes of a file past the limit of its folder: enough for a look to see that it is past it."""
 SHARED = 1024
 """Requests in a process that serves every tenant, each of them within its own binding's limit."""
 
@@ -41,7 +43,7 @@ def process_spec(
         spec_of(Path(package.folder), name=name),
         sandbox=sandbox,
         allow=Powers(connect=tuple(endpoints)),
-        limits=limits,
+        limits=limits if scratch is None else _within_scratch(limits),
         options={
             "exports": [export.id],
             "max_in_flight": SHARED if granted.execution_class == "inline" else granted.max_concurrency,
@@ -49,4 +51,12 @@ def process_spec(
             "failure_limit": 1,  # the pool makes another one, and nobody waits for that
             **({} if scratch is None else {"scratch": scratch}),
         },
+    )
+
+
+def _within_scratch(limits: Limits) -> Limits:
+    """No single file is larger than all of a scratch folder: that the kernel sees to, without a look."""
+    sizes = [limits.file_size, None if limits.scratch is None else limits.scratch + BLOCK]
+    return msgspec.structs.replace(
+        limits, file_size=min((size for size in sizes if size is not None), default=None)
     )

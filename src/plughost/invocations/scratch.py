@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 
 from plughost.base.errors import LaunchFailed
 from plughost.base.temporary import everybodys_folder
@@ -18,6 +19,12 @@ PREFIX = "plughost-scratch-"
 MOST_COUNTED = 100_000
 """Files and folders of one invocation; more count as over any limit."""
 TOO_MUCH = 1 << 62
+FASTEST = 1 << 30
+"""Bytes a second that a writer is thought to be able to."""
+SOONEST, LATEST = 0.02, 0.5
+"""Seconds between two looks at how full a folder is."""
+LOOKING = 0.05
+"""The share of the time that is spent looking, at most."""
 
 
 class Scratch:
@@ -53,9 +60,14 @@ class Scratch:
         self._live.add(path)
         return path
 
-    def used(self, path: str) -> int:
-        """Bytes of an invocation: in its folder, and beside it where nobody has one. Blocking."""
-        return sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
+    def look(self, path: str) -> tuple[int, float]:
+        """Bytes of an invocation, in its folder and beside it where nobody has one; and how long it took.
+
+        Blocking.
+        """
+        began = time.monotonic()
+        total = sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
+        return total, time.monotonic() - began
 
     def strewn(self, root: str) -> list[str]:
         """What a process has left beside its invocations' folders."""
@@ -84,6 +96,11 @@ class Scratch:
             await asyncio.to_thread(remove, self._path)
             os.close(self._lock)
             self._lock = -1
+
+
+def until_next_look(left: int, took: float) -> float:
+    """Seconds, so that a fast writer is met where its `left` bytes end; a look that `took` long is rarer."""
+    return min(max(left / FASTEST, took / LOOKING, SOONEST), LATEST)
 
 
 def used(path: str) -> int:

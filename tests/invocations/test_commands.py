@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import plughost as plughost_
+from plughost.sandbox.confine import NO_CORE
 from tests.invocations.conftest import LAB, SECRET
 from tests.sandbox.conftest import strict  # noqa: F401
 from tests.support import ROOT
@@ -164,7 +165,7 @@ def test_nothing_that_holds_a_secret_dumps_core(place: Path, sandbox: str) -> No
         ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "core"}', "--sandbox", sandbox)
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
-    assert json.loads(ran.stdout)["structured_output"]["most"] == 0, ran.stderr
+    assert json.loads(ran.stdout)["structured_output"]["most"] == NO_CORE, ran.stderr
 
 
 def test_a_compaction_and_a_harness_from_the_command_line(place: Path) -> None:

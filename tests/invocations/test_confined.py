@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost.guard.powers import Limits
 from plughost.invocations.record import Ended
 from tests.invocations.conftest import SECRET, Bench
 from tests.sandbox.conftest import strict  # noqa: F401
@@ -79,6 +80,14 @@ async def test_another_tenants_scratch_is_not_there(lab: Bench) -> None:
     assert list(seen.values()) == ["FileNotFoundError", "FileNotFoundError", ["2"]], "of all it sees its own"
     lab.invoker.cancel(lab.invoker.running[0], "seen enough")
     assert (await waiting).reason == "seen enough"
+
+
+@pytest.mark.clause("VAI-03")
+async def test_processor_time_past_its_limit_ends_the_invocation(bench) -> None:
+    lab = bench(sandbox="strict", limits=Limits(cpu_seconds=1))
+    outcome = await lab.tool(do="spin")
+    assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "budget_exceeded", 0)
+    assert outcome.message == "it used more processor time than cpu_seconds allows"
 
 
 @pytest.mark.clause("VAI-90", "VAI-44")

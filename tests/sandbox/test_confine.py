@@ -164,7 +164,7 @@ def test_limits_are_set_as_far_as_the_machine_lets_them():
     assert said(found, "limit", "nofile", "4096")
     assert said(found, "limit", "nproc", "15")
     assert said(found, "limit", "cpu", "5")
-    assert said(found, "limit", "core", "0")
+    assert said(found, "limit", "core", "1")
     assert not said(found, "limit", "data")
     assert said(found, "--size", str(100 << 20), "--tmpfs", "/tmp")
     assert said(found, "--size", str(25 << 20), "--tmpfs", "/dev/shm")

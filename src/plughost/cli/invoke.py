@@ -310,7 +310,10 @@ def _dump_no_core() -> None:
     """Secrets are in this process, and in one without a sandbox, which inherits this."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    from plughost.sandbox.confine import NO_CORE
+
+    most = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (NO_CORE if most else 0, most))
 
 
 def usual_state() -> Path:

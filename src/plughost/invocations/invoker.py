@@ -229,7 +229,8 @@ class LocalInvoker:
                 again = retryable and outcome.status == "retryable_failure"
             except PluginError as error:
                 judged = verdict(error, retryable=retryable)
-                outcome = run.ended_as(judged.status, judged.reason, error.message, error.stderr_tail)
+                why = judged.message or error.message
+                outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail)
                 again = judged.again
             delay = self._options.tries.after(run.retries + 1) if again else None
             if delay is None or delay >= run.left:

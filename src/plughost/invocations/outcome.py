@@ -38,8 +38,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEADLINE = "deadline_exceeded"
-OUT_OF_BUDGET = (-signal.SIGXCPU, -signal.SIGXFSZ)
-"""How the kernel ends a process that has used up its time, or writes past the end of the largest file."""
+EXCEEDED = {
+    signal.SIGXCPU: "it used more processor time than cpu_seconds allows",
+    signal.SIGXFSZ: "it wrote past the end of the largest file that it may have",
+}
+"""What the kernel ends a process for, by the signal that it does it with."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -47,14 +50,18 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str
     again: bool
     """Whether another try could end otherwise."""
+    message: str | None = None
+    """Better words than the error has."""
 
 
 def verdict(error: PluginError, *, retryable: bool) -> Verdict:
     """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
     if isinstance(error, Timeout):
         return Verdict("cancelled", DEADLINE, again=False)
-    if isinstance(error, Overloaded | OverBudget) or error.exit_status in OUT_OF_BUDGET:
+    if isinstance(error, Overloaded | OverBudget):
         return Verdict("failed", OverBudget.code, again=False)
+    if (exceeded := _exceeded(error.exit_status)) is not None:
+        return Verdict("failed", OverBudget.code, again=False, message=exceeded)
     if isinstance(error, Crashed):
         return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
     if isinstance(error, CallFailed):
@@ -62,3 +69,9 @@ def verdict(error: PluginError, *, retryable: bool) -> Verdict:
     if isinstance(error, InvalidSpec):
         return Verdict("failed", "invalid_request", again=False)
     return Verdict("failed", error.code, again=False)
+
+
+def _exceeded(exit_status: int | None) -> str | None:
+    """A sandbox's first process tells of a signal as shells do, by a code."""
+    ends = {status: words for number, words in EXCEEDED.items() for status in (-number, 128 + number)}
+    return None if exit_status is None else ends.get(exit_status)

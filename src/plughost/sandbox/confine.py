@@ -27,6 +27,10 @@ KEEPERS = 5
 """Processes in a sandbox that are ours: bubblewrap's, the watcher, the forwarder, and room for one that is
 about to go."""
 
+NO_CORE = 1
+"""Bytes of a core dump. Fewer than any has, so there is no file; and the one number for which the kernel does
+not start a program that `core_pattern` pipes cores to, where 0 means nothing."""
+
 TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
 
@@ -227,7 +231,7 @@ def _ports(way_out: WayOut | None) -> tuple[int, ...]:
 def rlimits_for(confined: str, limits: Limits, machine: Machine, user: User | None) -> dict[str, int]:
     """The limits that are set for each process, by name."""
     wanted = {
-        "core": 0,
+        "core": NO_CORE,
         "nofile": limits.open_files,
         "fsize": limits.file_size,
         "data": limits.memory,

@@ -16,6 +16,7 @@ from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, HookEven
 from plughost.invocations.binding import Scope
 from plughost.invocations.bindings import FixedBindings
 from plughost.invocations.chains import Block, Chain
+from plughost.invocations.gateway import refusals
 from plughost.invocations.gateway.gateway import Gateway
 from plughost.invocations.gateway.guest import MOST_AT_ONCE
 from plughost.invocations.gateway.http import Bounds
@@ -176,6 +177,31 @@ async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
             continue  # of heads that are too large, see below
         for method, path in (("GET", "/v1/chains/ch"), ("POST", "/v1/chains/ch/blocks")):
             assert await desk.ask(PREFIX + token, method, path) == (401, "unauthenticated"), attack
+    told = [(each.invocation_id, each.event["message"]) for each in desk.kept.of(Said)]
+    assert told == [("inv_0", "the delegation token is not one of ours")] * 2 * 9, (
+        "the empty one names nobody"
+    )
+
+
+@pytest.mark.clause("VAI-41")
+async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: Desk) -> None:
+    """After the end, and without a word of what was sent; a bounded number of times, of the last ones."""
+    token = desk.guest()
+    desk.gateway.dismiss(desk.runs[0])
+    for _ in range(refusals.MOST + 5):
+        assert await desk.ask(token, "GET", f"/v1/chains/{SECRET}") == (401, "unauthenticated")
+    said = desk.kept.of(Said)
+    assert len(said) == len({each.number for each in said}) == refusals.MOST
+    assert {each.invocation_id for each in said} == {"inv_0"}
+    assert said[0].event == {
+        "type": "gateway.refused", "method": "GET", "status": 401, "code": "unauthenticated",
+        "message": "the delegation token's invocation is over",
+    }  # fmt: skip
+    for number in range(refusals.REMEMBERED):
+        desk.gateway._refusals.ended(f"inv_x{number}")
+    await desk.ask(token, "GET", "/v1/chains/ch")
+    assert len(desk.gateway._refusals._ended) == refusals.REMEMBERED
+    assert len(desk.kept.of(Said)) == refusals.MOST, "it is forgotten"
 
 
 @pytest.mark.clause("VAI-41")

@@ -237,3 +237,4 @@ async def test_what_a_harness_began_ends_with_it(runtime_of, end: str) -> None:
         late = await runtime.invoke(wanted({"do": "use kept", "method": "GET", "path": "/v1/chains/ch_1"}))
         ((status, problem),) = told(late)
         assert (status, problem["code"]) == (401, "unauthenticated"), "its token is no good any more"
+        assert await refusals(runtime, outcome) == ["unauthenticated"], "and that it was tried is recorded"

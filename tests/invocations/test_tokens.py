@@ -73,6 +73,8 @@ def forged(token: str) -> dict[str, str]:
         "a shared secret": jwt.encode({"alg": "HS256"}, told, secret),
         "a key of its own": jwt.encode({"alg": "Ed25519"}, told, stranger, algorithms=["Ed25519"]),
         "a key in the header": f"{part({'alg': 'Ed25519', 'jwk': stranger.as_dict(private=False)})}.{claims}.{signature}",
+        "a critical number": f"{part({'alg': 'Ed25519', 'crit': 7})}.{claims}.{signature}",
+        "a deep header": f"{base64.urlsafe_b64encode(b'[' * 1500).decode()}.{claims}.{signature}",
         "no signature": f"{head}.{claims}.",
         "cut": f"{head}.{claims}",
         "nothing": "",
@@ -84,7 +86,7 @@ def forged(token: str) -> dict[str, str]:
     "attack",
     [
         "wider claims", "no algorithm", "a shared secret", "a key of its own", "a key in the header",
-        "no signature", "cut", "nothing", "huge",
+        "a critical number", "a deep header", "no signature", "cut", "nothing", "huge",
     ],
 )  # fmt: skip
 @pytest.mark.clause("VAI-41")

@@ -19,6 +19,7 @@ PREFIX = "vai_dlg_"
 SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"
 """Any token, and any in base64: `e` is how every JWT begins."""
 ALGORITHM = "Ed25519"
+HEADER = {"alg": ALGORITHM, "typ": "JWT"}
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"
 LARGEST = 4096
@@ -33,6 +34,19 @@ class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     expires_at: float
     """Seconds since 1970."""
+
+
+class _Claims(msgspec.Struct):
+    jti: str = ""
+
+
+class NoGood(Denied):
+    """A token that opens nothing, any more or ever."""
+
+    def __init__(self, message: str, names: str) -> None:
+        super().__init__(message)
+        self.names = names
+        """The invocation that it names, truly or not; empty when it names none."""
 
 
 class OutOfScope(Denied):
@@ -55,10 +69,14 @@ class Issuer:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         try:
+            from joserfc import jwt
             from joserfc.jwk import OKPKey
         except ImportError as error:
             raise Denied("delegated credentials need joserfc", hint="pip install 'plughost[vai]'") from error
         self._key: Any = OKPKey.generate_key("Ed25519")
+        trial: str = jwt.encode(HEADER, {}, self._key, algorithms=[ALGORITHM])
+        self._header = PREFIX + trial.partition(".")[0]
+        """How every token of ours begins, to the letter."""
         self._now = now
         self._running: dict[str, Delegation] = {}
 
@@ -82,8 +100,7 @@ class Issuer:
             "scope": " ".join(delegation.scopes),
             "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` knows the deadline itself
         }
-        header = {"alg": ALGORITHM, "typ": "JWT"}
-        token: str = jwt.encode(header, claims, self._key, algorithms=[ALGORITHM])
+        token: str = jwt.encode(HEADER, claims, self._key, algorithms=[ALGORITHM])
         self._running[delegation.invocation_id] = delegation
         return PREFIX + token
 
@@ -96,15 +113,27 @@ class Issuer:
 
         if not token.startswith(PREFIX) or len(token) > LARGEST:
             raise Denied("that is no delegation token")
+        if token.partition(".")[0] != self._header:  # no word of a stranger's is followed, or even read
+            raise NoGood("the delegation token is not one of ours", _claimed(token))
         try:
             claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
-            raise Denied("the delegation token is not one of ours") from error
-        delegation = self._running.get(str(claims.get("jti")))
+            raise NoGood("the delegation token is not one of ours", _claimed(token)) from error
+        names = str(claims.get("jti"))
+        delegation = self._running.get(names)
         if delegation is None or claims.get("aud") != AUDIENCE or claims.get("iss") != ISSUER:
-            raise Denied("the delegation token's invocation is over")
+            raise NoGood("the delegation token's invocation is over", names)
         if self._now() >= delegation.expires_at:
-            raise Denied("the delegation token has expired")
+            raise NoGood("the delegation token has expired", names)
         if scope not in delegation.scopes:
             raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation
+
+
+def _claimed(token: str) -> str:
+    """The invocation that a token names which nobody has vouched for."""
+    try:
+        told = token.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(told + "=="), type=_Claims).jti
+    except (IndexError, ValueError, RecursionError):
+        return ""

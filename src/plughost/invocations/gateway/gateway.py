@@ -21,20 +21,19 @@ from plughost.invocations.gateway.guest import Guest, over
 from plughost.invocations.gateway.http import Bounds, HttpServer
 from plughost.invocations.gateway.messages import Answer, Head, Problem
 from plughost.invocations.gateway.reading import Reading
+from plughost.invocations.gateway.refusals import Refusals
 from plughost.invocations.gateway.routes import ROUTES, Endpoint, find
 from plughost.invocations.invocation import Invoker
 from plughost.invocations.record import RecordSink
 from plughost.invocations.run import Run
 from plughost.invocations.runs import CUT_OFF
 from plughost.invocations.state import State
-from plughost.invocations.tokens import Delegation, Issuer, OutOfScope
+from plughost.invocations.tokens import Delegation, Issuer, NoGood, OutOfScope
 from plughost.sandbox.quarters import settle, sweep
 from plughost.sandbox.removal import remove
 
 PREFIX = "plughost-gateway-"
 SOCKET = "api"
-MOST_REFUSALS = 100
-"""That are recorded of one invocation."""
 
 
 class Gateway:
@@ -50,7 +49,7 @@ class Gateway:
         bounds: Bounds | None = None,
     ) -> None:
         self._state = state
-        self._records = records
+        self._refusals = Refusals(records)
         self._bounds = bounds
         self._issuer: Issuer | None = None
         self._server: HttpServer | None = None
@@ -109,6 +108,7 @@ class Gateway:
         if guest is None or self._issuer is None:
             return
         self._issuer.revoke(run.id)
+        self._refusals.ended(run.id)
         task = asyncio.get_running_loop().create_task(self._see_off(guest, guest.end()))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
@@ -142,7 +142,7 @@ class Gateway:
             try:
                 return await self._endpoints[name](guest, id, head, body)
             except Problem as problem:
-                self._record(guest, head, problem)
+                self._refusals.of(guest, head, problem)
                 raise
             except Exception as error:  # ours: the guest learns no more than that
                 told = {"message": f"the gateway failed at {head!r}", "exception": error}
@@ -160,27 +160,23 @@ class Gateway:
             known = self._guests.get(self._issuer.verify(head.token, scope).invocation_id)
         except OutOfScope as refused:
             problem = Problem(403, "scope_missing", f"this needs the scope {scope}")
-            self._record(self._guests[refused.delegation.invocation_id], head, problem)
+            self._refusals.of(self._guests[refused.delegation.invocation_id], head, problem)
             raise problem from refused
         except Denied as error:
-            raise Problem(401, "unauthenticated", error.message) from error
+            problem = Problem(401, "unauthenticated", error.message)
+            if isinstance(error, NoGood):
+                self._refuse(error.names, head, problem)
+            raise problem from error
         if known is None:
             raise over()
         return known
 
-    def _record(self, guest: Guest, head: Head, problem: Problem) -> None:
-        if problem.status not in (403, 404) or guest.over or guest.refusals >= MOST_REFUSALS:
-            return
-        guest.refusals += 1
-        refused = {
-            "type": "gateway.refused",
-            "method": head.method,
-            "path": head.path[:200],
-            "status": problem.status,
-            "code": problem.code,
-            "message": problem.message,
-        }
-        self._records.tell(guest.run.said(refused))
+    def _refuse(self, invocation_id: str, head: Head, problem: Problem) -> None:
+        """Whatever is done with a token that names it."""
+        if (guest := self._guests.get(invocation_id)) is not None:
+            self._refusals.of(guest, head, problem)
+        else:
+            self._refusals.after(invocation_id, head, problem)
 
 
 def _place() -> tuple[str, int]:

@@ -91,20 +91,34 @@ async def test_a_database_that_is_none(bench) -> None:
     assert "state.db cannot be used" in outcome.message
 
 
-@pytest.mark.clause("VAI-57")
-async def test_a_projection_that_cannot_be_written(lab: Bench, monkeypatch) -> None:
+def a_link_in_it(folder: Path, elsewhere: Path) -> None:
+    (folder / PROJECTION).symlink_to(elsewhere / PROJECTION)
+
+
+def a_link_in_its_place(folder: Path, elsewhere: Path) -> None:
+    folder.rename(folder.with_name("away"))
+    folder.symlink_to(elsewhere)
+
+
+@pytest.mark.clause("VAI-57", "VAI-93")
+@pytest.mark.parametrize(
+    ("spoil", "why"), [(a_link_in_it, "File exists"), (a_link_in_its_place, "Not a directory")]
+)
+async def test_a_projection_is_not_written_elsewhere(lab: Bench, monkeypatch, spoil, why: str) -> None:
     """A process that serves its tenant's next invocation, too, may have been there first."""
-    make = lab.invoker._scratch.make
+    make, elsewhere = lab.invoker._scratch.make, lab.folder / "elsewhere"
+    elsewhere.mkdir()
 
     def spoiled(root: str, invocation_id: str) -> str:
         folder = make(root, invocation_id)
-        Path(folder, PROJECTION).symlink_to("/dev/null")
+        spoil(Path(folder), elsewhere)
         return folder
 
     monkeypatch.setattr(lab.invoker._scratch, "make", spoiled)
     outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(400)))
     assert (outcome.status, outcome.reason) == ("failed", "host_failure")
-    assert outcome.message == "its projection could not be written: File exists"
+    assert outcome.message == f"its projection could not be written: {why}"
+    assert not [*elsewhere.iterdir()]
 
 
 def test_artifacts_of_a_folder_that_is_gone_and_for_one_that_is_none(tmp_path: Path) -> None:

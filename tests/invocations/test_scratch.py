@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Crashed
+from plughost.base.errors import Crashed, LaunchFailed
 from plughost.guard.powers import Limits
 from plughost.invocations.outcome import Outcome, verdict
 from plughost.invocations.record import Ended
-from plughost.invocations.scratch import LATEST, SOONEST, TOO_MUCH, until_next_look, used
+from plughost.invocations.scratch import LATEST, SOONEST, TOO_MUCH, Scratch, until_next_look, used
 from tests.invocations.conftest import Bench
 from tests.support import until
 
@@ -44,6 +45,33 @@ async def test_what_lies_too_deep_to_be_counted_is_too_much(bench) -> None:
     outcome = await lab.tool("writes", do="dig", deep=30)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     await until(lambda: not list(lab.folder.glob("plughost-scratch-*/*/*")))
+
+
+@pytest.mark.clause("VAI-93")
+async def test_a_link_that_is_faster_than_its_owner_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A root host gives the new folder to the plugin's user: what lies there by then, if it may swap it."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    made = os.mkdir
+
+    def swapped(path: str, mode: int) -> None:
+        made(path, mode)
+        os.rename(path, f"{path}.away")
+        os.symlink(victim, path)
+
+    scratch = Scratch(str(tmp_path))
+    root = scratch.root()
+    made(root, 0o700)
+    if os.geteuid() == 0:
+        os.chown(root, 4711, 4711)
+    monkeypatch.setattr(os, "mkdir", swapped)
+    with pytest.raises(LaunchFailed, match="no scratch folder"):
+        scratch.make(root, "inv_1")
+    monkeypatch.undo()
+    assert victim.stat().st_uid == os.geteuid()
+    await scratch.close()
 
 
 async def written(lab: Bench, monkeypatch, **asked: object) -> tuple[Outcome, int]:

@@ -15,6 +15,7 @@ from typing import Any
 from plughost.base.errors import Denied, HostFailed
 from plughost.base.hiding import Hidden
 from plughost.guard.beneath import Escapes, open_beneath
+from plughost.invocations.scratch import opened
 
 MOST = 64
 LARGEST = 64 << 20
@@ -57,7 +58,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         raise Denied("the path of an artifact is no text")
     inside = path.removeprefix(scratch.rstrip("/") + "/")
     try:
-        root = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        root = opened(scratch)
     except OSError as error:
         raise Denied("it has removed its scratch folder, and hands over a file of it") from error
     try:

@@ -52,9 +52,13 @@ class Scratch:
         path = os.path.join(root, invocation_id)
         try:
             os.mkdir(path, 0o700)
-            owner = os.stat(root)
-            if owner.st_uid != os.geteuid():
-                os.chown(path, owner.st_uid, owner.st_gid)
+            folder = opened(path)  # whose process may have put a symlink there meanwhile
+            try:
+                owner = os.stat(root)
+                if owner.st_uid != os.geteuid():
+                    os.fchown(folder, owner.st_uid, owner.st_gid)
+            finally:
+                os.close(folder)
         except OSError as error:
             raise LaunchFailed(f"it can be given no scratch folder: {error.strerror}") from error
         self._live.add(path)
@@ -96,6 +100,11 @@ class Scratch:
             await asyncio.to_thread(remove, self._path)
             os.close(self._lock)
             self._lock = -1
+
+
+def opened(path: str) -> int:
+    """A scratch folder itself, never where a symlink in its place leads to; OSError when it is none."""
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def until_next_look(left: int, took: float) -> float:

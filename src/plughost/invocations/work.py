@@ -27,6 +27,7 @@ from plughost.contracts.vai.bodies import (
     ToolBody,
     Trigger,
 )
+from plughost.invocations.scratch import opened
 
 INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""
@@ -107,22 +108,31 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
             return Inline(
                 blocks=self.blocks, pinned_items=self.pinned_items, token_estimate=self.token_estimate
             )
-        path = os.path.join(scratch, PROJECTION)
         try:
-            owner = os.stat(scratch)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with open(fd, "wb") as file:
-                file.write(written)
-                if owner.st_uid != os.geteuid():
-                    os.fchown(fd, owner.st_uid, owner.st_gid)
+            _put(written, scratch)
         except OSError as error:
             raise HostFailed(f"its projection could not be written: {error.strerror}") from error
         return Artifact(
-            path=path,
+            path=os.path.join(scratch, PROJECTION),
             sha256=hashlib.sha256(written).hexdigest(),
             bytes=len(written),
             token_estimate=self.token_estimate,
         )
+
+
+def _put(projection: bytes, scratch: str) -> None:
+    """Into the folder itself: a process that serves its tenant already can swap what lies at its path."""
+    folder = opened(scratch)
+    try:
+        owner = os.fstat(folder)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(PROJECTION, flags, 0o600, dir_fd=folder)
+        with open(fd, "wb") as file:
+            file.write(projection)
+            if owner.st_uid != os.geteuid():
+                os.fchown(fd, owner.st_uid, owner.st_gid)
+    finally:
+        os.close(folder)
 
 
 class Harness(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, Stopped
-from plughost.base.events import EventHub, Subscription
+from plughost.base.events import Event, EventHub, Subscription
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import PluginSpec, check_runnable, contract, sandbox_of
 from plughost.plugin import Plugin
@@ -164,9 +164,9 @@ class Host:
             self._services[name] = own(name, self)
         return self._services[name]
 
-    def events(self, limit: int = 10_000) -> Subscription:
-        """Everything that happens to plugins from now on, in a bounded queue of your own."""
-        return self._events.subscribe(limit)
+    def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
+        """Everything that happens to plugins from now on, or one kind of it, in a queue of your own."""
+        return self._events.subscribe(limit, only)
 
     async def close(self) -> None:
         """End every plugin, gracefully; when cancelled, by force."""

@@ -288,9 +288,9 @@ class Host:
         given = serve if inspect.isroutine(service) else service
         self._loop.run(_soon(lambda: self._host.provide(name, given)))
 
-    def events(self, limit: int = 10_000) -> Subscription:
-        """Everything that happens to plugins from now on, in a bounded queue of your own."""
-        return Subscription(self._loop.run(_soon(lambda: self._host.events(limit))), self._loop)
+    def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
+        """Everything that happens to plugins from now on, or one kind of it, in a queue of your own."""
+        return Subscription(self._loop.run(_soon(lambda: self._host.events(limit, only))), self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Anything else of the async API: typed views, for one."""

@@ -105,6 +105,21 @@ async def test_what_is_said_for_another_request_is_nobodys_result(bench) -> None
         while (event := events.take()) is not None:
             dropped += [event.what] if type(event).__name__ == "Dropped" else []
     assert len(dropped) == 2
+    said = [(each.invocation_id, each.event["type"], each.event["message"]) for each in lab.kept.of(Said)]
+    assert said == [(outcome.invocation_id, "protocol.refused", what) for what in dropped]
+    assert type(lab.kept.entries[-1]) is Ended
+    await lab.tool(do="echo")
+    assert len(lab.kept.of(Said)) == 2, "once"
+
+
+@pytest.mark.clause("VAI-34")
+async def test_what_a_process_said_last_is_not_its_successors(bench) -> None:
+    """It has the same name, and may be another tenant's."""
+    lab = bench(most_processes=1)
+    await lab.tool("writes", do="stray afterwards")
+    await until(lambda: lab.invoker._strays)
+    assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
+    assert not lab.kept.of(Said)
 
 
 # Time

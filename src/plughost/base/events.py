@@ -83,8 +83,9 @@ MOST_BYTES = 64 << 20
 class Subscription:
     """A bounded queue of events. A slow observer loses the oldest and is told how many in `missed`."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, only: type[Event]) -> None:
         self.missed = 0
+        self._only = only
         self._limit = limit
         self._queue: deque[Event] = deque()
         self._size = 0
@@ -96,6 +97,8 @@ class Subscription:
         return len(self._queue)
 
     def push(self, event: Event) -> None:
+        if not isinstance(event, self._only):
+            return
         self._queue.append(event)
         self._size += event.size
         while len(self._queue) > self._limit or (self._size > MOST_BYTES and len(self._queue) > 1):
@@ -155,9 +158,9 @@ class EventHub:
     def __bool__(self) -> bool:
         return bool(self._listening)
 
-    def subscribe(self, limit: int = 10_000) -> Subscription:
+    def subscribe(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
         """A subscription lives until it is closed or nobody holds it any more."""
-        subscription = Subscription(limit)
+        subscription = Subscription(limit, only)
         if self._closed:
             subscription.close()
         self._listening.append(weakref.ref(subscription, self._listening.remove))

@@ -49,6 +49,7 @@ from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch, until_next_look
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
+from plughost.invocations.strays import Strays
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
 from plughost.plugin import Plugin
@@ -99,6 +100,7 @@ class LocalInvoker:
         self.pool = Pool(
             host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
         )
+        self._strays = Strays(host)
         self._schemas = Schemas()
         self._workers = Gate(self._options.workers)
         self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
@@ -259,6 +261,8 @@ class LocalInvoker:
             raise
         finally:
             run.confined_by = process.plugin.confined_by
+            if self._strays:
+                self._tell_strays(run, process)
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
             try:
@@ -276,8 +280,13 @@ class LocalInvoker:
         spec = partial(self._spec, prepared, socket)
         return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
 
+    def _tell_strays(self, run: Run, process: Process) -> None:
+        for what in self._strays.take(process.plugin.name):
+            self._records.tell(run.said({"type": "protocol.refused", "message": what}))
+
     async def _tidy_up(self, plugin: Plugin) -> None:
-        """When a process is gone, nobody fills its scratch folders any more."""
+        """When a process is gone nobody fills its scratch folders any more, and its name is free."""
+        self._strays.take(plugin.name)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 

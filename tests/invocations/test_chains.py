@@ -47,6 +47,19 @@ async def test_a_compaction_makes_a_chain_that_names_its_source_and_changes_noth
     assert await chains.derive("ch_1", "cmp_2", seeds) != derived
 
 
+@pytest.mark.clause("VAI-51")
+async def test_two_tenants_may_use_the_same_names(chains: Chains) -> None:
+    """Neither learns of the other's chain, nor keeps its results out."""
+    await chains.create(Chain(chain_id="ch_2", org_id="org_2", project_id="proj_1"))
+    for chain_id in ("ch_1", "ch_2"):
+        assert await chains.insert_tool_result(chain_id, "toolx_1", {"of": chain_id})
+        assert not await chains.insert_tool_result(chain_id, "toolx_1", {"of": chain_id})
+    assert [block.content[0]["result"] for block in await chains.blocks("ch_2")] == [{"of": "ch_2"}]
+    await chains.derive("ch_1", "cmp_1", [SYSTEM])
+    with pytest.raises(InvalidSpec, match="cmp_1 already, of another chain"):
+        await chains.derive("ch_2", "cmp_1", [SYSTEM])
+
+
 async def test_a_chain_that_is_not_there(chains: Chains) -> None:
     for use in (
         chains.chain("ch_9"),

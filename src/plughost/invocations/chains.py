@@ -28,7 +28,7 @@ TABLES = (
 )
 CREATE = "INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)"
 FIND = "SELECT * FROM chains WHERE chain_id = ?"
-DERIVED = "SELECT chain_id FROM chains WHERE compaction_id = ?"
+DERIVED = "SELECT chain_id, source_chain_id FROM chains WHERE compaction_id = ?"
 INSERT = """INSERT INTO blocks
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1"""
 PAGE = "SELECT number, kind, content FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
@@ -176,16 +176,20 @@ def _page(
 
 
 def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block) -> bool:
-    _chain(connection, chain_id)
-    if connection.execute(IS_THERE, (once,)).fetchone():
+    """Tenants name their executions themselves, so two may have the same name."""
+    scope = _chain(connection, chain_id).scope
+    own = msgspec.json.encode([scope, once]).decode()
+    if connection.execute(IS_THERE, (own,)).fetchone():
         return False
-    _insert(connection, chain_id, block, once)
+    _insert(connection, chain_id, block, own)
     return True
 
 
 def _derive(connection: sqlite3.Connection, source: str, compaction_id: str, seeds: Sequence[Block]) -> str:
     made = connection.execute(DERIVED, (compaction_id,)).fetchone()
     if made is not None:
+        if made["source_chain_id"] != source:
+            raise InvalidSpec(f"there is a compaction {compaction_id} already, of another chain")
         return str(made["chain_id"])
     origin = _chain(connection, source)
     derived = Chain(

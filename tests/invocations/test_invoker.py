@@ -71,6 +71,20 @@ async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
     assert (await lab.tool(do="echo")).ok, "the process goes on"
 
 
+@pytest.mark.clause("VAI-94", "VAI-50")
+async def test_a_record_holds_neither_wrong_values_nor_endless_words(bench) -> None:
+    lab = bench()
+    for given in ({"do": ["the customer's own words"]}, {"do": {"card": 4111_1111}}):
+        outcome = await lab.tool(**given)
+        assert (outcome.reason, outcome.message) == (
+            "invalid_input", 'do: the value is not of type "string"',
+        )  # fmt: skip
+    long = await lab.tool(do="fail at length")
+    assert (len(long.reason), len(long.message)) == (100, 4096)
+    assert not [word for word in ("customer", "4111") if word in repr(lab.kept.entries)]
+    assert len(repr(lab.kept.entries)) < 20_000
+
+
 @pytest.mark.clause("VAI-50")
 async def test_a_missing_output_counts_as_null(bench, ground: Path) -> None:
     """So it fits where the schema takes null, where there is none, and beside a failure."""

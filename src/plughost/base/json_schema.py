@@ -13,6 +13,7 @@ MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
 LONGEST_CHAIN = 20
 MOST_ERRORS = 20
+LONGEST_ERROR = 500
 _ELSEWHERE = ("$dynamicRef", "$recursiveRef")
 
 
@@ -26,16 +27,19 @@ def wrong(schema: dict[str, Any]) -> str | None:
 
 
 class Checker:
-    """A schema made ready for many values. ValueError when it cannot be used."""
+    """A schema made ready for many values. ValueError when it cannot be used.
 
-    def __init__(self, schema: Any) -> None:
+    With a `mask`, problems say that instead of the value: for values that are nobody's to be shown.
+    """
+
+    def __init__(self, schema: Any, mask: str | None = None) -> None:
         import jsonschema_rs
 
         _measure(schema, schema, {}, ())
         patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
         try:
             self._validator = jsonschema_rs.validator_for(
-                schema, retriever=_retrieve_nothing, pattern_options=patterns
+                schema, retriever=_retrieve_nothing, pattern_options=patterns, mask=mask
             )
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_line(error)) from error
@@ -46,7 +50,7 @@ class Checker:
         found = []
         for error in self._validator.iter_errors(value):
             place = ".".join(str(part) for part in error.instance_path)
-            found.append(f"{place}: {error.message}" if place else error.message)
+            found.append((f"{place}: {error.message}" if place else error.message)[:LONGEST_ERROR])
             if len(found) == MOST_ERRORS:
                 break
         return found

@@ -21,7 +21,10 @@ class Schemas:
         self._checkers: dict[tuple[str, str], Checker] = {}
 
     def problems(self, package: str, path: str | None, value: Any) -> list[str]:
-        """What of `value` is not as the schema wants it; nothing without a schema."""
+        """What of `value` is not as the schema wants it, by name and not by value: it goes into records.
+
+        Nothing without a schema.
+        """
         if path is None:
             return []
         checker = self._checkers.get((package, path))
@@ -38,7 +41,7 @@ def _compile(package: str, path: str) -> Checker:
             text = file.read(LARGEST + 1)
         if len(text) > LARGEST:
             raise ValueError(f"larger than {LARGEST} bytes")
-        return Checker(msgspec.json.decode(text))
+        return Checker(msgspec.json.decode(text), mask="the value")
     except (OSError, ValueError, Escapes) as error:
         raise InvalidSpec(f"its schema {path} cannot be used: {error}") from error
     finally:

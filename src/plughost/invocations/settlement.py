@@ -17,6 +17,9 @@ from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
 from plughost.invocations.work import Compaction, Harness, Tool
 
+LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
+"""Characters of a plugin's own words for its failure: they go into a record."""
+
 
 class Settlement:
     def __init__(self, schemas: Schemas, chains: ChainSink | None, artifacts: str | None = None) -> None:
@@ -31,8 +34,8 @@ class Settlement:
         if told.status != "succeeded":
             problem = told.problem
             reason = problem.code if problem is not None and problem.code else "plugin_said_so"
-            message = None if problem is None else problem.message
-            outcome = run.ended_as(told.status, run.hidden.text(reason), message)
+            message = None if problem is None else run.hidden.text(problem.message)[:LONGEST_MESSAGE]
+            outcome = run.ended_as(told.status, run.hidden.text(reason)[:LONGEST_REASON], message)
             return msgspec.structs.replace(outcome, result=result)
         if problems := self._wrong_output(run, result):
             return run.ended_as("failed", "invalid_output", "; ".join(problems))

@@ -115,6 +115,19 @@ async def test_one_file_never_gets_past_the_limit(bench, monkeypatch) -> None:
         assert (died.status, died.reason, died.again) == ("failed", "budget_exceeded", False), "as C ends"
 
 
+async def test_looking_at_many_folders_is_not_more_work(tmp_path: Path) -> None:
+    scratch = Scratch(str(tmp_path))
+    root = scratch.root()
+    os.mkdir(root)
+    folders = [scratch.make(root, f"inv_{number}") for number in range(50)]
+    _, crowd = min((scratch.look(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
+    for folder in folders[1:]:
+        await scratch.remove(folder)
+    _, alone = min((scratch.look(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
+    assert crowd > 10 * alone
+    await scratch.close()
+
+
 def test_the_fuller_a_folder_the_sooner_the_next_look() -> None:
     pauses = [until_next_look(left, 0.0001) for left in (1 << 40, 256 << 20, 64 << 20, 1 << 20, 0)]
     assert pauses == [LATEST, 0.25, 0.0625, SOONEST, SOONEST]

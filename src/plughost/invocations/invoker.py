@@ -321,10 +321,10 @@ class LocalInvoker:
             while True:
                 done, _ = await asyncio.wait([task], timeout=pause)
                 if limit is not None:
-                    used, took = await asyncio.to_thread(self._scratch.look, scratch)
+                    used, all_take = await asyncio.to_thread(self._scratch.look, scratch)
                     if used > limit:
                         raise OverBudget(f"its scratch folder holds more than {limit} bytes")
-                    pause = until_next_look(limit - used, took)
+                    pause = until_next_look(limit - used, all_take)
                 if done:
                     return task.result()
         except BaseException as gone:

@@ -24,7 +24,7 @@ FASTEST = 1 << 30
 SOONEST, LATEST = 0.02, 0.5
 """Seconds between two looks at how full a folder is."""
 LOOKING = 0.05
-"""The share of the time that is spent looking, at most."""
+"""The share of one processor's time that looking at all folders takes, at most, unless it were too late."""
 
 
 class Scratch:
@@ -65,13 +65,13 @@ class Scratch:
         return path
 
     def look(self, path: str) -> tuple[int, float]:
-        """Bytes of an invocation, in its folder and beside it where nobody has one; and how long it took.
+        """Bytes of an invocation, in its folder and beside it where nobody has one.
 
-        Blocking.
+        And the seconds that such a look at every folder takes. Blocking.
         """
         began = time.monotonic()
         total = sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
-        return total, time.monotonic() - began
+        return total, (time.monotonic() - began) * len(self._live)
 
     def strewn(self, root: str) -> list[str]:
         """What a process has left beside its invocations' folders."""
@@ -107,9 +107,9 @@ def opened(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def until_next_look(left: int, took: float) -> float:
-    """Seconds, so that a fast writer is met where its `left` bytes end; a look that `took` long is rarer."""
-    return min(max(left / FASTEST, took / LOOKING, SOONEST), LATEST)
+def until_next_look(left: int, all_take: float) -> float:
+    """Seconds, so that a fast writer is met where its `left` bytes end; the more there is to see, the rarer."""
+    return min(max(left / FASTEST, all_take / LOOKING, SOONEST), LATEST)
 
 
 def used(path: str) -> int:

@@ -108,7 +108,7 @@ def opened(path: str) -> int:
 
 
 def until_next_look(left: int, all_take: float) -> float:
-    """Seconds, so that a fast writer is met where its `left` bytes end; the more there is to see, the rarer."""
+    """Seconds, so that a fast writer is met where its `left` bytes end; longer where much is to be seen."""
     return min(max(left / FASTEST, all_take / LOOKING, SOONEST), LATEST)
 
 

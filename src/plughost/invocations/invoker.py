@@ -34,7 +34,7 @@ from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
-from plughost.invocations.gate import Gate
+from plughost.invocations.gate import Gate, enter, enter_now, leave
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import DEADLINE, Outcome, verdict
 from plughost.invocations.package import PackageSource
@@ -42,7 +42,7 @@ from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import RecordSink
-from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
+from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch
@@ -102,8 +102,13 @@ class LocalInvoker:
             host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
         )
         self._schemas = Schemas()
-        self._workers = Gate(self._options.workers)
-        self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
+        self._preparer = Preparer(
+            packages,
+            self._schemas,
+            self._options.policy,
+            reuse=self._options.reuse,
+            workers=Gate(self._options.workers),
+        )
         self._settlement = Settlement(self._schemas, chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
@@ -131,7 +136,7 @@ class LocalInvoker:
         assert task is not None
         self._running[run.id] = task
         cancels = task.cancelling()
-        outcome = run.ended_as("failed", "host_failure")
+        outcome: Outcome | None = None
         try:
             outcome = await self._outcome(run, on_event)
         except asyncio.CancelledError as gone:
@@ -144,7 +149,7 @@ class LocalInvoker:
             del self._running[run.id]
             if not self._running and self._all_over is not None and not self._all_over.done():
                 self._all_over.set_result(None)
-            self._records.tell(run.ended(outcome))
+            self._records.tell(run.ended(outcome or run.ended_as("failed", "host_failure")))
         return outcome
 
     def stream(self, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
@@ -184,26 +189,18 @@ class LocalInvoker:
     async def _outcome(self, run: Run, on_event: OnEvent | None) -> Outcome:
         if refusal := self._refusal(run):
             return refusal
-        gates = [run.prepared.gate]
-        if run.prepared.granted.execution_class == "worker":
-            gates.append(self._workers)
-        entered: list[Gate] = []
-        try:
-            for gate in gates:
-                if not gate.enter_now():
-                    async with asyncio.timeout(run.left):
-                        await gate.enter()
-                entered.append(gate)
-        except BaseException as error:
-            _leave(entered)
-            if not isinstance(error, TimeoutError):
-                raise
-            most = run.prepared.granted.max_concurrency
-            return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
+        gates = run.prepared.gates
+        if not enter_now(gates):
+            try:
+                async with asyncio.timeout(run.left):
+                    await enter(gates)
+            except TimeoutError:
+                most = run.prepared.granted.max_concurrency
+                return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
         try:
             return await self._tried(run, on_event)
         finally:
-            _leave(entered)
+            leave(gates)
 
     def _refusal(self, run: Run) -> Outcome | None:
         """What is wrong with a request before any process sees it."""
@@ -223,8 +220,7 @@ class LocalInvoker:
 
     async def _tried(self, run: Run, on_event: OnEvent | None) -> Outcome:
         """As often as its effects and its time allow."""
-        tool = run.prepared.export.tool
-        retryable = tool is not None and may_retry(tool.effect_class)
+        retryable = run.prepared.retryable
         while True:
             try:
                 outcome = await self._once(run, on_event)
@@ -302,7 +298,10 @@ class LocalInvoker:
             op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
         )
         answer = await (call if scratch is None else self._within(scratch, run, call))
-        return await self._settlement.settle(run, op, answer, scratch)
+        outcome = self._settlement.judged(run, op, answer)
+        if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
+            outcome = await self._settlement.kept(run, outcome, scratch)
+        return outcome
 
     async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
@@ -346,8 +345,3 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
-
-
-def _leave(gates: list[Gate]) -> None:
-    for gate in gates:
-        gate.leave()

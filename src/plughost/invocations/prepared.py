@@ -11,6 +11,8 @@ from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
 from plughost.invocations.permissions import Asked, Granted, grant
 from plughost.invocations.pool import Key
+from plughost.invocations.record import Bound
+from plughost.invocations.retry import may_retry
 from plughost.invocations.schemas import Schemas
 
 USUAL_CONCURRENCY = 16
@@ -25,7 +27,11 @@ class Prepared(msgspec.Struct, frozen=True):
     export: Export
     granted: Granted
     key: Key
-    gate: Gate
+    gates: tuple[Gate, ...]
+    """Its own; what runs in the background goes through one more."""
+    retryable: bool
+    """Another try does no harm."""
+    bound: Bound
     alone: bool
     """A process for each invocation."""
 
@@ -37,11 +43,14 @@ class Prepared(msgspec.Struct, frozen=True):
 class Preparer:
     """Prepares each binding once, and again when it has changed."""
 
-    def __init__(self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str) -> None:
+    def __init__(
+        self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str, workers: Gate
+    ) -> None:
         self._packages = packages
         self._schemas = schemas
         self._policy = policy
         self._reuse = reuse
+        self._workers = workers
         self._known: dict[str, Prepared] = {}
 
     def prepare(self, binding: Binding) -> Prepared:
@@ -62,13 +71,24 @@ class Preparer:
         self._check(binding, package, export)
         tenant = None if granted.execution_class == "inline" else binding.scope
         same = known is not None and known.granted.max_concurrency == granted.max_concurrency
+        gate = known.gates[0] if known is not None and same else Gate(granted.max_concurrency)
         prepared = Prepared(
             binding,
             package,
             export,
             granted,
             Key(package.digest, export.id, tenant, granted.digest),
-            known.gate if known is not None and same else Gate(granted.max_concurrency),
+            (gate, self._workers) if granted.execution_class == "worker" else (gate,),
+            export.tool is not None and may_retry(export.tool.effect_class),
+            Bound(
+                export_kind=export.kind,
+                export_id=export.id,
+                binding_id=binding.binding_id,
+                package_id=binding.package_id,
+                package_version=binding.package_version,
+                package_digest=package.digest,
+                granted=granted,
+            ),
             granted.execution_class == "isolated" and self._reuse == "invocation",
         )
         self._known[binding.binding_id] = prepared

@@ -15,6 +15,8 @@ from plughost.invocations.prepared import Prepared
 from plughost.invocations.record import Began, Ended, Said
 from plughost.invocations.work import execution_id
 
+_NOTHING_HIDDEN = Hidden()
+
 
 class Run:
     __slots__ = (
@@ -33,7 +35,7 @@ class Run:
         asked = allowed if wanted.timeout_ms is None else max(wanted.timeout_ms, 0)
         self._clock = clock
         self.deadline = clock.time() + min(asked, allowed) / 1000
-        self.hidden = Hidden()
+        self.hidden = _NOTHING_HIDDEN
         """That of its process, once it has one."""
         self.retries = 0
         self.events = 0
@@ -57,25 +59,18 @@ class Run:
         )
 
     def began(self) -> Began:
-        binding, export = self.prepared.binding, self.prepared.export
-        related = self.wanted.related
+        scope, related = self.scope, self.wanted.related
         return Began(
             invocation_id=self.id,
-            export_kind=export.kind,
-            export_id=export.id,
-            binding_id=binding.binding_id,
-            package_id=binding.package_id,
-            package_version=binding.package_version,
-            package_digest=self.prepared.package.digest,
+            bound=self.prepared.bound,
             started_at=time.time(),
-            org_id=self.scope.org_id,
-            project_id=self.scope.project_id,
+            org_id=scope.org_id,
+            project_id=scope.project_id,
             session_id=related.session_id,
             chain_id=related.chain_id,
             run_id=related.run_id,
             trace_id=self.trace_id,
             execution_id=execution_id(self.wanted.work),
-            granted=self.prepared.granted,
         )
 
     def said(self, event: Mapping[str, Any]) -> Said:

@@ -22,7 +22,7 @@ class Settlement:
         self._chains = chains
         self._artifacts = artifacts
 
-    async def settle(self, run: Run, op: str, answer: msgspec.Raw, scratch: str | None) -> Outcome:
+    def judged(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
         """Malformed when it is not what its kind of export answers."""
         told = read_outcome(op, answer)
         result: Any = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
@@ -34,12 +34,23 @@ class Settlement:
             return msgspec.structs.replace(outcome, result=result)
         if problems := self._wrong_output(run, result):
             return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
+
+    def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
+        """Whether something of a success outlives its invocation."""
+        return self._chains is not None or (
+            isinstance(run.wanted.work, Harness) and bool(outcome.result["artifacts"])
+        )
+
+    async def kept(self, run: Run, outcome: Outcome, scratch: str | None) -> Outcome:
+        """The same, as it is told when its files and blocks are where they stay."""
+        result = outcome.result
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
-            kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
-            result = {**result, "artifacts": kept}
+            files = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
+            result = {**result, "artifacts": files}
         if self._chains is not None:
             result = await self._written(self._chains, run, result)
-        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
+        return msgspec.structs.replace(outcome, result=result)
 
     def _wrong_output(self, run: Run, result: Any) -> list[str]:
         tool = run.prepared.export.tool

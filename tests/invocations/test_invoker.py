@@ -38,7 +38,11 @@ async def test_a_tool_is_given_its_context_and_its_result_is_recorded_before_it_
     assert context["deadline_at"].startswith("20")
     assert told["secrets"] == {}
     (began,), (ended,) = lab.kept.of(Began), lab.kept.of(Ended)
-    assert (began.bound.export_kind, began.bound.export_id, began.execution_id) == ("tool", "reads", "toolx_1")
+    assert (began.bound.export_kind, began.bound.export_id, began.execution_id) == (
+        "tool",
+        "reads",
+        "toolx_1",
+    )
     assert (ended.invocation_id, ended.status) == (outcome.invocation_id, "succeeded")
 
 

@@ -44,7 +44,7 @@ from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import RecordSink
 from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schemas
+from plughost.invocations.schemas import Schemas, problems
 from plughost.invocations.scratch import Scratch
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
@@ -101,15 +101,14 @@ class LocalInvoker:
         self.pool = Pool(
             host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
         )
-        self._schemas = Schemas()
         self._preparer = Preparer(
             packages,
-            self._schemas,
+            Schemas(),
             self._options.policy,
             reuse=self._options.reuse,
             workers=Gate(self._options.workers),
         )
-        self._settlement = Settlement(self._schemas, chains, self._options.artifacts)
+        self._settlement = Settlement(chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -209,10 +208,8 @@ class LocalInvoker:
             return run.ended_as(
                 "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
             )
-        if isinstance(work, Tool) and export.tool is not None:
-            folder, schema = run.prepared.package.folder, export.tool.input_schema
-            if problems := self._schemas.problems(folder, schema, work.input):
-                return run.ended_as("failed", "invalid_input", "; ".join(problems))
+        if isinstance(work, Tool) and (wrong := problems(run.prepared.input, work.input)):
+            return run.ended_as("failed", "invalid_input", "; ".join(wrong))
         if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
             why = "a large projection travels as a file, and the export has no scratch folder"
             return run.ended_as("failed", "invalid_request", why)

@@ -12,13 +12,12 @@ from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schemas
+from plughost.invocations.schemas import problems
 from plughost.invocations.work import Compaction, Harness, Tool
 
 
 class Settlement:
-    def __init__(self, schemas: Schemas, chains: ChainSink | None, artifacts: str | None = None) -> None:
-        self._schemas = schemas
+    def __init__(self, chains: ChainSink | None, artifacts: str | None = None) -> None:
         self._chains = chains
         self._artifacts = artifacts
 
@@ -32,8 +31,8 @@ class Settlement:
             message = None if problem is None else problem.message
             outcome = run.ended_as(told.status, run.hidden.text(reason), message)
             return msgspec.structs.replace(outcome, result=result)
-        if problems := self._wrong_output(run, result):
-            return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        if wrong := _wrong_output(run, result):
+            return run.ended_as("failed", "invalid_output", "; ".join(wrong))
         return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
 
     def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
@@ -52,15 +51,6 @@ class Settlement:
             result = await self._written(self._chains, run, result)
         return msgspec.structs.replace(outcome, result=result)
 
-    def _wrong_output(self, run: Run, result: Any) -> list[str]:
-        tool = run.prepared.export.tool
-        if tool is None or result["is_error"]:
-            return []
-        output, schema = result["structured_output"], tool.output_schema
-        if output is None:
-            return []
-        return self._schemas.problems(run.prepared.package.folder, schema, output)
-
     async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""
         work, chain_id = run.wanted.work, run.wanted.related.chain_id
@@ -74,3 +64,10 @@ class Settlement:
             derived = await chains.derive(work.chain_id, work.compaction_id, seeds)
             result = {**result, "derived_chain_id": derived}
         return result
+
+
+def _wrong_output(run: Run, result: Any) -> list[str]:
+    schema = run.prepared.output
+    if schema is None or result["is_error"] or result["structured_output"] is None:
+        return []
+    return problems(schema, result["structured_output"])

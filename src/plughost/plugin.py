@@ -28,8 +28,6 @@ from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
 if TYPE_CHECKING:
     from plughost.host import Host
 
-_OVER = (State.QUARANTINED, State.STOPPED)
-
 
 class Plugin:
     """A name that calls go to. Which process answers is the router's business."""
@@ -70,7 +68,7 @@ class Plugin:
         if self._stopped:
             return False
         current = self._current
-        return current is None or (current.state not in _OVER and not current.stopping)
+        return current is None or current.open_to_calls
 
     @property
     def generation(self) -> int:

@@ -16,10 +16,9 @@ BASE_URL = f"http://{GATEWAY_HOST}"
 _NO_ACCESS = Gateway(base_url=BASE_URL)
 
 
-def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context:
-    """A token is minted only for an export with scopes."""
+def context(run: Run, left: float, scratch: str | None, gateway: Delegator | None) -> Context:
+    """With so many seconds `left`. A token is minted only for an export with scopes."""
     scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
-    deadline = time.time() + run.left
     access = _NO_ACCESS
     if scopes:
         if gateway is None:
@@ -34,7 +33,7 @@ def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context
         session_id=related.session_id,
         chain_id=related.chain_id,
         run_id=related.run_id,
-        deadline_at=_rfc3339(deadline),
+        deadline_at=_rfc3339(time.time() + left),
         scratch_dir=scratch,
         gateway=access,
     )

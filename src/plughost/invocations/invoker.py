@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,6 @@ from plughost.invocations.settlement import Settlement
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
 from plughost.plugin import Plugin
-from plughost.wire.envelope import decode
 
 SCRATCH_LOOKS = 0.5
 """Seconds between two looks at how full a scratch folder is."""
@@ -129,7 +128,8 @@ class LocalInvoker:
         if self._closed:
             raise Stopped("this host is closed")
         prepared = self.prepare(wanted.binding)
-        run = Run(f"inv_{self._prefix}{next(self._numbers):x}", wanted, prepared, self._clock)
+        id = f"inv_{self._prefix}{next(self._numbers):x}"
+        run = Run(id, wanted, prepared, self._clock, self._records, on_event)
         self._records.tell(run.began())
         task = asyncio.current_task()
         assert task is not None
@@ -137,7 +137,7 @@ class LocalInvoker:
         cancels = task.cancelling()
         outcome: Outcome | None = None
         try:
-            outcome = await self._outcome(run, on_event)
+            outcome = await self._outcome(run)
         except asyncio.CancelledError as gone:
             asked = self._cancelled.get(run.id)
             outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
@@ -185,7 +185,7 @@ class LocalInvoker:
 
     # The way of one invocation
 
-    async def _outcome(self, run: Run, on_event: OnEvent | None) -> Outcome:
+    async def _outcome(self, run: Run) -> Outcome:
         if refusal := self._refusal(run):
             return refusal
         gates = run.prepared.gates
@@ -197,7 +197,7 @@ class LocalInvoker:
                 most = run.prepared.granted.max_concurrency
                 return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
         try:
-            return await self._tried(run, on_event)
+            return await self._tried(run)
         finally:
             leave(gates)
 
@@ -215,12 +215,12 @@ class LocalInvoker:
             return run.ended_as("failed", "invalid_request", why)
         return None
 
-    async def _tried(self, run: Run, on_event: OnEvent | None) -> Outcome:
+    async def _tried(self, run: Run) -> Outcome:
         """As often as its effects and its time allow."""
         retryable = run.prepared.retryable
         while True:
             try:
-                outcome = await self._once(run, on_event)
+                outcome = await self._once(run)
                 again = retryable and outcome.status == "retryable_failure"
             except PluginError as error:
                 judged = verdict(error, retryable=retryable)
@@ -232,7 +232,7 @@ class LocalInvoker:
             run.retries += 1
             await asyncio.sleep(delay)
 
-    async def _once(self, run: Run, on_event: OnEvent | None) -> Outcome:
+    async def _once(self, run: Run) -> Outcome:
         prepared = run.prepared
         process = None if prepared.alone else self.pool.warm(prepared.key_for(run.scope))
         if process is None:
@@ -247,7 +247,7 @@ class LocalInvoker:
             if prepared.granted.filesystem == "scratch":
                 root = str(process.plugin.spec.options["scratch"])
                 scratch = self._scratch.make(root, f"{run.id}.{run.retries}")
-            return await self._called(run, process, scratch, on_event)
+            return await self._called(run, process.plugin, scratch)
         except (Crashed, LaunchFailed, HandshakeFailed):
             self.pool.retire(process)  # another try gets another one, and waits for no supervisor
             raise
@@ -275,9 +275,7 @@ class LocalInvoker:
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
-    async def _called(
-        self, run: Run, process: Process, scratch: str | None, on_event: OnEvent | None
-    ) -> Outcome:
+    async def _called(self, run: Run, plugin: Plugin, scratch: str | None) -> Outcome:
         binding, export = run.prepared.binding, run.prepared.export
         values: dict[str, str] = {}
         if slots := export.permissions.secret_slots:
@@ -285,15 +283,14 @@ class LocalInvoker:
                 raise InvalidSpec("this host keeps no secrets")
             values = await reveal_all(self._secrets, binding.secrets, slots)
             run.hidden.learn(values.values())
-        about = context(run, scratch, self._gateway)
+        left = run.left
+        about = context(run, left, scratch, self._gateway)
         work = run.wanted.work
         if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
             work = work.without_pins()
         body = work.body(export.id, about, binding.config, values)
         op = OPS[export.kind]
-        call = process.plugin.call(
-            op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
-        )
+        call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
         answer = await (call if scratch is None else self._within(scratch, run, call))
         outcome = self._settlement.judged(run, op, answer)
         if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
@@ -318,18 +315,6 @@ class LocalInvoker:
             if not task.cancelled():
                 task.exception()
             raise
-
-    def _hear(self, run: Run, on_event: OnEvent | None) -> Callable[[msgspec.Raw], None]:
-        tool = run.prepared.export.tool
-        to_caller = on_event if tool is None or tool.streaming else None
-
-        def hear(said: msgspec.Raw) -> None:
-            told = run.said(decode(said))
-            self._records.tell(told)
-            if to_caller is not None:
-                to_caller(dict(told.event))
-
-        return hear
 
     def _spec(self, prepared: Prepared, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(

@@ -37,9 +37,12 @@ class Settlement:
 
     def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
         """Whether something of a success outlives its invocation."""
-        return self._chains is not None or (
-            isinstance(run.wanted.work, Harness) and bool(outcome.result["artifacts"])
-        )
+        work = run.wanted.work
+        if isinstance(work, Harness):
+            return bool(outcome.result["artifacts"])
+        if self._chains is None:
+            return False
+        return isinstance(work, Compaction) or run.wanted.related.chain_id is not None
 
     async def kept(self, run: Run, outcome: Outcome, scratch: str | None) -> Outcome:
         """The same, as it is told when its files and blocks are where they stay."""

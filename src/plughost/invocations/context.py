@@ -14,6 +14,7 @@ from plughost.invocations.tokens import SHAPE
 
 BASE_URL = f"http://{GATEWAY_HOST}"
 _NO_ACCESS = Gateway(base_url=BASE_URL)
+_MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
 
 
 def context(run: Run, left: float, scratch: str | None, gateway: Delegator | None) -> Context:
@@ -41,7 +42,7 @@ def context(run: Run, left: float, scratch: str | None, gateway: Delegator | Non
 
 def _rfc3339(moment: float) -> str:
     seconds, rest = divmod(int(moment * 1000), 1000)
-    return f"{_whole(seconds)}.{rest:03d}Z"
+    return _whole(seconds) + _MILLISECONDS[rest]
 
 
 @lru_cache(maxsize=64)

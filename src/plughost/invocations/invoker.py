@@ -27,6 +27,7 @@ from plughost.base.errors import (
     Stopped,
 )
 from plughost.contracts.contract import PluginSpec
+from plughost.contracts.vai.bodies import Body
 from plughost.contracts.vai.messages import OPS
 from plughost.guard.powers import Limits
 from plughost.host import Host
@@ -186,20 +187,33 @@ class LocalInvoker:
     # The way of one invocation
 
     async def _outcome(self, run: Run) -> Outcome:
+        """Refused, or tried as often as its effects and its time allow."""
         if refusal := self._refusal(run):
             return refusal
-        gates = run.prepared.gates
-        if not enter_now(gates):
+        prepared = run.prepared
+        if not enter_now(prepared.gates):
             try:
                 async with asyncio.timeout(run.left):
-                    await enter(gates)
+                    await enter(prepared.gates)
             except TimeoutError:
-                most = run.prepared.granted.max_concurrency
-                return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
+                why = f"no place was free in time, of {prepared.granted.max_concurrency}"
+                return run.ended_as("retryable_failure", "no_room", why)
         try:
-            return await self._tried(run)
+            while True:
+                try:
+                    outcome = await self._once(run)
+                    again = prepared.retryable and outcome.status == "retryable_failure"
+                except PluginError as error:
+                    judged = verdict(error, retryable=prepared.retryable)
+                    outcome = run.ended_as(judged.status, judged.reason, error.message, error.stderr_tail)
+                    again = judged.again
+                delay = self._options.tries.after(run.retries + 1) if again else None
+                if delay is None or delay >= run.left:
+                    return outcome
+                run.retries += 1
+                await asyncio.sleep(delay)
         finally:
-            leave(gates)
+            leave(prepared.gates)
 
     def _refusal(self, run: Run) -> Outcome | None:
         """What is wrong with a request before any process sees it."""
@@ -215,23 +229,6 @@ class LocalInvoker:
             return run.ended_as("failed", "invalid_request", why)
         return None
 
-    async def _tried(self, run: Run) -> Outcome:
-        """As often as its effects and its time allow."""
-        retryable = run.prepared.retryable
-        while True:
-            try:
-                outcome = await self._once(run)
-                again = retryable and outcome.status == "retryable_failure"
-            except PluginError as error:
-                judged = verdict(error, retryable=retryable)
-                outcome = run.ended_as(judged.status, judged.reason, error.message, error.stderr_tail)
-                again = judged.again
-            delay = self._options.tries.after(run.retries + 1) if again else None
-            if delay is None or delay >= run.left:
-                return outcome
-            run.retries += 1
-            await asyncio.sleep(delay)
-
     async def _once(self, run: Run) -> Outcome:
         prepared = run.prepared
         process = None if prepared.alone else self.pool.warm(prepared.key_for(run.scope))
@@ -241,18 +238,26 @@ class LocalInvoker:
                     process = await self._process(prepared, run.scope)
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
-        run.hidden = process.plugin.hidden
+        plugin = process.plugin
+        run.hidden = plugin.hidden
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
-                root = str(process.plugin.spec.options["scratch"])
-                scratch = self._scratch.make(root, f"{run.id}.{run.retries}")
-            return await self._called(run, process.plugin, scratch)
+                scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
+            secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
+            op, left = OPS[prepared.export.kind], run.left
+            body = self._body(run, left, scratch, secrets)
+            call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
+            answer = await (call if scratch is None else self._within(scratch, run, call))
+            outcome = self._settlement.judged(run, op, answer)
+            if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
+                outcome = await self._settlement.kept(run, outcome, scratch)
+            return outcome
         except (Crashed, LaunchFailed, HandshakeFailed):
             self.pool.retire(process)  # another try gets another one, and waits for no supervisor
             raise
         finally:
-            run.confined_by = process.plugin.confined_by
+            run.confined_by = plugin.confined_by
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
             try:
@@ -275,27 +280,21 @@ class LocalInvoker:
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
-    async def _called(self, run: Run, plugin: Plugin, scratch: str | None) -> Outcome:
-        binding, export = run.prepared.binding, run.prepared.export
-        values: dict[str, str] = {}
-        if slots := export.permissions.secret_slots:
-            if self._secrets is None:
-                raise InvalidSpec("this host keeps no secrets")
-            values = await reveal_all(self._secrets, binding.secrets, slots)
-            run.hidden.learn(values.values())
-        left = run.left
-        about = context(run, left, scratch, self._gateway)
-        work = run.wanted.work
+    async def _revealed(self, run: Run) -> dict[str, str]:
+        """The secrets of its slots, from now on hidden in all that its process says."""
+        if self._secrets is None:
+            raise InvalidSpec("this host keeps no secrets")
+        slots = run.prepared.export.permissions.secret_slots
+        values = await reveal_all(self._secrets, run.prepared.binding.secrets, slots)
+        run.hidden.learn(values.values())
+        return values
+
+    def _body(self, run: Run, left: float, scratch: str | None, secrets: dict[str, str]) -> Body:
+        work, export = run.wanted.work, run.prepared.export
         if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
             work = work.without_pins()
-        body = work.body(export.id, about, binding.config, values)
-        op = OPS[export.kind]
-        call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
-        answer = await (call if scratch is None else self._within(scratch, run, call))
-        outcome = self._settlement.judged(run, op, answer)
-        if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
-            outcome = await self._settlement.kept(run, outcome, scratch)
-        return outcome
+        about = context(run, left, scratch, self._gateway)
+        return work.body(export.id, about, run.prepared.binding.config, secrets)
 
     async def _within(self, scratch: str, run: Run, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""

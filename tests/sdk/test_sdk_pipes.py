@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 
@@ -12,22 +11,7 @@ import pytest
 from plughost_sdk.pipes import CHUNK, Pipes
 from tests.sdk.support import program
 
-PATIENCE = 60
-"""Seconds, also on a busy machine."""
-
-
-@pytest.fixture(autouse=True)
-def _in_time():
-    """A test that hangs here fails."""
-
-    def fail(*_):
-        raise TimeoutError("both sides wait")
-
-    before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(PATIENCE)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.timeout(60)  # a test that hangs here fails
 
 
 class Ends:

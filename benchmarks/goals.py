@@ -40,17 +40,25 @@ IDLE = idle.label(500)
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What a goal is about: the name of a sheet, and what is read from it."""
+
+    sheet: str
+    read: Callable[[Sheet], Spread]
+
+
+@dataclass(frozen=True)
 class Goal:
     text: str
     sign: str
     """≤ or ≥"""
     limit: float
     unit: str
-    measured: Callable[[Sheets], Spread]
+    measured: Measured
 
     def judge(self, sheets: Sheets) -> Verdict:
         try:
-            spread = self.measured(sheets)
+            spread = self.measured.read(sheets[self.measured.sheet])
         except KeyError:  # the measure, or a contender, was left out
             return Verdict(self.text, self.wanted, None, "-")
         kept = spread.median <= self.limit if self.sign == "≤" else spread.median >= self.limit
@@ -69,64 +77,64 @@ class Verdict:
     verdict: str
 
 
-def p50(of: str, to: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[CALL].ratio("p50", of, to)
+def p50(of: str, to: str) -> Measured:
+    return Measured(CALL, lambda sheet: sheet.ratio("p50", of, to))
 
 
-def rate(of: str, to: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[MANY].ratio("rate", of, to)
+def rate(of: str, to: str) -> Measured:
+    return Measured(MANY, lambda sheet: sheet.ratio("rate", of, to))
 
 
-def idle_cost(metric: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets["idle, each"].spread(IDLE, metric)
+def idle_cost(metric: str) -> Measured:
+    return Measured("idle, each", lambda sheet: sheet.spread(IDLE, metric))
 
 
-def disturbed_p99(scenario: str) -> Callable[[Sheets], Spread]:
+def disturbed_p99(scenario: str) -> Measured:
     """Of the calls made while the noise lasted: among those in the silence they would not be seen."""
-    return lambda sheets: sheets["neighbour"].ratio("during", scenario, neighbour.ALONE)
+    return Measured("neighbour", lambda sheet: sheet.ratio("during", scenario, neighbour.ALONE))
 
 
-def disturbed_worst(scenario: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets["neighbour"].spread(scenario, "worst")
+def disturbed_worst(scenario: str) -> Measured:
+    return Measured("neighbour", lambda sheet: sheet.spread(scenario, "worst"))
 
 
-def first_answer(contract: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[sdk.label(contract)].ratio("time", sdk.SDK, sdk.BARE)
+def first_answer(contract: str) -> Measured:
+    return Measured(sdk.label(contract), lambda sheet: sheet.ratio("time", sdk.SDK, sdk.BARE))
 
 
-def stored(way: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[storage.NAME].ratio("rate", way, storage.BARE)
+def stored(way: str) -> Measured:
+    return Measured(storage.NAME, lambda sheet: sheet.ratio("rate", way, storage.BARE))
 
 
-def confined_later(program: str) -> Callable[[Sheets], Spread]:
-    sheet = confined.cold(program)
-    return lambda sheets: sheets[sheet].difference("time", confined.STRICT, confined.NONE)
+def confined_later(program: str) -> Measured:
+    return Measured(
+        confined.cold(program), lambda sheet: sheet.difference("time", confined.STRICT, confined.NONE)
+    )
 
 
-def confined_slower(program: str) -> Callable[[Sheets], Spread]:
-    sheet = confined.warm(program)
-    return lambda sheets: sheets[sheet].ratio("p50", confined.STRICT, confined.NONE)
+def confined_slower(program: str) -> Measured:
+    return Measured(confined.warm(program), lambda sheet: sheet.ratio("p50", confined.STRICT, confined.NONE))
 
 
-def invoked(way: str, to: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[invocations.WARM].ratio("p50", way, to)
+def invoked(way: str, to: str) -> Measured:
+    return Measured(invocations.WARM, lambda sheet: sheet.ratio("p50", way, to))
 
 
-def drawing(scenario: str, metric: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[screen.NAME].spread(scenario, metric)
+def drawing(scenario: str, metric: str) -> Measured:
+    return Measured(screen.NAME, lambda sheet: sheet.spread(scenario, metric))
 
 
-def session_costs(metric: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[sessions.COSTS].ratio(metric, sessions.OURS, sessions.PLAIN)
+def session_costs(metric: str) -> Measured:
+    return Measured(sessions.COSTS, lambda sheet: sheet.ratio(metric, sessions.OURS, sessions.PLAIN))
 
 
-def on_screen(metric: str) -> Callable[[Sheets], Spread]:
-    return lambda sheets: sheets[sessions.SCREEN].spread(sessions.OURS, metric)
+def on_screen(metric: str) -> Measured:
+    return Measured(sessions.SCREEN, lambda sheet: sheet.spread(sessions.OURS, metric))
 
 
-def astray(sheets: Sheets) -> Spread:
+def astray(sheet: Sheet) -> Spread:
     """In all rounds together: the middle one would forgive too much."""
-    return Spread.of([sum(sheets["fan-out"].rounds[fan_out.OURS]["astray"])])
+    return Spread.of([sum(sheet.rounds[fan_out.OURS]["astray"])])
 
 
 GOALS = (
@@ -155,15 +163,15 @@ GOALS = (
         "≤",
         5,
         "ms",
-        lambda sheets: sheets["keys"].spread(keys.FLOODED, "p99"),
+        Measured("keys", lambda sheet: sheet.spread(keys.FLOODED, "p99")),
     ),
-    Goal("fan-out, events lost or out of order", "≤", 0, "", astray),
+    Goal("fan-out, events lost or out of order", "≤", 0, "", Measured("fan-out", astray)),
     Goal(
         "import plughost",
         "≤",
         60,
         "ms",
-        lambda sheets: sheets["import"].difference("time", importing.OURS, importing.NOTHING),
+        Measured("import", lambda sheet: sheet.difference("time", importing.OURS, importing.NOTHING)),
     ),
     *(
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
@@ -195,7 +203,7 @@ GOALS = (
         "≤",
         1.5,
         "×",
-        lambda sheets: sheets[pull.NAME].ratio("time", pull.OURS, pull.BARE),
+        Measured(pull.NAME, lambda sheet: sheet.ratio("time", pull.OURS, pull.BARE)),
     ),
     *(
         goal

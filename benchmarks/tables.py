@@ -33,7 +33,8 @@ def table_of(sheet: Sheet) -> Table:
         table.add_column("×", justify="right")
     first = next(iter(sheet.units))
     for contender in sheet.contenders:
-        row = [told(sheet.spread(contender, metric)) for metric in sheet.units]
+        said = sheet.rounds[contender]
+        row = [told(Spread.of(said[metric])) if said[metric] else "" for metric in sheet.units]
         if sheet.base is not None:
             row.append(told(sheet.ratio(first, contender, sheet.base)))
         table.add_row(contender, *row)

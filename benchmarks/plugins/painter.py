@@ -1,43 +1,11 @@
-"""An ainb plugin with a screen: frames that were encoded before, so that drawing them costs it nothing.
-
-`painter.py KIND`: `still` is one picture, `runs` a picture of coloured runs of which every row moves,
-`mixed` one in which every cell looks different from its neighbours and from what it was. `heard` tells when
-keys came.
-"""
+"""`painter.py KIND`: an ainb plugin with a screen, which shows that picture. `heard` tells when keys came."""
 
 import json
 import sys
 import time
 import tomllib
 
-FRAMES = 16
-KIND = sys.argv[1]
-bodies = {}
-
-
-def cell(x, y, turn):
-    if KIND == "mixed":
-        shade = {"r": x * 3 % 256, "g": (y * 10 + turn * 16) % 256, "b": (x + y + turn) * 7 % 256}
-        ground = {"r": turn * 8, "g": x % 256, "b": y}
-        return {
-            "symbol": chr(33 + (x + y + turn) % 90),
-            "fg": shade,
-            "bg": ground,
-            "modifier": (x + turn) % 2,
-        }
-    moved = x + (turn if KIND == "runs" else 0)
-    shade = {"r": 40 + moved // 10 % 8 * 25, "g": 120, "b": y * 10 % 256}
-    return {"symbol": chr(97 + moved % 26), "fg": shade, "bg": {"r": 0, "g": 0, "b": 40}, "modifier": 0}
-
-
-def body(width, height, turn):
-    """The result of a render, as text that is made once."""
-    key = width, height, turn % FRAMES
-    if key not in bodies:
-        cells = [[{"x": x, "y": y}, cell(x, y, key[2])] for y in range(height) for x in range(width)]
-        buffer = {"width": width, "height": height, "cells": cells}
-        bodies[key] = json.dumps({"buffer": buffer, "redraw": True}, separators=(",", ":")).encode()
-    return bodies[key]
+from pictures import encoded
 
 
 def send(number, result):
@@ -64,7 +32,7 @@ while line := sys.stdin.buffer.readline():
     elif method == "plugin/render":
         turn += 1
         view = message["params"]["viewport"]
-        send(number, body(view["width"], view["height"], turn))
+        send(number, encoded(sys.argv[1], view["width"], view["height"], turn))
     elif method == "plugin/handle_key":
         keys.append(time.perf_counter_ns())
     elif method == "heard":

@@ -62,10 +62,13 @@ class Plugin:
         return self._current.state.value if self._current is not None else State.IDLE.value
 
     @property
-    def draining(self) -> bool:
-        """Whether it still owes the answer to a call that was cancelled: what is called meanwhile waits until
-        it has answered, or for its successor if it does not."""
-        return self._current is not None and self._current.stopping > 0
+    def open_to_calls(self) -> bool:
+        """Whether what is called now need not wait for another process, or fail for want of one: not while
+        it owes the answer to a call that was cancelled."""
+        if self._stopped:
+            return False
+        current = self._current
+        return current is None or current.open_to_calls
 
     @property
     def generation(self) -> int:

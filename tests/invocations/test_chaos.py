@@ -196,7 +196,7 @@ async def weathered(
     assert not processes(str(ground))
     began, ended = weather.of(Began), weather.of(Ended)
     assert len(began) >= count + len(calm), "harnesses have begun some themselves"
-    assert {each.export_id for each in began} == {*EXPORTS}
+    assert {each.bound.export_id for each in began} == {*EXPORTS}
     assert Counter(each.invocation_id for each in ended) == Counter(each.invocation_id for each in began)
     with RecordBook(str(ground / "state")) as book:
         kept = {each["invocation_id"]: each["status"] for each in book.latest(len(began) + 1)}

@@ -71,6 +71,8 @@ class Desk:
             Invocation(binding=binding, work=work),
             self.runtime.invoker.prepare(binding),
             self.runtime.host._clock,
+            self.kept,
+            None,
         )
         run.hidden.learn([SECRET])
         self.runs.append(run)

@@ -38,7 +38,11 @@ async def test_a_tool_is_given_its_context_and_its_result_is_recorded_before_it_
     assert context["deadline_at"].startswith("20")
     assert told["secrets"] == {}
     (began,), (ended,) = lab.kept.of(Began), lab.kept.of(Ended)
-    assert (began.export_kind, began.export_id, began.execution_id) == ("tool", "reads", "toolx_1")
+    assert (began.bound.export_kind, began.bound.export_id, began.execution_id) == (
+        "tool",
+        "reads",
+        "toolx_1",
+    )
     assert (ended.invocation_id, ended.status) == (outcome.invocation_id, "succeeded")
 
 
@@ -225,7 +229,7 @@ async def test_no_process_serves_two_tenants_unless_inline(bench) -> None:
             seen = outcome.result["structured_output"]["seen"]
         assert seen == (["org_1", "org_2"] if shared else ["org_2"])
     assert len(lab.invoker.pool) == 3
-    classes = {each.export_id: each.granted.execution_class for each in lab.kept.of(Began)}
+    classes = {each.bound.export_id: each.bound.granted.execution_class for each in lab.kept.of(Began)}
     assert classes == {"reads": "inline", "writes": "isolated"}
 
 

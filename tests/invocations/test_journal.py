@@ -17,7 +17,7 @@ from plughost.invocations import database
 from plughost.invocations.binding import Policy
 from plughost.invocations.journal import SUFFIX, Journal, settle
 from plughost.invocations.permissions import Asked, grant
-from plughost.invocations.record import Began, Ended, Said
+from plughost.invocations.record import Began, Bound, Ended, Said
 from plughost.invocations.record_book import RecordBook
 
 GRANTED = grant(
@@ -26,19 +26,23 @@ GRANTED = grant(
     trusted_inline=False,
 )
 
+BOUND = Bound(
+    export_kind="tool",
+    export_id="jira_search",
+    binding_id="bind_1",
+    package_id="acme/devkit",
+    package_version="0.1.0",
+    package_digest="sha256:00",
+    granted=GRANTED,
+)
+
 
 def began(number: int, **other: object) -> Began:
     return Began(
         invocation_id=f"inv_{number}",
-        export_kind="tool",
-        export_id="jira_search",
-        binding_id="bind_1",
-        package_id="acme/devkit",
-        package_version="0.1.0",
-        package_digest="sha256:00",
+        bound=BOUND,
         started_at=1000.0 + number,
         org_id="org_1",
-        granted=GRANTED,
         **other,  # type: ignore[arg-type]
     )
 

@@ -193,7 +193,7 @@ MUTANTS = [
     # vai
     Mutant("any-package-is-itself", "contracts/vai/session.py", "        if told != self._identity:", "        if False:", f"{VAI_TALK} {VAI}"),
     Mutant("any-protocol-is-ours", "contracts/vai/framed.py", "    if envelope.protocol != PROTOCOL:", "    if False:", f"{VAI_TALK} {VAI}"),
-    Mutant("a-response-needs-no-body", "contracts/vai/session.py", 'if ok == b"true" and framed.is_object(envelope.body):', 'if ok == b"true":', VAI_TALK),
+    Mutant("a-response-needs-no-body", "contracts/vai/session.py", 'if envelope.ok == _TRUE and framed.is_object(envelope.body):', 'if envelope.ok == _TRUE:', VAI_TALK),
     Mutant("paths-lead-upwards", "contracts/vai/rules.py", '".." in parts or ', "", VAI_MANIFEST),
     Mutant("a-tool-writes-chains", "contracts/vai/rules.py", "if scope == NOT_FOR_RESULTS and", "if False and", VAI_MANIFEST),
     Mutant("ids-come-twice", "contracts/vai/rules.py", "first.setdefault(name, number) != number:", "False:", VAI_MANIFEST),

@@ -118,17 +118,13 @@ class Reader(threading.Thread):
         while ahead is not None:
             (each, start), read = ahead
             block = _answer(read)
-            # The host reads the next block while we look at this one. But whoever leaves an answer unread
-            # is not read by the host either: while something is published, nothing may be on its way.
-            is_due = time.monotonic() >= due
-            ahead = None if is_due else self._ask(todo)
+            ahead = self._ask(todo)  # the host reads it while we look at this one
             changed |= self._take(each, start, block)
             scanned.add(each[2].path)
-            if is_due:
+            if time.monotonic() >= due:
                 self._publisher.progress(len(scanned), len(found), each[2].folder)
                 self._publisher.partial(self.aggregates())
                 due = time.monotonic() + PICTURES
-                ahead = self._ask(todo)
         self._publisher.progress(len(found), len(found), "")
         return changed
 

@@ -13,17 +13,18 @@ from plughost.invocations.run import Run
 from plughost.invocations.tokens import SHAPE
 
 BASE_URL = f"http://{GATEWAY_HOST}"
+_NO_ACCESS = Gateway(base_url=BASE_URL)
+_MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
 
 
-def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context:
-    """A token is minted only for an export with scopes."""
+def context(run: Run, left: float, scratch: str | None, gateway: Delegator | None) -> Context:
+    """With so many seconds `left`. A token is minted only for an export with scopes."""
     scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
-    deadline = time.time() + run.left
-    token = None
+    access = _NO_ACCESS
     if scopes:
         if gateway is None:
             raise InvalidSpec("this host has no gateway, so no scopes can be granted")
-        token = gateway.admit(run)
+        access = Gateway(base_url=BASE_URL, delegation_token=gateway.admit(run), scopes=list(scopes))
         run.hidden.learn_shape(SHAPE)
     return Context(
         invocation_id=run.id,
@@ -33,15 +34,15 @@ def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context
         session_id=related.session_id,
         chain_id=related.chain_id,
         run_id=related.run_id,
-        deadline_at=_rfc3339(deadline),
+        deadline_at=_rfc3339(time.time() + left),
         scratch_dir=scratch,
-        gateway=Gateway(base_url=BASE_URL, delegation_token=token, scopes=list(scopes)),
+        gateway=access,
     )
 
 
 def _rfc3339(moment: float) -> str:
-    seconds = int(moment)
-    return f"{_whole(seconds)}.{int((moment - seconds) * 1000):03d}Z"
+    seconds, rest = divmod(int(moment * 1000), 1000)
+    return _whole(seconds) + _MILLISECONDS[rest]
 
 
 @lru_cache(maxsize=64)

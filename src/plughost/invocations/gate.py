@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 
 
 class Gate:
@@ -43,3 +44,29 @@ class Gate:
                 turn.set_result(None)
                 return
         self._free += 1
+
+
+def enter_now(gates: Sequence[Gate]) -> bool:
+    """Whether there is room behind all of them, which is taken then."""
+    for number, gate in enumerate(gates):
+        if not gate.enter_now():
+            leave(gates[:number])
+            return False
+    return True
+
+
+async def enter(gates: Sequence[Gate]) -> None:
+    """Through one after the other."""
+    entered = 0
+    try:
+        for gate in gates:
+            await gate.enter()
+            entered += 1
+    except BaseException:
+        leave(gates[:entered])
+        raise
+
+
+def leave(gates: Sequence[Gate]) -> None:
+    for gate in gates:
+        gate.leave()

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from plughost.base.errors import (
     Stopped,
 )
 from plughost.contracts.contract import PluginSpec
+from plughost.contracts.vai.bodies import Body
 from plughost.contracts.vai.messages import OPS
 from plughost.guard.powers import Limits
 from plughost.host import Host
@@ -35,7 +36,7 @@ from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
-from plughost.invocations.gate import Gate
+from plughost.invocations.gate import Gate, enter, enter_now, leave
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import DEADLINE, Outcome, verdict
 from plughost.invocations.package import PackageSource
@@ -43,9 +44,9 @@ from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import RecordSink
-from plughost.invocations.retry import TOOL_TRIES, Backoff, may_retry
+from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schemas
+from plughost.invocations.schemas import Schemas, problems
 from plughost.invocations.scratch import Scratch, until_next_look
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
@@ -53,7 +54,6 @@ from plughost.invocations.strays import Strays
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
 from plughost.plugin import Plugin
-from plughost.wire.envelope import decode
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,10 +101,14 @@ class LocalInvoker:
             host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
         )
         self._strays = Strays(host)
-        self._schemas = Schemas()
-        self._workers = Gate(self._options.workers)
-        self._preparer = Preparer(packages, self._schemas, self._options.policy, reuse=self._options.reuse)
-        self._settlement = Settlement(self._schemas, chains, self._options.artifacts)
+        self._preparer = Preparer(
+            packages,
+            Schemas(),
+            self._options.policy,
+            reuse=self._options.reuse,
+            workers=Gate(self._options.workers),
+        )
+        self._settlement = Settlement(chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -125,15 +129,16 @@ class LocalInvoker:
         if self._closed:
             raise Stopped("this host is closed")
         prepared = self.prepare(wanted.binding)
-        run = Run(f"inv_{self._prefix}{next(self._numbers):x}", wanted, prepared, self._clock)
+        id = f"inv_{self._prefix}{next(self._numbers):x}"
+        run = Run(id, wanted, prepared, self._clock, self._records, on_event)
         self._records.tell(run.began())
         task = asyncio.current_task()
         assert task is not None
         self._running[run.id] = task
         cancels = task.cancelling()
-        outcome = run.ended_as("failed", "host_failure")
+        outcome: Outcome | None = None
         try:
-            outcome = await self._outcome(run, on_event)
+            outcome = await self._outcome(run)
         except asyncio.CancelledError as gone:
             asked = self._cancelled.get(run.id)
             outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
@@ -144,7 +149,7 @@ class LocalInvoker:
             del self._running[run.id]
             if not self._running and self._all_over is not None and not self._all_over.done():
                 self._all_over.set_result(None)
-            self._records.tell(run.ended(outcome))
+            self._records.tell(run.ended(outcome or run.ended_as("failed", "host_failure")))
         return outcome
 
     def stream(self, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
@@ -181,29 +186,35 @@ class LocalInvoker:
 
     # The way of one invocation
 
-    async def _outcome(self, run: Run, on_event: OnEvent | None) -> Outcome:
+    async def _outcome(self, run: Run) -> Outcome:
+        """Refused, or tried as often as its effects and its time allow."""
         if refusal := self._refusal(run):
             return refusal
-        gates = [run.prepared.gate]
-        if run.prepared.granted.execution_class == "worker":
-            gates.append(self._workers)
-        entered: list[Gate] = []
+        prepared = run.prepared
+        if not enter_now(prepared.gates):
+            try:
+                async with asyncio.timeout(run.left):
+                    await enter(prepared.gates)
+            except TimeoutError:
+                why = f"no place was free in time, of {prepared.granted.max_concurrency}"
+                return run.ended_as("retryable_failure", "no_room", why)
         try:
-            for gate in gates:
-                if not gate.enter_now():
-                    async with asyncio.timeout(run.left):
-                        await gate.enter()
-                entered.append(gate)
-        except BaseException as error:
-            _leave(entered)
-            if not isinstance(error, TimeoutError):
-                raise
-            most = run.prepared.granted.max_concurrency
-            return run.ended_as("retryable_failure", "no_room", f"no place was free in time, of {most}")
-        try:
-            return await self._tried(run, on_event)
+            while True:
+                try:
+                    outcome = await self._once(run)
+                    again = prepared.retryable and outcome.status == "retryable_failure"
+                except PluginError as error:
+                    judged = verdict(error, retryable=prepared.retryable)
+                    why = judged.message or error.message
+                    outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail)
+                    again = judged.again
+                delay = self._options.tries.after(run.retries + 1) if again else None
+                if delay is None or delay >= run.left:
+                    return outcome
+                run.retries += 1
+                await asyncio.sleep(delay)
         finally:
-            _leave(entered)
+            leave(prepared.gates)
 
     def _refusal(self, run: Run) -> Outcome | None:
         """What is wrong with a request before any process sees it."""
@@ -212,35 +223,14 @@ class LocalInvoker:
             return run.ended_as(
                 "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
             )
-        if isinstance(work, Tool) and export.tool is not None:
-            folder, schema = run.prepared.package.folder, export.tool.input_schema
-            if problems := self._schemas.problems(folder, schema, work.input):
-                return run.ended_as("failed", "invalid_input", "; ".join(problems))
+        if isinstance(work, Tool) and (wrong := problems(run.prepared.input, work.input)):
+            return run.ended_as("failed", "invalid_input", "; ".join(wrong))
         if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
             why = "a large projection travels as a file, and the export has no scratch folder"
             return run.ended_as("failed", "invalid_request", why)
         return None
 
-    async def _tried(self, run: Run, on_event: OnEvent | None) -> Outcome:
-        """As often as its effects and its time allow."""
-        tool = run.prepared.export.tool
-        retryable = tool is not None and may_retry(tool.effect_class)
-        while True:
-            try:
-                outcome = await self._once(run, on_event)
-                again = retryable and outcome.status == "retryable_failure"
-            except PluginError as error:
-                judged = verdict(error, retryable=retryable)
-                why = judged.message or error.message
-                outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail)
-                again = judged.again
-            delay = self._options.tries.after(run.retries + 1) if again else None
-            if delay is None or delay >= run.left:
-                return outcome
-            run.retries += 1
-            await asyncio.sleep(delay)
-
-    async def _once(self, run: Run, on_event: OnEvent | None) -> Outcome:
+    async def _once(self, run: Run) -> Outcome:
         prepared = run.prepared
         process = None if prepared.alone else self.pool.warm(prepared.key_for(run.scope))
         if process is None:
@@ -249,20 +239,28 @@ class LocalInvoker:
                     process = await self._process(prepared, run.scope)
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
-        run.hidden = process.plugin.hidden
+        plugin = process.plugin
+        run.hidden = plugin.hidden
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
-                root = str(process.plugin.spec.options["scratch"])
-                scratch = self._scratch.make(root, f"{run.id}.{run.retries}")
-            return await self._called(run, process, scratch, on_event)
+                scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
+            secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
+            op, left = OPS[prepared.export.kind], run.left
+            body = self._body(run, left, scratch, secrets)
+            call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
+            answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
+            outcome = self._settlement.judged(run, op, answer)
+            if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
+                outcome = await self._settlement.kept(run, outcome, scratch)
+            return outcome
         except (Crashed, LaunchFailed, HandshakeFailed):
             self.pool.retire(process)  # another try gets another one, and waits for no supervisor
             raise
         finally:
-            run.confined_by = process.plugin.confined_by
+            run.confined_by = plugin.confined_by
             if self._strays:
-                self._tell_strays(run, process)
+                self._tell_strays(run, plugin)
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
             try:
@@ -280,8 +278,8 @@ class LocalInvoker:
         spec = partial(self._spec, prepared, socket)
         return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
 
-    def _tell_strays(self, run: Run, process: Process) -> None:
-        for what in self._strays.take(process.plugin.name):
+    def _tell_strays(self, run: Run, plugin: Plugin) -> None:
+        for what in self._strays.take(plugin.name):
             self._records.tell(run.said({"type": "protocol.refused", "message": what}))
 
     async def _tidy_up(self, plugin: Plugin) -> None:
@@ -290,29 +288,23 @@ class LocalInvoker:
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
-    async def _called(
-        self, run: Run, process: Process, scratch: str | None, on_event: OnEvent | None
-    ) -> Outcome:
-        binding, export = run.prepared.binding, run.prepared.export
-        values: dict[str, str] = {}
-        if slots := export.permissions.secret_slots:
-            if self._secrets is None:
-                raise InvalidSpec("this host keeps no secrets")
-            values = await reveal_all(self._secrets, binding.secrets, slots)
-            run.hidden.learn(values.values())
-        about = context(run, scratch, self._gateway)
-        work = run.wanted.work
+    async def _revealed(self, run: Run) -> dict[str, str]:
+        """The secrets of its slots, from now on hidden in all that its process says."""
+        if self._secrets is None:
+            raise InvalidSpec("this host keeps no secrets")
+        slots = run.prepared.export.permissions.secret_slots
+        values = await reveal_all(self._secrets, run.prepared.binding.secrets, slots)
+        run.hidden.learn(values.values())
+        return values
+
+    def _body(self, run: Run, left: float, scratch: str | None, secrets: dict[str, str]) -> Body:
+        work, export = run.wanted.work, run.prepared.export
         if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
             work = work.without_pins()
-        body = work.body(export.id, about, binding.config, values)
-        op = OPS[export.kind]
-        call = process.plugin.call(
-            op, body, timeout=run.left, type=msgspec.Raw, on_event=self._hear(run, on_event)
-        )
-        answer = await (call if scratch is None else self._within(scratch, run, process, call))
-        return await self._settlement.settle(run, op, answer, scratch)
+        about = context(run, left, scratch, self._gateway)
+        return work.body(export.id, about, run.prepared.binding.config, secrets)
 
-    async def _within(self, scratch: str, run: Run, process: Process, call: Awaitable[Any]) -> Any:
+    async def _within(self, scratch: str, run: Run, plugin: Plugin, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
         task = asyncio.ensure_future(call)
         limit = self._options.limits.scratch
@@ -329,25 +321,13 @@ class LocalInvoker:
                     return task.result()
         except BaseException as gone:
             if isinstance(gone, OverBudget):  # it would go on writing while it was asked to stop
-                process.plugin.end_for(Collateral("another invocation filled its scratch folder"))
+                plugin.end_for(Collateral("another invocation filled its scratch folder"))
             else:
                 task.cancel(self._cancelled.get(run.id) or "cancelled")
             await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()
             raise
-
-    def _hear(self, run: Run, on_event: OnEvent | None) -> Callable[[msgspec.Raw], None]:
-        tool = run.prepared.export.tool
-        to_caller = on_event if tool is None or tool.streaming else None
-
-        def hear(said: msgspec.Raw) -> None:
-            told = run.said(decode(said))
-            self._records.tell(told)
-            if to_caller is not None:
-                to_caller(dict(told.event))
-
-        return hear
 
     def _spec(self, prepared: Prepared, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(
@@ -360,8 +340,3 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
-
-
-def _leave(gates: list[Gate]) -> None:
-    for gate in gates:
-        gate.leave()

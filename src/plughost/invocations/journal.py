@@ -63,19 +63,21 @@ class Journal:
                 page = self._next_page(max(SIZE, len(line)))
             except OSError as error:
                 if isinstance(entry, Ended):  # it is over, even if nobody can be told now
-                    self._later(line)
+                    self._behind.append(line)
+                    self._wake_later()
                 raise PluginError(
                     f"records cannot be kept: {error.strerror}", hint=f"make room in {self._folder}"
                 ) from error
             self._full.append(self._page)
             self._page = page
             page.write(line)
-        self._later(line)
-
-    def _later(self, line: bytes) -> None:
         self._behind.append(line)
         if self._due is None:
-            self._due = self._clock.call_at(self._clock.time() + DELAY, self._catch_up)
+            self._wake_later()
+
+    def _wake_later(self, delay: float = DELAY) -> None:
+        if self._due is None:
+            self._due = self._clock.call_at(self._clock.time() + delay, self._catch_up)
 
     async def caught_up(self) -> None:
         """Until the database has everything that was told."""
@@ -138,9 +140,8 @@ class Journal:
         if error is not None:  # the files still have everything
             told = {"message": "records are behind", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
-        if self._behind and self._due is None and not self._closed:
-            delay = DELAY if error is None else PATIENCE
-            self._due = self._clock.call_at(self._clock.time() + delay, self._catch_up)
+        if self._behind and not self._closed:
+            self._wake_later(DELAY if error is None else PATIENCE)
 
 
 class _Page:

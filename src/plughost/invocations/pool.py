@@ -15,8 +15,6 @@ from plughost.host import Host
 from plughost.invocations.binding import Scope
 from plughost.plugin import Plugin
 
-UNUSABLE = ("Quarantined", "Stopped")
-
 Spec = Callable[[int], PluginSpec]
 """What to run as the process of that number. Numbers are used again when their process is gone: a root host
 keeps a user for every name, for good."""
@@ -83,7 +81,7 @@ class Pool:
         return self._taken(process) if process is not None and process.ready else None
 
     def _taken(self, process: Process) -> Process | None:
-        if process.plugin.draining or process.plugin.state in UNUSABLE:
+        if not process.plugin.open_to_calls:
             self.retire(process)
             return None
         process.users += 1

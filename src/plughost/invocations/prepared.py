@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.json_schema import Checker
 from plughost.contracts.vai.manifest import Export
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
 from plughost.invocations.permissions import Asked, Granted, grant
 from plughost.invocations.pool import Key
-from plughost.invocations.schemas import Schemas
+from plughost.invocations.record import Bound
+from plughost.invocations.retry import may_retry
+from plughost.invocations.schemas import Schemas, problems
 
 USUAL_CONCURRENCY = 16
 """Of an export whose manifest names none."""
@@ -25,7 +28,14 @@ class Prepared(msgspec.Struct, frozen=True):
     export: Export
     granted: Granted
     key: Key
-    gate: Gate
+    gates: tuple[Gate, ...]
+    """Its own; what runs in the background goes through one more."""
+    retryable: bool
+    """Another try does no harm."""
+    bound: Bound
+    input: Checker | None
+    output: Checker | None
+    """What a tool's schemas want."""
     alone: bool
     """A process for each invocation."""
 
@@ -37,11 +47,14 @@ class Prepared(msgspec.Struct, frozen=True):
 class Preparer:
     """Prepares each binding once, and again when it has changed."""
 
-    def __init__(self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str) -> None:
+    def __init__(
+        self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str, workers: Gate
+    ) -> None:
         self._packages = packages
         self._schemas = schemas
         self._policy = policy
         self._reuse = reuse
+        self._workers = workers
         self._known: dict[str, Prepared] = {}
 
     def prepare(self, binding: Binding) -> Prepared:
@@ -62,25 +75,39 @@ class Preparer:
         self._check(binding, package, export)
         tenant = None if granted.execution_class == "inline" else binding.scope
         same = known is not None and known.granted.max_concurrency == granted.max_concurrency
+        gate = known.gates[0] if known is not None and same else Gate(granted.max_concurrency)
+        tool = export.tool
         prepared = Prepared(
             binding,
             package,
             export,
             granted,
             Key(package.digest, export.id, tenant, granted.digest),
-            known.gate if known is not None and same else Gate(granted.max_concurrency),
+            (gate, self._workers) if granted.execution_class == "worker" else (gate,),
+            tool is not None and may_retry(tool.effect_class),
+            Bound(
+                export_kind=export.kind,
+                export_id=export.id,
+                binding_id=binding.binding_id,
+                package_id=binding.package_id,
+                package_version=binding.package_version,
+                package_digest=package.digest,
+                granted=granted,
+            ),
+            None if tool is None else self._schemas.checker(package.folder, tool.input_schema),
+            None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
             granted.execution_class == "isolated" and self._reuse == "invocation",
         )
         self._known[binding.binding_id] = prepared
         return prepared
 
     def _check(self, binding: Binding, package: Package, export: Export) -> None:
-        wrong = self._schemas.problems(package.folder, export.config_schema, dict(binding.config))
-        problems = [f"config: {problem}" for problem in wrong]
+        schema = self._schemas.checker(package.folder, export.config_schema)
+        wrong = [f"config: {problem}" for problem in problems(schema, dict(binding.config))]
         slots = export.permissions.secret_slots
-        problems += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
-        if problems:
-            raise InvalidSpec("; ".join(problems), plugin=binding.package_id)
+        wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
+        if wrong:
+            raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
 
 
 def _asked(export: Export) -> Asked:

@@ -12,14 +12,22 @@ from plughost.invocations.permissions import Granted
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
 
-class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
-    invocation_id: str
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """What all invocations of a binding have in common."""
+
     export_kind: str
     export_id: str
     binding_id: str
     package_id: str
     package_version: str
     package_digest: str
+    granted: Granted
+    """Its execution class, too."""
+
+
+class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
+    invocation_id: str
+    bound: Bound
     started_at: float
     """Seconds since 1970."""
     org_id: str
@@ -29,8 +37,6 @@ class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_default
     run_id: str | None = None
     trace_id: str | None = None
     execution_id: str | None = None
-    granted: Granted
-    """Its execution class, too."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, tag="said"):

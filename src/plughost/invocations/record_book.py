@@ -32,9 +32,13 @@ END = "UPDATE invocations SET status = ?, ended = ? WHERE invocation_id = ? AND 
 LEFT = "SELECT invocation_id FROM invocations WHERE host = ? AND status IS NULL"
 
 
+class _Bound(msgspec.Struct):
+    export_id: str
+
+
 class _Began(msgspec.Struct, tag="began"):
     invocation_id: str
-    export_id: str
+    bound: _Bound
 
 
 class _Said(msgspec.Struct, tag="said"):
@@ -85,7 +89,7 @@ class RecordBook:
             else:
                 said.append((entry.invocation_id, entry.number, line))
         rows = [
-            (id, entry.export_id, host, status, line, end)
+            (id, entry.bound.export_id, host, status, line, end)
             for id, (entry, line) in begun.items()
             for status, end in (ended.pop(id, (None, None)),)
         ]
@@ -133,16 +137,18 @@ class RecordBook:
 def _told(row: sqlite3.Row) -> dict[str, Any]:
     """Everything that is known of an invocation; what has not come to an end yet is null there."""
     began = msgspec.json.decode(row["began"])
+    bound = began.pop("bound")
     ended: dict[str, Any] = dict.fromkeys(Ended.__struct_fields__)
     if row["ended"] is not None:
         ended |= msgspec.structs.asdict(msgspec.json.decode(row["ended"], type=Ended))
     del ended["invocation_id"], began["type"]
-    granted = began["granted"]
+    rest = [name for name in Began.__struct_fields__ if name != "bound"]
     return {
-        **dict.fromkeys(Began.__struct_fields__),
+        **dict.fromkeys(rest),
+        **bound,
         **began,
         **ended,
-        "execution_class": granted["execution_class"],
+        "execution_class": bound["granted"]["execution_class"],
         "retries": ended["retries"] or 0,
         "confined_by": list(ended["confined_by"] or ()),
     }

@@ -6,23 +6,34 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from plughost.base.clock import Clock
 from plughost.base.hiding import Hidden
 from plughost.invocations.binding import tenant_of
-from plughost.invocations.invocation import Invocation
+from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.prepared import Prepared
-from plughost.invocations.record import Began, Ended, Said
+from plughost.invocations.record import Began, Ended, RecordSink, Said
 from plughost.invocations.work import execution_id
+from plughost.wire.envelope import decode
 
 
 class Run:
     __slots__ = (
-        "_clock", "confined_by", "deadline", "events", "hidden", "id", "prepared", "retries", "scope",
-        "trace_id", "wanted",
+        "_clock", "_on_event", "_records", "confined_by", "deadline", "events", "hidden", "id", "prepared",
+        "retries", "scope", "trace_id", "wanted",
     )  # fmt: skip
 
-    def __init__(self, id: str, wanted: Invocation, prepared: Prepared, clock: Clock) -> None:
+    def __init__(
+        self,
+        id: str,
+        wanted: Invocation,
+        prepared: Prepared,
+        clock: Clock,
+        records: RecordSink,
+        on_event: OnEvent | None,
+    ) -> None:
         self.id = id
         self.wanted = wanted
         self.prepared = prepared
@@ -30,9 +41,12 @@ class Run:
         """Whose it is."""
         self.trace_id = wanted.related.trace_id or f"tr_{id}"
         allowed = prepared.granted.timeout_ms
-        asked = allowed if wanted.timeout_ms is None else max(wanted.timeout_ms, 0)
+        if wanted.timeout_ms is not None:
+            allowed = max(min(wanted.timeout_ms, allowed), 0)
         self._clock = clock
-        self.deadline = clock.time() + min(asked, allowed) / 1000
+        self._records = records
+        self._on_event = on_event
+        self.deadline = clock.time() + allowed / 1000
         self.hidden = Hidden()
         """That of its process, once it has one."""
         self.retries = 0
@@ -57,26 +71,27 @@ class Run:
         )
 
     def began(self) -> Began:
-        binding, export = self.prepared.binding, self.prepared.export
-        related = self.wanted.related
+        scope, related = self.scope, self.wanted.related
         return Began(
             invocation_id=self.id,
-            export_kind=export.kind,
-            export_id=export.id,
-            binding_id=binding.binding_id,
-            package_id=binding.package_id,
-            package_version=binding.package_version,
-            package_digest=self.prepared.package.digest,
+            bound=self.prepared.bound,
             started_at=time.time(),
-            org_id=self.scope.org_id,
-            project_id=self.scope.project_id,
+            org_id=scope.org_id,
+            project_id=scope.project_id,
             session_id=related.session_id,
             chain_id=related.chain_id,
             run_id=related.run_id,
             trace_id=self.trace_id,
             execution_id=execution_id(self.wanted.work),
-            granted=self.prepared.granted,
         )
+
+    def hear(self, said: msgspec.Raw) -> None:
+        """What its process tells of it: for the records, and for who listens to an export that streams."""
+        told = self.said(decode(said))
+        self._records.tell(told)
+        tool = self.prepared.export.tool
+        if self._on_event is not None and (tool is None or tool.streaming):
+            self._on_event(dict(told.event))
 
     def said(self, event: Mapping[str, Any]) -> Said:
         """Its next event, secrets hidden."""

@@ -20,17 +20,22 @@ class Schemas:
     def __init__(self) -> None:
         self._checkers: dict[tuple[str, str], Checker] = {}
 
-    def problems(self, package: str, path: str | None, value: Any) -> list[str]:
-        """What of `value` is not as the schema wants it, by name and not by value: it goes into records.
-
-        Nothing without a schema.
-        """
+    def checker(self, package: str, path: str | None) -> Checker | None:
+        """InvalidSpec for a schema that cannot be used; None where there is none."""
         if path is None:
-            return []
+            return None
         checker = self._checkers.get((package, path))
         if checker is None:
             checker = self._checkers[package, path] = _compile(package, path)
-        return [] if checker.fits(value) else checker.problems(value)
+        return checker
+
+
+def problems(checker: Checker | None, value: Any) -> list[str]:
+    """What of `value` is not as its schema wants it, by name and not by value: it goes into records.
+
+    Nothing without a schema.
+    """
+    return [] if checker is None or checker.fits(value) else checker.problems(value)
 
 
 def _compile(package: str, path: str) -> Checker:

@@ -14,7 +14,7 @@ from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schemas
+from plughost.invocations.schemas import problems
 from plughost.invocations.work import Compaction, Harness, Tool
 
 LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
@@ -22,12 +22,11 @@ LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
 
 
 class Settlement:
-    def __init__(self, schemas: Schemas, chains: ChainSink | None, artifacts: str | None = None) -> None:
-        self._schemas = schemas
+    def __init__(self, chains: ChainSink | None, artifacts: str | None = None) -> None:
         self._chains = chains
         self._artifacts = artifacts
 
-    async def settle(self, run: Run, op: str, answer: msgspec.Raw, scratch: str | None) -> Outcome:
+    def judged(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
         """Malformed when it is not what its kind of export answers."""
         told = read_outcome(op, answer)
         result: Any = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
@@ -37,27 +36,31 @@ class Settlement:
             message = None if problem is None else run.hidden.text(problem.message)[:LONGEST_MESSAGE]
             outcome = run.ended_as(told.status, run.hidden.text(reason)[:LONGEST_REASON], message)
             return msgspec.structs.replace(outcome, result=result)
-        if problems := self._wrong_output(run, result):
-            return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        if wrong := _wrong_output(run, result):
+            return run.ended_as("failed", "invalid_output", "; ".join(wrong))
+        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
+
+    def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
+        """Whether something of a success outlives its invocation."""
+        work = run.wanted.work
+        if isinstance(work, Harness):
+            return bool(outcome.result["artifacts"])
+        if self._chains is None:
+            return False
+        return isinstance(work, Compaction) or run.wanted.related.chain_id is not None
+
+    async def kept(self, run: Run, outcome: Outcome, scratch: str | None) -> Outcome:
+        """The same, as it is told when its files and blocks are where they stay."""
+        result = outcome.result
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
-            kept = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
-            result = {**result, "artifacts": kept}
+            files = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
+            result = {**result, "artifacts": files}
         if self._chains is not None:
             try:
                 result = await self._written(self._chains, run, result)
             except (OSError, sqlite3.Error) as error:
                 raise HostFailed(f"its result could not be written into a chain: {error}") from error
-        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
-
-    def _wrong_output(self, run: Run, result: Any) -> list[str]:
-        tool = run.prepared.export.tool
-        if tool is None or result["is_error"]:
-            return []
-        output, schema = result["structured_output"], tool.output_schema
-        problems = self._schemas.problems(run.prepared.package.folder, schema, output)
-        if problems and output is None:
-            return [f"there is no structured_output, and {schema} wants one"]
-        return problems
+        return msgspec.structs.replace(outcome, result=result)
 
     async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""
@@ -72,3 +75,13 @@ class Settlement:
             derived = await chains.derive(work.chain_id, work.compaction_id, seeds)
             result = {**result, "derived_chain_id": derived}
         return result
+
+
+def _wrong_output(run: Run, result: Any) -> list[str]:
+    schema, tool = run.prepared.output, run.prepared.export.tool
+    if schema is None or result["is_error"]:
+        return []
+    wrong = problems(schema, result["structured_output"])
+    if wrong and tool is not None and result["structured_output"] is None:
+        return [f"there is no structured_output, and {tool.output_schema} wants one"]
+    return wrong

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,7 +11,6 @@ import msgspec
 from plughost.base.errors import HostFailed
 from plughost.contracts.vai.bodies import (
     Artifact,
-    Body,
     CompactionPolicy,
     CompactionTarget,
     CompactorBody,
@@ -33,20 +31,19 @@ INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""
 PROJECTION = "projection.json"
 
+Whose = tuple[str, Context, Any, dict[str, str]]
+"""Where every body begins: the export's id, the context, the config, and the secrets by slot."""
+
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str] = "tool"
     tool_execution_id: str
     input: Any
 
-    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+    def body(self, export_id: str, context: Context, config: Any, secrets: dict[str, str]) -> ToolBody:
+        # Most invocations come by here, and to unpack four arguments takes as long as all of this.
         return ToolBody(
-            export_id=export_id,
-            context=context,
-            config=config,
-            secrets=dict(secrets),
-            tool_execution_id=self.tool_execution_id,
-            input=self.input,
+            export_id, context, config, secrets, tool_execution_id=self.tool_execution_id, input=self.input
         )
 
 
@@ -56,16 +53,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     event: HookEvent
 
-    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
-        return HookBody(
-            export_id=export_id,
-            context=context,
-            config=config,
-            secrets=dict(secrets),
-            delivery_id=self.delivery_id,
-            attempt=self.attempt,
-            event=self.event,
-        )
+    def body(self, *whose: *Whose) -> HookBody:
+        return HookBody(*whose, delivery_id=self.delivery_id, attempt=self.attempt, event=self.event)
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,12 +67,10 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     target: CompactionTarget
     policy: CompactionPolicy = CompactionPolicy()
 
-    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+    def body(self, *whose: *Whose) -> CompactorBody:
+        _, context, _, _ = whose
         return CompactorBody(
-            export_id=export_id,
-            context=context,
-            config=config,
-            secrets=dict(secrets),
+            *whose,
             compaction_id=self.compaction_id,
             source=Source(self.chain_id, self._projection(context.scratch_dir)),
             target=self.target,
@@ -143,12 +130,9 @@ class Harness(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Any = msgspec.UNSET
     """What an earlier run left; with it the harness resumes."""
 
-    def body(self, export_id: str, context: Context, config: Any, secrets: Mapping[str, str]) -> Body:
+    def body(self, *whose: *Whose) -> HarnessBody:
         return HarnessBody(
-            export_id=export_id,
-            context=context,
-            config=config,
-            secrets=dict(secrets),
+            *whose,
             mode="start" if self.checkpoint is msgspec.UNSET else "resume",
             target=self.target,
             trigger=self.trigger,

@@ -41,6 +41,7 @@ EXIT_NOTICE = 0.1
 KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
+OVER = (State.QUARANTINED, State.STOPPED)
 
 Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], Pending]
 
@@ -133,6 +134,10 @@ class Instance:
     def stopping(self) -> int:
         """How many cancelled calls it still owes an answer to. Meanwhile it takes no further one."""
         return self._peer.stopping
+
+    @property
+    def open_to_calls(self) -> bool:
+        return self._supervisor.state not in OVER and not self._peer.stopping
 
     @property
     def dropped(self) -> int:

@@ -15,6 +15,7 @@ needed, and nothing of it is imported before it is used: a plugin starts about a
 `claim()` takes stdin and stdout for the host before `run` does.
 """
 
-from plughost_sdk.wire import Wire, claim
+from plughost_sdk.pipes import claim
+from plughost_sdk.wire import Wire
 
 __all__ = ["Wire", "claim"]

@@ -99,10 +99,7 @@ class Files(Service):
         return self.reading(path, offset, length)()
 
     def reading(self, path: str, offset: int = 0, length: int | None = None) -> Callable[[], bytes]:
-        """The same, asked for now and taken later by a call that must be made; the host reads meanwhile.
-
-        Take it before you send much: a host does not read what comes from whoever leaves answers unread.
-        """
+        """The same, asked for now and taken later by a call that must be made; the host reads meanwhile."""
         params: dict[str, Any] = {"path": path}
         if offset:
             params["offset"] = offset

@@ -1,20 +1,13 @@
-"""The two pipes to the host, out of everybody else's reach.
-
-Once the wire is claimed, descriptor 1 is stderr: a stray `print`, a child process or a C extension that
-writes to stdout ends up in the log, never among the frames. Descriptor 0 is empty.
-"""
+"""Frames, as each contract cuts the stream of bytes."""
 
 from __future__ import annotations
 
-import os
-import sys
+from plughost_sdk.pipes import CHUNK, Pipes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Self
-
-CHUNK = 65536
 
 
 class BrokenWire(Exception):
@@ -23,25 +16,6 @@ class BrokenWire(Exception):
 
 class TooLarge(ValueError):
     """A message that the host would not take; nothing of it was sent."""
-
-
-_claimed: tuple[int, ...] = ()
-"""The descriptors to read from and to write to."""
-
-
-def claim() -> None:
-    """Take stdin and stdout for the host alone. `run` does it; call it yourself before imports that print."""
-    global _claimed
-    if _claimed:
-        return
-    _claimed = os.dup(0), os.dup(1)  # which no child process inherits
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    if hasattr(sys.stdout, "reconfigure"):
-        # A log is read while it is written. What was printed before and not yet flushed goes there, too.
-        sys.stdout.reconfigure(line_buffering=True)
 
 
 class Wire:
@@ -64,13 +38,8 @@ class Wire:
     @classmethod
     def claim(cls) -> Self:
         """The wire to the host, claimed now if it was not before."""
-        claim()
-        receive, send = _claimed
-        return cls(
-            lambda size: os.read(receive, size),
-            lambda data: os.write(send, data),
-            lambda view: os.readv(receive, [view]),
-        )
+        pipes = Pipes.claim()
+        return cls(pipes.receive, pipes.send, pipes.receive_into)
 
     def read(self) -> bytes | bytearray | None:
         raise NotImplementedError

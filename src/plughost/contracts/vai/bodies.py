@@ -34,7 +34,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     gateway: Gateway
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
+class Body(msgspec.Struct, frozen=True):
+    """Whose it is comes first, in this order; what is asked goes by name."""
+
     export_id: str
     context: Context
     config: dict[str, Any] = {}

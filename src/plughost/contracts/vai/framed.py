@@ -12,6 +12,7 @@ from plughost.wire.framing import HEAD, ContentLength, Frame
 
 MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10
+_BRACE = ord("{")
 
 _envelopes = msgspec.json.Decoder(Envelope)
 
@@ -40,4 +41,5 @@ def invalid(why: str, frame: Frame) -> InvalidFrame:
 
 
 def is_object(raw: msgspec.Raw) -> bool:
-    return memoryview(raw)[:1].tobytes() == b"{"
+    text = memoryview(raw)
+    return len(text) > 0 and text[0] == _BRACE

@@ -81,13 +81,7 @@ class Outcome(msgspec.Struct, Generic[T], frozen=True):
     status: Status
     result: T | None = None
     """There whenever it succeeded; of a hook there is none."""
-    problem: Problem | None = None
-
-
-class _Body(msgspec.Struct, Generic[T]):
-    status: Status
-    result: T | None = None
-    error: Problem | None = None
+    problem: Problem | None = msgspec.field(default=None, name="error")
 
 
 class _HookBody(msgspec.Struct):
@@ -98,9 +92,9 @@ class _HookBody(msgspec.Struct):
 HOOK = "hook.handle"
 _hooks = msgspec.json.Decoder(_HookBody)
 _bodies: dict[str, msgspec.json.Decoder[Any]] = {
-    "tool.invoke": msgspec.json.Decoder(_Body[ToolResult]),
-    "compactor.compact": msgspec.json.Decoder(_Body[CompactorResult]),
-    "harness.run": msgspec.json.Decoder(_Body[HarnessResult]),
+    "tool.invoke": msgspec.json.Decoder(Outcome[ToolResult]),
+    "compactor.compact": msgspec.json.Decoder(Outcome[CompactorResult]),
+    "harness.run": msgspec.json.Decoder(Outcome[HarnessResult]),
 }
 _EXPECTED = {
     "tool.invoke": ", ".join(ToolResult.__struct_fields__),
@@ -115,9 +109,9 @@ def outcome(op: str, body: msgspec.Raw) -> Outcome[Any]:
         if op == HOOK:
             told = _hooks.decode(body)
             return Outcome("succeeded" if told.status == "ack" else told.status, None, told.error)
-        answered = _bodies[op].decode(body)
+        answered: Outcome[Any] = _bodies[op].decode(body)
         if answered.result is None and answered.status == "succeeded":
             raise ValueError(f"`result` is missing; expected {_EXPECTED[op]}")
     except (ValueError, RecursionError) as error:
         raise Malformed(f"its result of {op} is wrong: {error}", head=bytes(body)[:HEAD]) from error
-    return Outcome(answered.status, answered.result, answered.error)
+    return answered

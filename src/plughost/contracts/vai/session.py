@@ -29,7 +29,9 @@ from plughost.wire.framing import HEAD, ContentLength, Frame, FrameError
 
 _PREFIX = "req_"
 LONGEST_REASON = 200
-_LONGEST_NUMBER = 18
+_LONGEST_ID = len(_PREFIX) + 18
+_OPS = frozenset(OPS.values())
+_TRUE, _FALSE = msgspec.Raw(b"true"), msgspec.Raw(b"false")
 
 _errors = msgspec.json.Decoder(ErrorObject)
 _identities = msgspec.json.Decoder(Identity)
@@ -54,7 +56,7 @@ class VaiSession(Conversation):
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         """An op with its body; or the id of an export, which is tried by itself, without a gateway."""
         op, body = method, {} if params is ABSENT else params
-        if method not in OPS.values():
+        if method not in _OPS:
             op, body = self._local.request(method, params)
         return encode(Request(id=f"{_PREFIX}{number}", op=op, body=body))
 
@@ -80,7 +82,7 @@ class VaiSession(Conversation):
         return Noise(f"a frame of type {envelope.type!r:.100}, which a host is not sent", _head(frame))
 
     def _greeted(self, envelope: Envelope) -> None:
-        if envelope.type == "response" and bytes(envelope.ok) == b"false":
+        if envelope.type == "response" and envelope.ok == _FALSE:
             error = _error(envelope)
             raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
         if envelope.type != "hello" or bytes(envelope.role) != b'"plugin"':
@@ -99,12 +101,11 @@ class VaiSession(Conversation):
         number = _number(envelope.id)
         if number is None:
             return Noise("a response to a request that was never made", _head(frame))
-        ok = bytes(envelope.ok)
-        if ok == b"true" and framed.is_object(envelope.body):
+        if envelope.ok == _TRUE and framed.is_object(envelope.body):
             return Answer(number, envelope.body)
-        if ok == b"false":
+        if envelope.ok == _FALSE:
             return Answer(number, error=msgspec.Raw(encode(_error(envelope))))
-        wrong = "without `ok`" if ok != b"true" else "that is ok, without a body"
+        wrong = "without `ok`" if envelope.ok != _TRUE else "that is ok, without a body"
         return Answer(number, error=msgspec.Raw(encode(ErrorObject(INVALID_FRAME, f"a response {wrong}"))))
 
     def _event(self, envelope: Envelope, frame: Frame) -> Incoming:
@@ -123,10 +124,13 @@ class VaiSession(Conversation):
 
 def _number(id: str | None) -> int | None:
     """The number of a call in the id of its request."""
-    digits = id.removeprefix(_PREFIX) if id is not None and id.startswith(_PREFIX) else ""
-    if not digits.isdecimal() or not digits.isascii() or len(digits) > _LONGEST_NUMBER or digits[0] == "0":
+    if id is None or len(id) > _LONGEST_ID:
         return None
-    return int(digits)
+    try:
+        number = int(id[len(_PREFIX) :])
+    except ValueError:
+        return None
+    return number if id == f"{_PREFIX}{number}" and number > 0 else None  # there is one way to write it
 
 
 def _error(envelope: Envelope) -> ErrorObject:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 SDK = Path(__file__).parent.parent
-SHARED = ("__init__.py", "handlers.py", "hooks.py", "manifest.py", "message.py", "wire.py")
+SHARED = ("__init__.py", "handlers.py", "hooks.py", "manifest.py", "message.py", "pipes.py", "wire.py")
 PLACE = "lib/plughost_sdk"
 
 

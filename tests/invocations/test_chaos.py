@@ -35,7 +35,7 @@ from plughost.invocations.runtime import Runtime
 from plughost.invocations.work import Compaction, Harness, Hook, Tool, Work
 from tests.invocations.conftest import bound
 from tests.invocations.twenty import EXPORTS, manifest
-from tests.support import processes
+from tests.support import processes, until
 
 CALM = {"tool": "echo", "hook": "ack", "compactor": "any", "harness": "ask"}
 """What each kind can do in any weather."""
@@ -93,7 +93,7 @@ def work(export: str, do: str, number: int) -> Work:
             asked = {"do": do, "count": 3, "times": 2, "path": "/v1/chains/ch_0"}
             return Tool(tool_execution_id=name, input=asked)
         case "hook":
-            event = happened.event("run.completed", Subject("run", "run_1"), {"answer": do})
+            event = happened.event("lab.weather", Subject("run", "run_1"), {"answer": do})
             return Hook(delivery_id=name, attempt=1, event=event)
         case "compactor":
             blocks = [{"kind": "input", "content": []}] * 3
@@ -143,7 +143,7 @@ async def storm(
     outcomes = await asyncio.gather(
         *(one(runtime, it, number, chance, longest) for number, it in enumerate(each))
     )
-    assert not runtime.invoker.running
+    await until(lambda: not runtime.invoker.running and not runtime.gateway._leaving)  # a harness's children
     assert not runtime.gateway.guests
     assert not list(Path(runtime._options.scratch_base).glob("plughost-scratch-*/*/*"))  # type: ignore[union-attr, arg-type]
     known = {outcome.invocation_id: outcome.status for outcome in outcomes if outcome is not None}

@@ -58,7 +58,7 @@ def _export(name: str, kind: str, written_class: str, *words: str) -> str:
             lines += [f'effect_class = "{words[0]}"', f"streaming = {str('stream' in words).lower()}"]
             lines += ['input_schema = "schemas/input.json"', 'output_schema = "schemas/output.json"']
         case "hook":
-            lines += ['subscribes_to = ["run.completed"]']
+            lines += ['subscribes_to = ["lab.weather"]']
         case "compactor":
             lines += ['target_context = "coding"', f"supports_pinned_items = {str('pins' in words).lower()}"]
         case "harness":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import sys
@@ -81,17 +82,17 @@ def processes(mark: str, where: str = "cmdline") -> list[int]:
 
 def plugin_process(mark: str) -> int:
     """The plugin itself: the newest process with the mark that is not the launcher or its keeper."""
-    own = [pid for pid in processes(mark) if not _is_launcher(pid)]
-    assert own, "no plugin process"
-    return min(own, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]))
+    started = {}
+    for pid in processes(mark):
+        with contextlib.suppress(OSError):  # it may end while it is looked at
+            line = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if line and b"plughost-launcher" not in line and b"pylauncher" not in line:
+                started[pid] = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    assert started, "no plugin process"
+    return min(started, key=lambda pid: started[pid])
 
 
-def _is_launcher(pid: int) -> bool:
-    line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    return b"plughost-launcher" in line or b"pylauncher" in line
-
-
-async def until(condition: Callable[[], Any], patience: float = 10.0) -> Any:
+async def until(condition: Callable[[], Any], patience: float = 30.0) -> Any:
     """Wait for something the kernel does in its own time; polls finely, fails loudly."""
     end = time.monotonic() + patience
     while not (value := condition()):
@@ -100,7 +101,8 @@ async def until(condition: Callable[[], Any], patience: float = 10.0) -> Any:
     return value
 
 
-async def all_gone(mark: str, within: float = 1.0) -> None:
+async def all_gone(mark: str, within: float = 4.0) -> None:
+    """Sooner than after the five seconds of grace: who is killed is not waited for."""
     await until(lambda: not processes(mark), within)
 
 

@@ -112,7 +112,7 @@ async def one_killed(base: Path, group: str | None, source: random.Random) -> No
         host.kill()
         host.wait()
         host.stdout.close()
-    await all_gone(mark, within=5)
+    await all_gone(mark, within=30)
 
 
 async def killed(times: int, base: Path, group: str | None) -> None:

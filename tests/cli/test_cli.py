@@ -243,7 +243,7 @@ async def test_run_watches_plugins_until_it_is_told_to_end(folder, mark):
     died = json.loads(await process.stdout.readline())
     assert (died["event"], died["exit_status"], died["expected"]) == ("exited", -9, False)
     process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     await all_gone(mark)
 
@@ -265,7 +265,7 @@ async def test_run_says_ready_and_ends_on_ctrl_c(mark):
     while b"ready: p" not in said:
         said += await process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     await all_gone(mark)
 
@@ -284,7 +284,7 @@ async def test_ctrl_c_during_a_call_leaves_nothing(mark):
     )
     await until(lambda: len(processes(mark)) >= 4)  # ourselves, launcher, keeper, plugin
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(process.communicate(), 10)
+    _, said = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 130
     assert b"Traceback" not in said
     await all_gone(mark)

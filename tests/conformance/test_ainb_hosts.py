@@ -19,7 +19,7 @@ from plughost.cli.conform import conform
 from plughost.conformance.ainb import ORDER, hosts
 from plughost.conformance.ainb.hosts import Trial
 from plughost.conformance.suite import Report
-from tests.support import processes
+from tests.support import all_gone
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
 FAULTY = f"{sys.executable} {shlex.quote(str(Path(__file__).with_name('faulty_host.py')))}"
@@ -124,7 +124,7 @@ async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
         f"sh -c 'trap \"\" INT TERM; sleep 100 & sleep 100 # {mark} {{root}}'", limit=0.1
     ).run(["log"])
     assert report.count("failed") == 1
-    assert processes(mark) == []
+    await all_gone(mark)
 
 
 def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round():

@@ -197,7 +197,7 @@ async def test_a_stopped_launcher_does_not_save_its_plugin(mark):
         start = time.monotonic()
         plugin.kill()
         await plugin.stop()
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 30
         await all_gone(mark)
 
 

@@ -442,6 +442,6 @@ async def test_a_process_that_ended_while_it_was_idle_is_replaced_at_once(bench)
     (plugin,) = lab.host.plugins.values()
     os.kill(plugin.inspect()["instances"][0]["pid"], signal.SIGKILL)
     await until(lambda: plugin.state == "Quarantined")
-    outcome = await lab.tool(do="echo", timeout_ms=900)
+    outcome = await lab.tool(do="echo", timeout_ms=20_000)
     assert outcome.ok
     assert outcome.retries == 0

@@ -118,7 +118,7 @@ async def test_rows_that_have_not_changed_are_not_drawn_again(tmp_path):
     with Terminal(screen_command(str(easel(tmp_path, env={"MOVING": "1"})))) as terminal:
         terminal.until("80x23")
         terminal.record(log)
-        await until(lambda: log.exists() and log.read_bytes().count(b"counting") > 20, 20)
+        await until(lambda: log.exists() and log.read_bytes().count(b"counting") > 20)
         drawn = log.read_bytes()
         assert b"nothing yet" not in drawn
         assert b"80x23" not in drawn
@@ -146,7 +146,7 @@ async def test_a_terminal_that_sends_no_signal_is_missed_all_the_same(tmp_path):
     host, ours = in_terminal(screen_command(str(place)))
     read_until(ours, b"counting")
     os.close(ours)
-    await until(lambda: host.poll() is not None, 20)
+    await until(lambda: host.poll() is not None)
     assert host.returncode == 128 + signal.SIGHUP
     await all_gone(f"{place}/easel", within=30)
 
@@ -185,7 +185,7 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
         read_until(ours, b"counting")
         await standstill(count)
         for _ in range(2):
-            alive = await until(lambda: (pid := there(program)) != dead and pid, 20)
+            alive = await until(lambda: (pid := there(program)) != dead and pid)
             os.kill(alive, signal.SIGKILL)
             dead = alive
     finally:

@@ -338,10 +338,10 @@ def test_a_file_past_all_bounds_is_a_broken_file(tmp_path, text):
 
 
 def test_run_ends_when_nobody_reads_its_events(mark):
-    line = f"timeout 20 {shlex.join(PLUGHOST)} run --json --contract mcptest -- {shlex.join(PUPPET)} {mark} | head -1"
+    line = f"timeout 50 {shlex.join(PLUGHOST)} run --json --contract mcptest -- {shlex.join(PUPPET)} {mark} | head -1"
     start = time.monotonic()
     assert json.loads(run_in_shell(f"{line}").stdout)["event"] == "statechanged"
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 45
     ran = plughost("run", "--contract", "mcptest", "stray", "--", *PUPPET)
     assert ran.returncode == 2
 

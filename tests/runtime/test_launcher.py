@@ -35,7 +35,7 @@ async def run(launcher, mode, command, *, env=None, cwd=None):
     launch = Launch(tuple(command), env or {}, cwd, launcher, mode)
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             failure = await executed
             await exited
         chunks = []

@@ -18,7 +18,7 @@ from plughost.contracts.rune import Rune
 from plughost_sdk import ainb
 from plughost_sdk import mcptest as mcptest_sdk
 from tests.sdk.support import ainb_folder, program, session
-from tests.support import ROOT, all_gone, until
+from tests.support import ROOT, UNHURRIED, all_gone, until
 from tests.vectors import load, replay_plugin
 
 MCPTEST = """
@@ -124,7 +124,7 @@ async def test_a_rune_plugin(host, tmp_path, mark):
         name="example.echo",
         command=[str(path)],
         grants=["tool.execute"],
-        options={"timeout": 20, "handshake_timeout": 10},
+        options=UNHURRIED,
     )
     plugin = await host.add(spec)
     result = await Rune(plugin).execute("echo", {"text": "hi"}, context={"mode_id": "m"})

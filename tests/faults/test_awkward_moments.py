@@ -17,6 +17,7 @@ import pytest
 import plughost
 from plughost.contracts.mcptest import InvalidResponse, Mcptest, PluginCrashed, TimedOut
 from plughost.contracts.rune import ExecutionError, MalformedResponse, Rune
+from plughost.runtime import instance
 from tests.support import ROOT, all_gone, processes, puppet, rune_puppet, seen, until
 
 
@@ -171,6 +172,22 @@ async def test_the_plugins_own_error_counts_however_long_its_end_takes(host, mar
     os.kill(launcher, signal.SIGCONT)
     with pytest.raises(ExecutionError):
         await call
+
+
+async def test_an_exit_that_is_heard_of_late_is_told_as_the_exit_it_was(host, mark, monkeypatch):
+    """The closed pipe is a sign of it, and on a busy machine the only one for a while."""
+    monkeypatch.setattr(instance, "EXIT_NOTICE", 0)
+    monkeypatch.setattr(instance, "KILL_PATIENCE", 60)
+    plugin = await host.add(puppet(mark))
+    await plugin.call("ping")
+    launcher = seen(plugin)["pid"]
+    os.kill(launcher, signal.SIGSTOP)
+    call = asyncio.create_task(plugin.call("exit", 7))
+    await until(lambda: plugin._current._cause is not None and processes(mark) == [launcher])
+    os.kill(launcher, signal.SIGCONT)
+    with pytest.raises(PluginCrashed, match="it exited with code 7") as caught:
+        await call
+    assert caught.value.exit_status == 7
 
 
 async def test_refused_calls_leave_no_instances_and_name_the_plugin(host):

@@ -120,7 +120,7 @@ def test_inspect_shows_a_binding_without_starting_it(folder):
     ],
 )
 def test_a_failure_of_mcptest_as_json(method, params, code, status):
-    ran = mcptest("--json", "--timeout", "0.3", method, params)
+    ran = mcptest("--json", "--timeout", "0.3" if code == "timeout" else "60", method, params)
     (document,) = ran.stdout.splitlines()
     error = json.loads(document)["error"]
     assert set(error) == {"code", "plugin", "message", "exit_status", "stderr_tail", "hint"}

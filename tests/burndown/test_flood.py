@@ -52,7 +52,7 @@ async def flood(chunks: list[bytes], pace: float) -> Times:
     async with plughost.Host() as host:
         snapshots = host.service("snapshots")
         screen = Ainb(await host.add(ROOT / "plugins/burndown"))
-        await screen.render(120, 40)
+        await screen.render(120, 40, deadline=60)
         frames: list[float] = []
         keys: list[float] = []
         answered: list[float] = []
@@ -62,7 +62,7 @@ async def flood(chunks: list[bytes], pace: float) -> Times:
         async def draw() -> None:
             while not over.is_set():
                 began = time.perf_counter()
-                await screen.render(120, 40)
+                await screen.render(120, 40, deadline=60)
                 frames.append(time.perf_counter() - began)
                 await asyncio.sleep(max(0.0, 1 / RATE - frames[-1]))
 
@@ -80,7 +80,7 @@ async def flood(chunks: list[bytes], pace: float) -> Times:
             await asyncio.sleep(pace)
         over.set()
         await asyncio.gather(*tasks)
-        last = await screen.render(120, 40)
+        last = await screen.render(120, 40, deadline=60)
         assert "▇" in {cell.symbol for _, cell in last.buffer.cells}, "it has come through"
         return Times(frames, keys)
 
@@ -105,12 +105,12 @@ async def test_a_key_does_not_wait_for_what_is_queued():
     async with plughost.Host() as host:
         snapshots = host.service("snapshots")
         screen = Ainb(await host.add(ROOT / "plugins/burndown"))
-        await screen.render(80, 24)
+        await screen.render(80, 24, deadline=60)
         drawn = asyncio.get_running_loop().create_future()  # already, when the key was answered?
         snapshots.listen("sessions.refresh_request", lambda payload: drawn.set_result(frame.done()))
         for chunk in chunks:
             snapshots.put("sessions.usage_data", chunk)
-        frame = asyncio.create_task(screen.render(80, 24))
+        frame = asyncio.create_task(screen.render(80, 24, deadline=60))
         await asyncio.sleep(0)
         assert screen.key("usage", KeyEvent(Char("r")))
         assert not await asyncio.wait_for(drawn, 60), "which was asked for before, and comes after the events"

@@ -326,7 +326,7 @@ async def test_other_threads_may_call_the_host(host, made):
 
 async def test_screens_command_lines_actions_and_refusals(host, made, tmp_path, mark):
     view = Ainb(made)
-    frame = (await view.render(8, 2)).buffer
+    frame = (await view.render(8, 2, deadline=60)).buffer
     assert "".join(cell.symbol for at, cell in frame.cells if at.y == 0) == "8x2"
     assert [(at.x, at.y, cell.symbol) for at, cell in frame.cells if at.y == 1] == [(7, 1, "o")]
     assert frame.cells[0][1].modifier == 1 | 16 | 64

@@ -100,9 +100,9 @@ def test_what_is_not_taken_is_told_with_its_line(tmp_path, text, found):
     "text", ["[" * 200_000, "{" * 200_000, "- " * 100_000, "a: " * 80_000, "? " * 100_000]
 )
 def test_a_file_of_brackets_is_refused_quickly(tmp_path, text):
-    begun = time.monotonic()
+    begun = time.process_time()
     assert problems(tmp_path, text)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 @given(st.text(alphabet="ab:-?[]{}&*!|>'\"#%@`,\n\t 0.~<", max_size=60))

@@ -49,7 +49,7 @@ def x(*words: str, home=SAMPLES, root="plugins"):
 
 
 async def shown(screen: Ainb, width: int = 100, height: int = 20) -> str:
-    buffer = (await screen.render(width, height)).buffer
+    buffer = (await screen.render(width, height, deadline=60)).buffer
     lines = [[" "] * width for _ in range(height)]
     for place, cell in buffer.inside():
         lines[place.y][place.x] = cell.symbol

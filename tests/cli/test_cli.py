@@ -120,7 +120,7 @@ def test_inspect_shows_a_binding_without_starting_it(folder):
     ],
 )
 def test_a_failure_of_mcptest_as_json(method, params, code, status):
-    ran = mcptest("--json", "--timeout", "0.3", method, params)
+    ran = mcptest("--json", "--timeout", "0.3" if code == "timeout" else "60", method, params)
     (document,) = ran.stdout.splitlines()
     error = json.loads(document)["error"]
     assert set(error) == {"code", "plugin", "message", "exit_status", "stderr_tail", "hint"}
@@ -243,7 +243,7 @@ async def test_run_watches_plugins_until_it_is_told_to_end(folder, mark):
     died = json.loads(await process.stdout.readline())
     assert (died["event"], died["exit_status"], died["expected"]) == ("exited", -9, False)
     process.send_signal(signal.SIGTERM)
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     await all_gone(mark)
 
@@ -265,7 +265,7 @@ async def test_run_says_ready_and_ends_on_ctrl_c(mark):
     while b"ready: p" not in said:
         said += await process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
     await all_gone(mark)
 
@@ -284,7 +284,7 @@ async def test_ctrl_c_during_a_call_leaves_nothing(mark):
     )
     await until(lambda: len(processes(mark)) >= 4)  # ourselves, launcher, keeper, plugin
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(process.communicate(), 10)
+    _, said = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 130
     assert b"Traceback" not in said
     await all_gone(mark)
@@ -338,10 +338,10 @@ def test_a_file_past_all_bounds_is_a_broken_file(tmp_path, text):
 
 
 def test_run_ends_when_nobody_reads_its_events(mark):
-    line = f"timeout 20 {shlex.join(PLUGHOST)} run --json --contract mcptest -- {shlex.join(PUPPET)} {mark} | head -1"
+    line = f"timeout 50 {shlex.join(PLUGHOST)} run --json --contract mcptest -- {shlex.join(PUPPET)} {mark} | head -1"
     start = time.monotonic()
     assert json.loads(run_in_shell(f"{line}").stdout)["event"] == "statechanged"
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 45
     ran = plughost("run", "--contract", "mcptest", "stray", "--", *PUPPET)
     assert ran.returncode == 2
 

@@ -83,7 +83,7 @@ async def dev(*words, mark):
         if process.returncode is None:
             process.kill()
             await process.communicate()
-    await all_gone(mark, 5)
+    await all_gone(mark, within=30)
 
 
 async def test_a_change_shows_in_the_next_answer_and_a_broken_plugin_is_told_and_mended(tmp_path, mark):

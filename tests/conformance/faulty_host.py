@@ -52,7 +52,7 @@ def render(side: int = 0) -> None:
     async def drawn(host: Any, spec: Any, as_json: bool, *, start: bool) -> None:
         await add(host, spec, as_json, start=start)
         if spec.name == "render":
-            await Ainb(host.plugins[spec.name]).render(side, side)
+            await Ainb(host.plugins[spec.name]).render(side, side, deadline=60)
 
     plughost.cli.run._add = drawn
 

@@ -19,7 +19,7 @@ from plughost.cli.conform import conform
 from plughost.conformance.ainb import ORDER, hosts
 from plughost.conformance.ainb.hosts import Trial
 from plughost.conformance.suite import Report
-from tests.support import processes
+from tests.support import all_gone
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
 FAULTY = f"{sys.executable} {shlex.quote(str(Path(__file__).with_name('faulty_host.py')))}"
@@ -69,28 +69,38 @@ def ourselves(this_python: None) -> Iterator[subprocess.Popen[bytes]]:
 def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, Report]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def one(fault: str) -> tuple[str, Report]:
+    async def tried(fault: str) -> Report:
         # That a plugin is left alone takes long to see, and a second host takes long to start.
         axes = [name for name in ORDER if name not in ("quarantine", "cli") or name == fault]
         command = f"{FAULTY} {fault}"
         trial = Trial(
-            f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", 30
+            f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", 60
         )
         async with turn:
-            return fault, await trial.run(axes)
+            return await trial.run(axes)
 
     async def every() -> dict[str, Report]:
-        return dict(await asyncio.gather(*map(one, ORDER)))
+        found = dict(zip(ORDER, await asyncio.gather(*map(tried, ORDER)), strict=True))
+        for fault, report in found.items():
+            if not only(
+                fault, report
+            ):  # once more, alone: on a busy machine a slow start looks like a backoff
+                found[fault] = await tried(fault)
+        return found
 
     return asyncio.run(every())
+
+
+def only(fault: str, report: Report) -> bool:
+    """Whether it has failed just the axis that it should, for the right reason."""
+    failed = [verdict for verdict in report.verdicts if verdict.outcome == "failed"]
+    return [verdict.axis for verdict in failed] == [fault] and REASONS[fault] in failed[0].reason
 
 
 @pytest.mark.clause("AINB-70")
 @pytest.mark.parametrize("fault", ORDER)
 def test_a_host_with_one_thing_broken_fails_just_that_axis_and_is_told_why(reports, fault):
-    failed = [verdict for verdict in reports[fault].verdicts if verdict.outcome == "failed"]
-    assert [verdict.axis for verdict in failed] == [fault], failed
-    assert REASONS[fault] in failed[0].reason
+    assert only(fault, reports[fault]), reports[fault]
 
 
 @pytest.mark.clause("AINB-70")
@@ -124,7 +134,7 @@ async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
         f"sh -c 'trap \"\" INT TERM; sleep 100 & sleep 100 # {mark} {{root}}'", limit=0.1
     ).run(["log"])
     assert report.count("failed") == 1
-    assert processes(mark) == []
+    await all_gone(mark)
 
 
 def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round():

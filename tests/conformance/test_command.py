@@ -134,7 +134,7 @@ async def test_ctrl_c_ends_the_plugin_too(mark):
     )
     await until(lambda: len(processes(mark)) >= 4)  # the command itself, launcher, keeper, plugin
     process.send_signal(signal.SIGINT)
-    await asyncio.wait_for(process.communicate(), 10)
+    await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 130
     await all_gone(mark)
 

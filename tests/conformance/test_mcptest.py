@@ -34,7 +34,10 @@ async def test_every_broken_canary_is_caught_by_its_own_axis_alone():
         assert list(failed(report)) == [name], failed(report)
         assert failed(report)[name].startswith(REASONS[name])
         (verdict,) = (verdict for verdict in report.verdicts if verdict.axis == name)
-        assert name == "shutdown" or verdict.frames[-1].startswith("<" if name != "garbage" else ">")
+        if name == "garbage":
+            assert verdict.frames[-1].startswith(">")
+        elif name != "shutdown":  # what it said too much may have come before the next request was sent
+            assert any(frame.startswith("<") for frame in verdict.frames[-2:])
 
 
 async def test_without_a_sample_a_method_that_nobody_knows_serves():

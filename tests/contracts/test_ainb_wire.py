@@ -338,7 +338,7 @@ async def test_the_host_serves_before_and_during_init(host, place, how):
 @pytest.mark.clause("AINB-22", "AINB-40")
 async def test_a_frame_is_a_sparse_buffer_clipped_to_its_size(host, place):
     plugin = await host.add(spec(place))
-    result = await _view(plugin).render(40, 4)
+    result = await _view(plugin).render(40, 4, deadline=60)
     assert (result.buffer.width, result.buffer.height, len(result.buffer.cells)) == (40, 4, 5)
     shown = result.buffer.inside()
     assert [cell.symbol for _, cell in shown] == list("40x4")
@@ -358,8 +358,8 @@ class _Awaited:
         self._loop = plugin._plugin._loop
         self._ainb = Ainb(plugin._plugin.asynchronous)
 
-    async def render(self, *size):
-        return await asyncio.wrap_future(self._loop.submit(self._ainb.render(*size)))
+    async def render(self, *size, deadline):
+        return await asyncio.wrap_future(self._loop.submit(self._ainb.render(*size, deadline=deadline)))
 
     async def cli(self, *words):
         return await asyncio.wrap_future(self._loop.submit(self._ainb.cli(*words)))

@@ -23,7 +23,7 @@ def place(tmp_path, mark):
 async def reaches(told, state):
     """Until the instance has come to `state`; why."""
     while True:
-        event = await asyncio.wait_for(told.get(), 10)
+        event = await asyncio.wait_for(told.get(), 30)
         if isinstance(event, StateChanged) and event.new == state:
             return event.why
 
@@ -182,7 +182,7 @@ async def test_a_question_under_way_does_not_keep_a_plugin_from_ending(slow_host
     plugin = await slow_host.add(spec(folder(tmp_path / mark, env={"silent": "health.check"})))
     await plugin.call("p.echo")
     await soon(plugin, clock, 31)
-    await asyncio.wait_for(plugin.stop(), 10)
+    await asyncio.wait_for(plugin.stop(), 30)
     assert plugin.state == "Stopped"
     await all_gone(mark)
 
@@ -204,7 +204,7 @@ async def test_shutdown_is_asked_for_then_stdin_closes(slow_host, place, mark):
     plugin = await slow_host.add(spec(place))
     await plugin.call("p.echo")
     with slow_host.events() as told:
-        await asyncio.wait_for(plugin.stop(), 10)
+        await asyncio.wait_for(plugin.stop(), 30)
         exits = [event for event in iter(told.take, None) if isinstance(event, Exited)]
     assert [(event.expected, event.exit_status) for event in exits] == [(True, 0)]
     assert "shutdown" in exits[0].stderr_tail
@@ -228,7 +228,7 @@ async def test_one_that_does_not_end_is_terminated_after_its_time_and_then_kille
         await until(lambda: any("SIGTERM" in line.message for line in logs.recent("puppet")))
         assert not stopping.done()
         clock.advance(2)
-        await asyncio.wait_for(stopping, 10)
+        await asyncio.wait_for(stopping, 30)
         exits = [event for event in iter(told.take, None) if isinstance(event, Exited)]
     assert exits[0].exit_status == -signal.SIGKILL
 

@@ -302,10 +302,10 @@ def test_a_configuration_that_cannot_be_sent_is_refused(tmp_path):
     ],
 )  # fmt: skip
 def test_a_schema_that_leads_elsewhere_or_grows_without_end_is_refused_at_once(tmp_path, schema):
-    begun = time.monotonic()
+    begun = time.process_time()
     text = changed(config_schema=msgspec.json.encode(schema).decode())
     assert problems(tmp_path, text) == [(7, "config_schema")]
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.clause("KAGED-30")

@@ -14,7 +14,7 @@ from tests.contracts.kaged_support import folder, spec
 from tests.contracts.test_kaged_lifecycle import asked, reaches
 from tests.support import all_gone, seen, until
 
-PATIENCE = 10
+PATIENCE = 30
 """Seconds within which a call of the other plugin is answered, on a machine that is busy with other things."""
 
 

@@ -174,7 +174,7 @@ async def test_times_have_defaults_and_zero_or_less_means_the_default(slow_host,
         {},
         {"timeout": 0, "launch_timeout": -1, "handshake_timeout": 0.0, "teardown_timeout": -5},
     ):
-        plugin = await slow_host.add(rune_puppet({"before_handshake": "hang"}, **options))
+        plugin = await slow_host.add(rune_puppet({"before_handshake": "hang"}, usual_times=True, **options))
         call = asyncio.create_task(plugin.call("echo"))
         await asyncio.sleep(0)
         assert clock.pending == [2, 5]  # launch and whole invocation
@@ -322,7 +322,7 @@ async def test_the_plugins_own_error_is_an_execution_error_told_at_once(slow_hos
 @pytest.mark.clause("RUNE-18")
 async def test_concurrent_calls_share_neither_process_nor_request_id(host, tmp_path):
     log = tmp_path / "log"
-    plugin = await host.add(rune_puppet({"log": str(log), "after_handshake": "sleep 0.05"}, timeout=20))
+    plugin = await host.add(rune_puppet({"log": str(log), "after_handshake": "sleep 0.05"}))
     assert await asyncio.gather(*(plugin.call("echo", n) for n in range(8))) == list(range(8))
     lines = [json.loads(line) for line in log.read_text().splitlines() if line != "EOF"]
     assert sum(line["type"] == "handshake" for line in lines) == 8
@@ -370,7 +370,7 @@ async def test_a_launch_slower_than_its_time_is_launch_failed(clock, tmp_path):
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     async with plughost.Host(clock=clock, launcher=(str(slow),)) as host:
-        plugin = await host.add(rune_puppet())
+        plugin = await host.add(rune_puppet(usual_times=True))
         call = asyncio.create_task(plugin.call("echo"))
         await asyncio.sleep(0.05)
         clock.advance(1.9)
@@ -411,7 +411,7 @@ async def test_a_handshake_that_fails(host, tmp_path, script):
     ],
 )
 async def test_no_answer_in_time_is_a_timeout_and_the_process_is_killed(slow_host, clock, mark, script, when):
-    plugin = await slow_host.add(rune_puppet(script, mark=mark))
+    plugin = await slow_host.add(rune_puppet(script, mark=mark, usual_times=True))
     call = asyncio.create_task(plugin.call("echo"))
     state = "Spawning" if when == 2 else "Running"
     await until(lambda: seen(plugin).get("held_by") and seen(plugin)["state"] == state)
@@ -428,7 +428,9 @@ async def test_no_answer_in_time_is_a_timeout_and_the_process_is_killed(slow_hos
 @pytest.mark.clause("RUNE-22", "RUNE-05")
 async def test_waiting_for_the_exit_is_part_of_the_whole_time(slow_host, clock, mark):
     plugin = await slow_host.add(
-        rune_puppet({"response": OK, "after_response": "hang"}, mark=mark, teardown_timeout=60)
+        rune_puppet(
+            {"response": OK, "after_response": "hang"}, mark=mark, usual_times=True, teardown_timeout=60
+        )
     )
     call = asyncio.create_task(plugin.call("echo"))
     await until(lambda: seen(plugin).get("state") == "ShuttingDown")
@@ -459,7 +461,9 @@ async def test_an_end_before_its_time_is_a_crash(host, script, status):
 
 @pytest.mark.clause("RUNE-23", "RUNE-04")
 async def test_no_exit_within_the_teardown_time_is_a_crash(slow_host, clock, mark):
-    plugin = await slow_host.add(rune_puppet({"response": OK, "after_response": "hang"}, mark=mark))
+    plugin = await slow_host.add(
+        rune_puppet({"response": OK, "after_response": "hang"}, mark=mark, usual_times=True)
+    )
     call = asyncio.create_task(plugin.call("echo"))
     await until(lambda: seen(plugin).get("state") == "ShuttingDown")
     clock.advance(0.4)
@@ -556,9 +560,7 @@ async def test_a_failure_keeps_code_bound_name_message_and_cause(host):
 
 @pytest.mark.clause("RUNE-31")
 async def test_a_plugin_that_answers_and_exits_at_once_succeeds_under_load(host):
-    plugin = await host.add(
-        rune_puppet({"response": OK, "after_response": "exit 0"}, timeout=60, handshake_timeout=30)
-    )
+    plugin = await host.add(rune_puppet({"response": OK, "after_response": "exit 0"}))
     for _ in range(5):
         assert await asyncio.gather(*(plugin.call("echo") for _ in range(10))) == [1] * 10
 

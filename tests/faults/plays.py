@@ -6,9 +6,10 @@ import json
 from typing import Any, NamedTuple
 
 import plughost
-from tests.support import PLUGINS, PYTHON, as_word
+from tests.support import PLUGINS, PYTHON, UNHURRIED, as_word
 
 Step = list[Any]
+OPTIONS: dict[str, dict[str, Any]] = {"parley": {"respawn": False}, "rune": UNHURRIED}
 
 
 class Play(NamedTuple):
@@ -24,7 +25,7 @@ class Play(NamedTuple):
             contract=self.contract,
             name="player",
             command=[*PYTHON, str(PLUGINS / "player.py"), as_word(steps), mark],
-            options={**({"respawn": False} if self.contract == "parley" else {}), **options},
+            options={**OPTIONS.get(self.contract, {}), **options},
         )
 
     def with_answer(self, answer: str) -> list[Step]:

@@ -17,38 +17,40 @@ import pytest
 import plughost
 from plughost.contracts.mcptest import InvalidResponse, Mcptest, PluginCrashed, TimedOut
 from plughost.contracts.rune import ExecutionError, MalformedResponse, Rune
+from plughost.runtime import instance
 from tests.support import ROOT, all_gone, processes, puppet, rune_puppet, seen, until
 
 
-async def waiting_beside(plugin, seconds):
-    """A call in flight and, once it is, room for another that waits."""
-    blocking = asyncio.create_task(plugin.call("sleep", seconds))
+async def waiting_beside(plugin, gate):
+    """A call in flight until the gate is there, and, once it is, room for another that waits."""
+    blocking = asyncio.create_task(plugin.call("until", str(gate)))
     await until(lambda: seen(plugin).get("in_flight") == 1)
     return blocking
 
 
-async def test_a_call_cancelled_after_it_moved_in_a_reload_takes_nobody_along(host, mark):
+async def test_a_call_cancelled_after_it_moved_in_a_reload_takes_nobody_along(host, mark, tmp_path):
     plugin = await host.add(puppet(mark))
-    one = await waiting_beside(plugin, 0.4)
+    one = await waiting_beside(plugin, tmp_path / "gate")
     two = asyncio.create_task(plugin.call("silent"))
     await until(lambda: seen(plugin)["waiting"] == 1)
     await plugin.reload()
     two.cancel()
-    assert await asyncio.wait_for(one, 5) == "slept"
-    assert await asyncio.wait_for(plugin.call("ping"), 5) == "pong"
+    (tmp_path / "gate").touch()
+    assert await asyncio.wait_for(one, 30) == "slept"
+    assert await asyncio.wait_for(plugin.call("ping"), 30) == "pong"
 
 
-async def test_params_changed_while_they_wait_are_sent_as_they_were(host, mark):
+async def test_params_changed_while_they_wait_are_sent_as_they_were(host, mark, tmp_path):
     plugin = await host.add(puppet(mark))
-    await waiting_beside(plugin, 0.3)
+    await waiting_beside(plugin, tmp_path / "gate")
     params = {"a": 1}
     two = asyncio.create_task(plugin.call("echo", params))
     three = asyncio.create_task(plugin.call("ping"))
     await until(lambda: seen(plugin)["waiting"] == 2)
     params["b"] = object()
     await plugin.reload()
-    assert await asyncio.wait_for(two, 5) == {"a": 1}
-    assert await asyncio.wait_for(three, 5) == "pong"
+    assert await asyncio.wait_for(two, 30) == {"a": 1}
+    assert await asyncio.wait_for(three, 30) == "pong"
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
@@ -62,7 +64,7 @@ async def test_a_host_that_closes_while_a_plugin_is_removed_leaves_nothing(mark,
         removing.cancel()
     await host.close()
     assert processes(mark) == []
-    await asyncio.wait([removing], timeout=1)
+    await asyncio.wait([removing], timeout=30)
     assert removing.done()
     with pytest.raises(plughost.InvalidSpec):
         await host.remove("nobody")
@@ -108,7 +110,7 @@ async def test_callers_behind_one_that_never_gets_through_still_time_out(slow_ho
     for call in calls:
         clock.advance(30)
         with pytest.raises(TimedOut):
-            await asyncio.wait_for(call, 5)
+            await asyncio.wait_for(call, 30)
 
 
 async def test_callers_of_a_process_that_is_never_executed_time_out_one_after_the_other(clock, tmp_path):
@@ -122,7 +124,7 @@ async def test_callers_of_a_process_that_is_never_executed_time_out_one_after_th
         for call in calls:
             clock.advance(30)
             with pytest.raises(TimedOut):
-                await asyncio.wait_for(call, 5)
+                await asyncio.wait_for(call, 30)
         plugin.kill()
 
 
@@ -132,7 +134,7 @@ async def test_times_past_all_bounds_are_just_long(mark, forever):
         plugin = await host.add(puppet(mark, call_timeout=forever))
         assert await plugin.call("ping") == "pong"
         assert await plugin.call("echo", 1, timeout=forever) == 1
-        assert await plugin.call("ping", timeout=5) == "pong"
+        assert await plugin.call("ping", timeout=30) == "pong"
     assert processes(mark) == []
 
 
@@ -170,6 +172,22 @@ async def test_the_plugins_own_error_counts_however_long_its_end_takes(host, mar
     os.kill(launcher, signal.SIGCONT)
     with pytest.raises(ExecutionError):
         await call
+
+
+async def test_an_exit_that_is_heard_of_late_is_told_as_the_exit_it_was(host, mark, monkeypatch):
+    """The closed pipe is a sign of it, and on a busy machine the only one for a while."""
+    monkeypatch.setattr(instance, "EXIT_NOTICE", 0)
+    monkeypatch.setattr(instance, "KILL_PATIENCE", 60)
+    plugin = await host.add(puppet(mark))
+    await plugin.call("ping")
+    launcher = seen(plugin)["pid"]
+    os.kill(launcher, signal.SIGSTOP)
+    call = asyncio.create_task(plugin.call("exit", 7))
+    await until(lambda: plugin._current._cause is not None and processes(mark) == [launcher])
+    os.kill(launcher, signal.SIGCONT)
+    with pytest.raises(PluginCrashed, match="it exited with code 7") as caught:
+        await call
+    assert caught.value.exit_status == 7
 
 
 async def test_refused_calls_leave_no_instances_and_name_the_plugin(host):
@@ -296,16 +314,16 @@ async def test_a_caller_that_ends_the_program_does_not_keep_others_from_their_an
     await all_gone(mark)
 
 
-async def test_many_cancelled_callers_cost_little(host, mark):
+async def test_many_cancelled_callers_cost_little(host, mark, tmp_path):
     plugin = await host.add(puppet(mark))
-    await waiting_beside(plugin, 0.1)
+    await waiting_beside(plugin, tmp_path / "gate")
     calls = [asyncio.create_task(plugin.call("ping")) for _ in range(20_000)]
     await asyncio.sleep(0)
-    start = time.monotonic()
+    start = time.process_time()
     for call in reversed(calls):
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
-    assert time.monotonic() - start < 2.0
+    assert time.process_time() - start < 2.0
 
 
 async def test_events_of_a_closed_host_end(mark):
@@ -343,5 +361,5 @@ async def test_a_launcher_that_does_not_react_is_ended_itself(host, mark):
     await plugin.call("ping")
     os.kill(seen(plugin)["pid"], signal.SIGSTOP)  # it can be told nothing now
     plugin.kill()
-    await asyncio.wait_for(plugin.stop(), 5)
+    await asyncio.wait_for(plugin.stop(), 30)
     await all_gone(mark)

@@ -23,7 +23,7 @@ MOST = 3.0
 """Times the p99 of a calm neighbour."""
 NOT_LONG = 50.0
 """Milliseconds."""
-ROUNDS = 3
+ROUNDS = 8
 """The best of them counts: whatever else the machine does makes a round worse, and none better."""
 BOMBS = ("fork", "memory", "memories", "shared", "disk", "files", "spin", "line", "connections")
 ENDS = {"memories": "of memory, more than", "shared": "of memory, more than", "line": "longer than"}
@@ -77,7 +77,7 @@ async def beside(bomb: str, folder: Path, seconds: float) -> tuple[Calls, Calls,
         outcome = (await asyncio.gather(going, return_exceptions=True))[0]
         await plugin.stop()
         assert await quiet.call("ping") == "pong"
-    await all_gone(mark, within=5)
+    await all_gone(mark, within=30)
     print(f"{bomb}: p99 {calm.p99:.2f} -> {noisy.p99:.2f} ms, worst {noisy.worst:.1f} ms; {outcome!r}")
     return calm, noisy, outcome
 
@@ -93,7 +93,7 @@ async def test_a_neighbour_hardly_notices(bomb, folder):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("bomb", BOMBS)
 async def test_nor_for_longer_and_the_bomb_is_held(bomb, folder):
     for _ in range(ROUNDS):

@@ -163,7 +163,7 @@ async def interrupted(operation: Awaitable[Any], at: int) -> int | None:
         await attempt
 
     task = asyncio.create_task(run())
-    (outcome,) = await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 10)
+    (outcome,) = await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), 60)
     if isinstance(outcome, asyncio.CancelledError) or attempt.waits >= at:
         return attempt.waits
     if outcome is not None:
@@ -181,13 +181,13 @@ async def test_an_operation_cancelled_at_any_await_leaves_the_host_as_good_as_be
             if operation is one_process_per_call:
                 await all_gone(own)
             # Those it had nothing to do with, and those it had, work on.
-            assert await asyncio.wait_for(host.plugins["parley"].call("echo", at), 10) == at
-            assert await asyncio.wait_for(host.plugins["puppet"].call("echo", at), 10) == at
+            assert await asyncio.wait_for(host.plugins["parley"].call("echo", at), 60) == at
+            assert await asyncio.wait_for(host.plugins["puppet"].call("echo", at), 60) == at
             other = host.plugins.get("other")
             if other is not None and operation in (stop, remove):
-                await asyncio.wait_for(host.remove("other"), 10)  # what was begun can be finished
+                await asyncio.wait_for(host.remove("other"), 60)  # what was begun can be finished
             elif other is not None:
-                assert await asyncio.wait_for(other.call("echo", at), 10) == at
+                assert await asyncio.wait_for(other.call("echo", at), 60) == at
             for plugin in host.plugins.values():
                 # One that is ending is being said goodbye to.
                 instances = plugin.inspect()["instances"]

@@ -17,7 +17,7 @@ import pytest
 from plughost.sandbox import cgroups
 from plughost.sandbox.machine import machine
 from plughost.sandbox.quarters import PREFIX, Quarters
-from tests.support import PLUGINS, ROOT, all_gone, token
+from tests.support import PLUGINS, ROOT, all_gone, token, until
 
 HOST = f"""
 import asyncio, os, sys
@@ -67,7 +67,7 @@ def base() -> Iterator[Path]:
 @pytest.fixture
 def group() -> Iterator[str | None]:
     """A control group to be below, where the machine lets us make one."""
-    name = f"/plughost-test-{os.getpid()}"
+    name = f"/{token()}"
     made = [f"/sys/fs/cgroup/{controller}{name}" for controller in ("memory", "pids")]
     try:
         for folder in made:
@@ -112,7 +112,7 @@ async def one_killed(base: Path, group: str | None, source: random.Random) -> No
         host.kill()
         host.wait()
         host.stdout.close()
-    await all_gone(mark, within=5)
+    await all_gone(mark, within=30)
 
 
 async def killed(times: int, base: Path, group: str | None) -> None:
@@ -120,7 +120,7 @@ async def killed(times: int, base: Path, group: str | None) -> None:
     left_something = 0
     for _ in range(times // 3):
         await asyncio.gather(*(one_killed(base, group, source) for _ in range(3)))
-        assert kept_by_the_kernel(base) == []
+        await until(lambda: not kept_by_the_kernel(base))
         left_something += len([*(base / "base").iterdir()]) + len(groups(group))
         with Quarters(str(base / "base")):  # as the next host does at its start
             if group:

@@ -47,7 +47,7 @@ async def test_an_end_at_any_step_is_told_with_its_status(host, mark, play, step
         and steps[3][1].rstrip() == RUNE.steps[3][1].rstrip()
     ):
         expected = "answer"  # that is how a rune plugin ends
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         if expected == "answer":
             assert await plugin.call("echo", 1) == 1
             return
@@ -67,7 +67,7 @@ async def test_stdout_closed_by_a_process_that_lives_on_is_a_crash(host, mark, p
     if after == "half an answer":
         steps = [*steps, ["write", play.steps[-1][1][:10]]]
     plugin = await host.add(play.spec([*steps, ["close", 1], ["sleep"]], mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         # rune takes a last line without its end for a line.
         with pytest.raises(plughost.Malformed if play is RUNE and after != "nothing" else plughost.Crashed):
             await plugin.call("echo", 1)
@@ -78,7 +78,7 @@ async def test_stdout_closed_by_a_process_that_lives_on_is_a_crash(host, mark, p
 @pytest.mark.parametrize("mode", ["pidns", "subreaper"])
 async def test_a_grandchild_that_holds_stdout_does_not_hide_the_death(mark, play, mode):
     steps: list[Step] = [*play.steps[:-1], ["hold"], ["exit", 5]]
-    async with plughost.Host(launch_mode=mode) as host, asyncio.timeout(10):
+    async with plughost.Host(launch_mode=mode) as host, asyncio.timeout(30):
         plugin = await host.add(play.spec(steps, mark))
         with pytest.raises(plughost.Crashed) as caught:
             await plugin.call("echo", 1)
@@ -95,7 +95,7 @@ async def test_a_plugin_that_never_reads_its_stdin_times_out_and_can_be_stopped(
     calls = [asyncio.create_task(plugin.call("echo", large, timeout=5.0)) for _ in range(20)]
     await until(lambda: seen(plugin) and seen(plugin)["in_flight"] + seen(plugin)["waiting"] == 20)
     clock.advance(6)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes if not isinstance(outcome, plughost.Timeout)] == []
         plugin.kill()

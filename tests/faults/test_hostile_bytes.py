@@ -56,7 +56,7 @@ WRONG = {
 @pytest.mark.parametrize(("payload", "value"), FINE.values(), ids=FINE)
 async def test_odd_but_valid_payloads_arrive_as_they_are(host, mark, play, payload, value):
     plugin = await host.add(play.spec([*play.with_answer(play.answer(payload)), ["wait"]], mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await plugin.call("echo", 1) == value
 
 
@@ -67,7 +67,7 @@ async def test_a_payload_that_is_no_json_never_becomes_a_value(host, mark, play,
     if play is PARLEY:  # it drops what is no message; the true answer follows
         steps[-1:] = [play.steps[-1], ["wait"]]
     plugin = await host.add(play.spec(steps, mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         (outcome,) = await asyncio.gather(plugin.call("echo", 1), return_exceptions=True)
     if isinstance(outcome, plughost.Malformed):
         assert outcome.plugin == "player"
@@ -82,7 +82,7 @@ async def test_after_a_wrong_line_the_next_call_works(host, mark, payload):
     plugin = await host.add(
         MCPTEST.spec([*MCPTEST.with_answer(MCPTEST.answer(payload)), *good, ["wait"]], mark)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(plughost.Malformed):
             await plugin.call("echo", 1)
         assert await plugin.call("echo", 1) == 1
@@ -111,7 +111,7 @@ async def test_a_frame_that_is_no_answer_fails_a_call_of_mcptest_and_is_dropped_
     plugin = await host.add(
         MCPTEST.spec([*MCPTEST.with_answer(frame + "\n"), *MCPTEST.steps, ["wait"]], mark)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(plughost.Malformed):
             await plugin.call("echo", 1)
         assert await plugin.call("echo", 1) == 1
@@ -121,7 +121,7 @@ async def test_a_frame_that_is_no_answer_fails_a_call_of_mcptest_and_is_dropped_
     noisy = [*PARLEY.with_answer(f"Content-Length: {len(body)}\r\n\r\n{body}"), PARLEY.steps[-1], ["wait"]]
     await host.remove("player")
     plugin = await host.add(PARLEY.spec(noisy, mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await plugin.call("echo", 1) == 1
     assert seen(plugin)["dropped"] == 1
 
@@ -131,7 +131,7 @@ async def test_a_frame_that_is_no_answer_fails_a_call_of_mcptest_and_is_dropped_
 async def test_lines_may_end_as_windows_ends_them(host, mark, play, end):
     answer = play.steps[-1][1].rstrip("\n") + end
     plugin = await host.add(play.spec([*play.with_answer(answer), ["wait"]], mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await plugin.call("echo", 1) == 1
 
 
@@ -140,7 +140,7 @@ async def test_noise_between_headered_frames_ends_the_conversation_with_its_head
     plugin = await host.add(
         PARLEY.spec([*PARLEY.with_answer("print noise\n"), PARLEY.steps[-1], ["wait"]], mark)
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(plughost.Malformed) as caught:
             await plugin.call("echo", 1)
     assert b"print noise" in caught.value.head
@@ -151,7 +151,7 @@ async def test_answers_out_of_order_and_doubled_reach_their_own_callers(host, ma
     steps += [["write", "".join(f'{{"id":{n},"result":{n}}}\n' for n in (3, 1, 1, 3, 2, 2))], ["line"]]
     steps += [["write", '{"id":1,"result":"stale"}\n{"id":$ID,"result":4}\n'], ["wait"]]
     plugin = await host.add(MCPTEST.spec(steps, mark, max_in_flight=3))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         calls = [asyncio.create_task(plugin.call("echo", n)) for n in (1, 2, 3)]
         assert await asyncio.gather(*calls) == [1, 2, 3]
         assert await plugin.call("echo", 4) == 4
@@ -168,5 +168,5 @@ async def test_a_byte_at_a_time_is_as_good_as_any(host, mark, play: Play):
             ["wait"],
         ]
     plugin = await host.add(play.spec(steps, mark))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         assert await plugin.call("echo", 1) == 1

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import resource
 import shutil
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import textwrap
 import time
 from pathlib import Path
@@ -18,7 +21,27 @@ import pytest
 
 import plughost
 from tests.faults.plays import PARLEY
-from tests.support import PLUGINS, PYTHON, ROOT, all_gone, puppet, seen, until
+from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, puppet, seen, until
+
+
+def stand_still(seconds: float, size: int) -> None:
+    """Block the loop that long, and until so many bytes lie in the pipes: a busy plugin takes its time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or unread() < size:
+        time.sleep(0.01)
+
+
+def unread() -> int:
+    """Bytes in the pipes that we read."""
+    found = 0
+    for fd in map(int, fds()):
+        try:
+            ours = fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+            if ours and stat.S_ISFIFO(os.fstat(fd).st_mode):
+                found += struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, bytes(4)))[0]
+        except OSError:  # the listing's own, closed by now
+            continue
+    return found
 
 
 async def test_answers_that_came_while_the_loop_was_blocked_are_in_time(host, mark):
@@ -28,7 +51,7 @@ async def test_answers_that_came_while_the_loop_was_blocked_are_in_time(host, ma
     calls = [asyncio.create_task(plugin.call("echo", n, timeout=0.3)) for n in range(5)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # all of them are written
-    time.sleep(1)
+    stand_still(0.5, len('{"id": 2, "result": 0}\n' * 5))
     assert await asyncio.gather(*calls) == [0, 1, 2, 3, 4]
 
 
@@ -45,11 +68,11 @@ async def test_a_large_answer_that_came_while_the_loop_was_blocked_still_times_o
 
 
 async def test_a_handshake_that_came_while_the_loop_was_blocked_is_in_time(host, mark):
-    spec = PARLEY.spec([*PARLEY.steps, ["wait"]], mark, ready_timeout=0.3)
+    spec = PARLEY.spec([*PARLEY.steps, ["wait"]], mark, ready_timeout=1.5)
     plugin = await host.add(spec)
     call = asyncio.create_task(plugin.call("echo", 1))
     await until(lambda: seen(plugin).get("held_by"))
-    time.sleep(1)
+    stand_still(1.6, 1)
     assert await call == 1
 
 

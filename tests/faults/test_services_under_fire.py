@@ -54,7 +54,7 @@ async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, 
     serving = await until(lambda: plugin._current._peer._serving)
     await until(lambda: len(serving) > 1024)
     for n in range(100):
-        assert await asyncio.wait_for(other.call("echo", {"n": n}), 5) == {"n": n}
+        assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}
     assert len(serving) < 3000
     flood.cancel()
     plugin.kill()
@@ -72,7 +72,7 @@ async def test_answers_that_a_plugin_does_not_read_are_not_made(host, tmp_path, 
     deaf = asyncio.create_task(plugin.call("deaf", {}))
     await until(lambda: seen(plugin)["in_flight"] == 2)
     for n in range(50):
-        assert await asyncio.wait_for(other.call("echo", {"n": n}), 5) == {"n": n}
+        assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}
         await asyncio.sleep(0.005)
     assert memory() - before < 64 << 20
     for call in (flood, deaf):
@@ -94,7 +94,7 @@ async def test_a_plugin_with_many_open_requests_still_hears_and_answers(host, tm
     raw = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", params, 800)}))
     await until(lambda: seen(plugin)["in_flight"] == 1)
     for n in range(20):
-        assert await asyncio.wait_for(plugin.call("echo", {"n": n}), 5) == {"n": n}
+        assert await asyncio.wait_for(plugin.call("echo", {"n": n}), 30) == {"n": n}
     gate.set()
     assert await ask(plugin, "host/action/invoke", params) == {"payload": b64("done")}
     raw.cancel()
@@ -113,7 +113,7 @@ async def test_two_plugins_whose_actions_call_each_other_do_not_wedge(host, tmp_
     ]
     await until(lambda: seen(two)["in_flight"] >= 1)
     for plugin in (one, two):
-        assert await asyncio.wait_for(plugin.call("echo", {"still": 1}), 5) == {"still": 1}
+        assert await asyncio.wait_for(plugin.call("echo", {"still": 1}), 30) == {"still": 1}
     for raw in raws:
         raw.cancel()
     for plugin in (one, two):
@@ -245,7 +245,7 @@ async def test_an_observer_is_bounded_in_bytes_and_may_be_read_by_two(host, mark
         readers = [asyncio.create_task(told.get()) for _ in range(2)]
         await asyncio.sleep(0)
         plugin.kill()
-        assert None not in await asyncio.wait_for(asyncio.gather(*readers), 5)
+        assert None not in await asyncio.wait_for(asyncio.gather(*readers), 30)
 
 
 async def test_a_subscription_of_a_process_that_is_replaced_changes_nothing(host, tmp_path, mark):
@@ -320,7 +320,7 @@ async def test_a_fork_that_ends_like_any_program_leaves_its_parents_plugins_alon
         if child == 0:
             sys.exit(0)
         os.waitpid(child, 0)
-        print(plugin.call("ping", timeout=5), plugin.inspect()["instances"][0]["failures"])
+        print(plugin.call("ping", timeout=30), plugin.inspect()["instances"][0]["failures"])
         try:
             plugin.call("silent", timeout=0.1)
         except plughost.Timeout:
@@ -401,6 +401,8 @@ async def test_a_plugin_that_hangs_in_init_holds_up_nobody(root, tmp_path, mark)
     start = time.monotonic()
     ran = subprocess.run([*PLUGHOST, "x", "--root", root, "fine"], capture_output=True, cwd=ROOT, timeout=60)
     assert (ran.returncode, ran.stdout[:4]) == (7, b"fine")
+    took = [time.monotonic() - start]
+    start = time.monotonic()
     process = subprocess.Popen(
         [*PLUGHOST, "run", "--json", "--root", root, "--socket-dir", tmp_path / "s"],
         stdout=subprocess.PIPE,
@@ -412,9 +414,10 @@ async def test_a_plugin_that_hangs_in_init_holds_up_nobody(root, tmp_path, mark)
             if (event["plugin"], event.get("new")) == ("b-fine", "Running"):
                 break
         process.terminate()
-        await asyncio.to_thread(process.communicate, timeout=20)
+        await asyncio.to_thread(process.communicate, timeout=60)
         assert process.returncode == 0
-        assert time.monotonic() - start < 12
+        took.append(time.monotonic() - start)
+        assert max(took) < 14, "an init is given 15 s"
     finally:
         process.kill()
         process.wait()
@@ -481,7 +484,8 @@ async def test_what_a_plugin_says_cannot_play_tricks_on_a_terminal_or_forge_a_li
 
 async def test_those_who_follow_and_leave_cost_nothing(tmp_path, mark):
     async with plughost.Host() as host, control.Control(host, tmp_path / "s", lambda: None) as socket_:
-        await host.add(puppet(mark))
+        plugin = await host.add(puppet(mark))
+        await plugin.call("stderr", "hello\n")
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(20):
             reader, writer = await asyncio.open_unix_connection(str(socket_.path))
@@ -494,7 +498,7 @@ async def test_those_who_follow_and_leave_cost_nothing(tmp_path, mark):
         reader, writer = await asyncio.open_unix_connection(str(socket_.path))
         writer.write(b'{"do":"logs","follow":true}\n')
         await writer.drain()
-        await asyncio.sleep(0.01)
+        assert b"hello" in await reader.readline()
     assert await reader.read() == b""
     writer.close()
 

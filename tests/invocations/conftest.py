@@ -167,7 +167,7 @@ def bound(export: str, scope: Scope = TENANT, binding_id: str | None = None, **p
 async def over(runtime: Runtime, count: int) -> list[Delivery]:
     """All deliveries, once that many are over and no other is due."""
     found: list[Delivery] = []
-    for _ in range(1000):
+    for _ in range(3000):
         if not await runtime.state.happened.waiting():
             found = await runtime.deliveries.all()
             if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:

@@ -11,6 +11,7 @@ from plughost.guard.powers import Limits
 from plughost.invocations.record import Ended
 from tests.invocations.conftest import SECRET, Bench
 from tests.sandbox.conftest import strict  # noqa: F401
+from tests.support import until
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -63,16 +64,9 @@ async def test_assets_only_for_who_asked_for_them(lab: Bench) -> None:
 async def test_another_tenants_scratch_is_not_there(lab: Bench) -> None:
     """Both run at the same time, and the second is told where the first one's is."""
     waiting = asyncio.create_task(
-        lab.tool(binding=lab.binding("writes", "org_1"), do="fill", mib=1, timeout_ms=8000)
+        lab.tool(binding=lab.binding("writes", "org_1"), do="fill", mib=1, timeout_ms=60_000)
     )
-    base = None
-    for _ in range(400):
-        files = list(lab.folder.glob("plughost-scratch-*/*/*/big"))
-        if files:
-            base = files[0]
-            break
-        await asyncio.sleep(0.01)
-    assert base is not None
+    (base,) = await until(lambda: [*lab.folder.glob("plughost-scratch-*/*/*/big")])
     seen = await found(
         lab, "writes", str(base), str(base.parent.parent), str(base.parent.parent.parent),
         binding=lab.binding("writes", "org_2"),

@@ -176,11 +176,11 @@ async def test_a_childs_time_is_its_parents_at_most(runtime_of) -> None:
         ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}], "timeout_ms": 50}),
         look,
     ]
-    body, _, (_, done), _, (_, late) = told(await runtime.invoke(wanted(*steps, timeout_ms=10_000)))
+    body, _, (_, done), _, (_, late) = told(await runtime.invoke(wanted(*steps, timeout_ms=60_000)))
     own, childs = (
         datetime.fromisoformat(each["deadline_at"]) for each in (body, done["result"]["artifacts"][0])
     )
-    assert childs <= own + timedelta(milliseconds=50)
+    assert childs <= own + timedelta(seconds=2)
     assert (late["status"], late["reason"]) == ("cancelled", "deadline_exceeded")
 
 

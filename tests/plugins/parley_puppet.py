@@ -59,6 +59,10 @@ def do(number, method, params):
     elif method == "sleep":
         time.sleep(params)
         send({"id": number, "result": "slept"})
+    elif method == "until":  # a file is there
+        while not os.path.exists(params):
+            time.sleep(0.002)
+        send({"id": number, "result": "slept"})
     elif method == "silent":
         pass
     elif method == "fail":

@@ -39,6 +39,10 @@ def do(number, method, params):
     elif method == "sleep":
         time.sleep(params)
         answer(number, "slept")
+    elif method == "until":  # a file is there
+        while not os.path.exists(params):
+            time.sleep(0.002)
+        answer(number, "slept")
     elif method == "silent":
         pass
     elif method == "raw":  # write these bytes and nothing else

@@ -35,7 +35,7 @@ async def run(launcher, mode, command, *, env=None, cwd=None):
     launch = Launch(tuple(command), env or {}, cwd, launcher, mode)
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             failure = await executed
             await exited
         chunks = []
@@ -232,7 +232,7 @@ async def test_a_polite_signal_reaches_the_plugin_itself(launcher, mode):
 
 
 async def test_the_probe_tells_what_holds(launcher, mode):
-    assert await probe.held(launcher, mode) == (True, mode)
+    assert await probe.held(launcher, mode, patience=30) == (True, mode)
 
 
 async def test_the_probe_can_fail(tmp_path, mark):
@@ -243,7 +243,7 @@ async def test_the_probe_can_fail(tmp_path, mark):
         f"import subprocess\nsys.exit(subprocess.call(sys.argv[10:], env={{**os.environ, 'MARK': '{mark}'}}))\n"
     )
     careless.chmod(0o755)
-    held, why = await probe.held((str(careless),), "auto", patience=1.0)
+    held, why = await probe.held((str(careless),), "auto", patience=3.0)
     assert (held, why) == (False, "a descendant was still there")
     escaped = processes(mark, "environ")
     assert escaped

@@ -21,7 +21,7 @@ from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap
 from plughost.sandbox.machine import machine
-from tests.support import PLUGINS
+from tests.support import PLUGINS, UNHURRIED
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
 PYTHON = "/usr/bin/python3"
@@ -30,7 +30,7 @@ TOO_MANY = 40
 TOO_MUCH = 3 << 29
 PATIENCE = 30.0
 """Twelve programs start at once on a small machine."""
-_OPTIONS = {"rune": {"timeout": PATIENCE, "launch_timeout": PATIENCE, "handshake_timeout": PATIENCE}}
+_OPTIONS = {"rune": UNHURRIED}
 _MANIFESTS = {
     "kaged": (
         "kaged-plugin.yaml",

@@ -69,7 +69,7 @@ async def run(
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     chunks = []
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await executed
             await exited
         os.set_blocking(process.stdout, True)

@@ -156,7 +156,10 @@ async def test_an_answer_says_what_went_wrong(outside):
     closed = socket.socket()
     closed.bind(("127.0.0.1", 0))
     port = closed.getsockname()[1]
-    way = outside.way(good(port), Endpoint("gone.test", 80), bounds=Bounds(head=1000, head_seconds=0.05))
+    way, hasty = (
+        outside.way(good(port), Endpoint("gone.test", 80), bounds=Bounds(head=1000, head_seconds=seconds))
+        for seconds in (30, 0.05)
+    )
     for request, status, words in (
         (b"GET http://good.test/ HTTP/1.1\r\n\r\n", 405, b"only CONNECT"),
         (b"\x16\x03\x01 garbage\r\n\r\n", 400, b"this is a proxy"),
@@ -165,7 +168,7 @@ async def test_an_answer_says_what_went_wrong(outside):
         (b"CONNECT good.test:80 HTTP/1.1\r\nX: " + b"x" * 2000, 431, b"at most 1000 bytes"),
         (b"CONNECT good.t", 408, b"not whole within 0.05 s"),
     ):
-        with Guest(way) as guest:
+        with Guest(hasty if status == 408 else way) as guest:
             await guest.send(request)
             answer = await guest.read(1 << 20)  # to its end, which is no reset
         assert answer.startswith(b"HTTP/1.1 %d " % status), answer
@@ -250,7 +253,7 @@ async def test_a_granted_address_is_whatever_it_serves(outside, secure, tls_file
 
 
 async def test_a_hello_that_never_gets_whole_is_given_up(outside, secure):
-    with Guest(outside.way(good(secure.port), bounds=Bounds(head_seconds=0.05))) as guest:
+    with Guest(outside.way(good(secure.port), bounds=Bounds(head_seconds=0.5))) as guest:
         await guest.connect(f"good.test:{secure.port}")
         await guest.send(hello("good.test")[:100])
         assert await guest.rest() == ACCESS_DENIED

@@ -368,12 +368,12 @@ def test_endless_and_huge_things_take_no_time(code):
     os.mkfifo(code / "fifo")
     for name in range(10):
         script(code, code / f"s{(name + 1) % 10}", f"s{name}")
-    began = time.monotonic()
+    began = time.process_time()
     for name in ("loop", "ring", "fifo", "s0"):
         with pytest.raises(LaunchFailed):
             find(code, [f"./{name}"])
     find(code, ["./huge"])
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatch):

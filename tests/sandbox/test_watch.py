@@ -33,7 +33,7 @@ async def run(launch, during=None):
         launch, loop, executed.set_result, lambda: exited.set_result(None), None, refused.extend
     )
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await executed is None
             if during is not None:
                 os.set_blocking(process.stdout, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 import ssl
 from collections.abc import Callable
@@ -98,7 +99,8 @@ async def test_a_granted_name_that_leads_to_this_machine_needs_private(host, out
 
 async def test_a_raw_socket_reaches_a_low_port(host, outside, spec):
     """The forwarder inside listens on 443 as on any other."""
-    address = "127.83.9.1"
+    network = f"127.83.{1 + secrets.randbelow(250)}"  # another test may run at the same time
+    address = f"{network}.1"
     server = Server(echo)
     try:
         await server.start(address=address, port=443)
@@ -108,7 +110,7 @@ async def test_a_raw_socket_reaches_a_low_port(host, outside, spec):
         plugin = await host.add(spec(Endpoint(address, 443, private=True)))
         assert await plugin.call("talk", [address, 443, "hello"]) == "hello"
         assert (await plugin.call("talk", [address, 80, "hello"])).startswith("failed: ")
-        assert (await plugin.call("talk", ["127.83.9.2", 443, "hello"])).startswith("failed: ")
+        assert (await plugin.call("talk", [f"{network}.2", 443, "hello"])).startswith("failed: ")
     finally:
         await server.stop()
 

@@ -108,7 +108,7 @@ async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbo
 
 async def lines(plugin):
     """What two lines of its screen show."""
-    cells = (await plugin.render(20, 2)).buffer.cells
+    cells = (await plugin.render(20, 2, deadline=60)).buffer.cells
     return ["".join(cell.symbol for place, cell in cells if place.y == y) for y in (0, 1)]
 
 

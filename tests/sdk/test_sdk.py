@@ -18,7 +18,7 @@ from plughost.contracts.rune import Rune
 from plughost_sdk import ainb
 from plughost_sdk import mcptest as mcptest_sdk
 from tests.sdk.support import ainb_folder, program, session
-from tests.support import ROOT, all_gone, until
+from tests.support import ROOT, UNHURRIED, all_gone, until
 from tests.vectors import load, replay_plugin
 
 MCPTEST = """
@@ -124,7 +124,7 @@ async def test_a_rune_plugin(host, tmp_path, mark):
         name="example.echo",
         command=[str(path)],
         grants=["tool.execute"],
-        options={"timeout": 20, "handshake_timeout": 10},
+        options=UNHURRIED,
     )
     plugin = await host.add(spec)
     result = await Rune(plugin).execute("echo", {"text": "hi"}, context={"mode_id": "m"})
@@ -326,7 +326,7 @@ async def test_other_threads_may_call_the_host(host, made):
 
 async def test_screens_command_lines_actions_and_refusals(host, made, tmp_path, mark):
     view = Ainb(made)
-    frame = (await view.render(8, 2)).buffer
+    frame = (await view.render(8, 2, deadline=60)).buffer
     assert "".join(cell.symbol for at, cell in frame.cells if at.y == 0) == "8x2"
     assert [(at.x, at.y, cell.symbol) for at, cell in frame.cells if at.y == 1] == [(7, 1, "o")]
     assert frame.cells[0][1].modifier == 1 | 16 | 64

@@ -45,7 +45,7 @@ async def test_ainb(host, tmp_path, mark):
     assert await view.cli("notes", []) == (b"notes: none\n", b"", 0)
     host.service("snapshots").put("notes.text", b"hello")
     assert (await view.cli("notes", [])).stdout == b"notes: hello, after yes\n"
-    frame = (await view.render(5, 1)).buffer
+    frame = (await view.render(5, 1, deadline=60)).buffer
     assert "".join(cell.symbol for _, cell in frame.cells) == "hello"
     view.key("main", KeyEvent(Char("x")))
     assert (await view.cli("notes", [])).stdout == b"notes: none\n"

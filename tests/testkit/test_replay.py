@@ -19,7 +19,7 @@ from plughost.testkit.player import Different, Player
 from tests.contracts.ainb_support import ask
 from tests.contracts.ainb_support import folder as ainb_folder
 from tests.contracts.ainb_support import spec as ainb_spec
-from tests.support import ROOT, all_gone, puppet
+from tests.support import ROOT, UNHURRIED, all_gone, puppet
 
 ECHO = ROOT / "plugins/echo-mcptest"
 LINES = Origin("p", "mcptest", "Lines")
@@ -58,15 +58,14 @@ async def test_a_recorded_plugin_under_a_real_host(tmp_path, mark):
 
 
 async def test_ids_that_the_host_draws_anew_are_answered_as_they_are_now(tmp_path, mark):
-    patient = dict.fromkeys(("launch_timeout", "handshake_timeout", "timeout", "teardown_timeout"), 60)
-    spec = msgspec.structs.replace(config.of_folder(ROOT / "plugins/echo-rune"), options=patient)
+    spec = msgspec.structs.replace(config.of_folder(ROOT / "plugins/echo-rune"), options=UNHURRIED)
 
     async def one(plugin):
         assert await plugin.call("echo", {"text": "hi"}) == {"text": "hi"}
 
     traffic = await recorded(spec, one)
     async with plughost.Host() as host:
-        again = fake(traffic, tmp_path / "t", spec.name, mark, "rune", grants=spec.grants, options=patient)
+        again = fake(traffic, tmp_path / "t", spec.name, mark, "rune", grants=spec.grants, options=UNHURRIED)
         await one(await host.add(again))
     await all_gone(mark)
 

@@ -283,7 +283,7 @@ def test_what_is_no_toml_is_one_problem(tmp_path):
 
 
 def test_a_manifest_full_of_mistakes_is_read_in_no_time():
-    started = time.monotonic()
+    started = time.process_time()
     problems(changed('secret_slots = ["jira_token"]', "secret_slots = [" + '"-",' * 50_000 + "]"))
     problems(SMALL + '[[exports]]\nid="a"\n' * 10_000)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10

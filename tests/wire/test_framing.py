@@ -179,9 +179,9 @@ def test_sixteen_mebibytes_in_pieces_are_read_in_linear_time(framing):
         best = 1e9
         for _ in range(5):
             decoder = framing(size)
-            start = time.perf_counter()
+            start = time.process_time()
             frames = [frame for piece in pieces for frame in decoder.feed(piece)]
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
             assert [len(frame) for frame in frames] == [size]
         return best
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ from plughost.runtime.tap import Tapping
 from plughost.runtime.witness import Witness, story
 from plughost.wire.envelope import NOTHING, Answer, Notification
 
-EXIT_NOTICE = 0.1
+EXIT_NOTICE = 0.5
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""
 KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
@@ -51,8 +52,8 @@ class Instance:
 
     __slots__ = (
         "_caller", "_cause", "_channel", "_checkup", "_clock", "_due", "_executed", "_farewell", "_gone",
-        "_held", "_home", "_launch", "_leaving", "_loop", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_stdout_ended", "_supervisor", "_tapping", "_witness",
+        "_held", "_home", "_launch", "_loop", "_peer", "_policy", "_process", "_processes",
+        "_refusal", "_session", "_settling", "_sign", "_stdout_ended", "_supervisor", "_tapping", "_witness",
         "generation", "name", "submit",
     )  # fmt: skip
 
@@ -90,7 +91,7 @@ class Instance:
         self._caller: Caller | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
-        self._leaving = False
+        self._sign: Crashed | None = None
         self._stdout_ended = False
         self._cause: PluginError | None = None
         self._held: tuple[Pending, Answer] | None = None
@@ -257,7 +258,8 @@ class Instance:
     def _start(self) -> None:
         self._cause = None
         self._executed = False
-        self._leaving = self._stdout_ended = False
+        self._sign = None
+        self._stdout_ended = False
         try:
             self._process = Process(
                 self._launch,
@@ -421,12 +423,17 @@ class Instance:
 
     def _await_exit(self, sign: str) -> None:
         """A pipe has closed: most likely it is about to exit, and its status tells more than the sign."""
-        if self._leaving or self._held is not None or self._process is None or not self._process.alive:
+        if (
+            self._sign is not None
+            or self._held is not None
+            or self._process is None
+            or not self._process.alive
+        ):
             return
         if self.state is not State.SHUTTING_DOWN:
-            self._leaving = True
+            self._sign = unexplained = Crashed(sign)
             self._end_checkup()
-            self._due.soon(EXIT_NOTICE, lambda: self._doom(Crashed(sign)))
+            self._due.soon(EXIT_NOTICE, lambda: self._doom(unexplained))
 
     def _doom(self, cause: PluginError) -> None:
         """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
@@ -446,6 +453,8 @@ class Instance:
             if self._channel is not None:
                 self._channel.drain()
             status = process.exit_status
+        if self._cause is self._sign and status not in (None, -signal.SIGKILL):
+            self._cause = None  # it had exited by itself, only nobody had heard of it yet
         cause = self._witness.error(self._cause or Crashed(story(status)))
         cause.exit_status = status if self._executed else None
         if self._channel is not None:
@@ -521,7 +530,7 @@ class Instance:
         self._peer.withdraw(pending, "budget_exceeded")
 
     def on_stopping(self, until: float | None) -> None:
-        if self.state is not State.RUNNING or self._leaving or self._cause is not None:
+        if self.state is not State.RUNNING or self._sign is not None or self._cause is not None:
             return  # it is about to end anyway
         if until is None:
             self._rest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -19,6 +19,7 @@ SHORTEST = 4
 NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
+_NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
 
 class Hidden:
@@ -27,8 +28,8 @@ class Hidden:
     __slots__ = ("_known", "_shapes")
 
     def __init__(self) -> None:
-        self._known: set[str] = set()
-        self._shapes: dict[str, re.Pattern[str]] = {}
+        self._known: frozenset[str] = frozenset()
+        self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
 
     def __repr__(self) -> str:
         return f"<Hidden: {len(self._known) + len(self._shapes)} texts>"
@@ -37,14 +38,14 @@ class Hidden:
         for secret in secrets:
             for spelling in _spellings(secret):
                 if len(spelling) >= SHORTEST:
-                    self._known.add(spelling)
+                    self._known |= {spelling}
                 elif len(spelling) > NO_SECRET:
                     self.learn_shape(rf"(?<!\w){re.escape(spelling)}(?!\w)")
 
     def learn_shape(self, shape: str) -> None:
         """All texts that a regular expression describes, for what is made anew too often to be learned."""
         if shape not in self._shapes:
-            self._shapes[shape] = re.compile(shape)
+            self._shapes = {**self._shapes, shape: re.compile(shape)}
 
     def text(self, said: str) -> str:
         """Two secrets may overlap: what belongs to either is left out."""

@@ -111,6 +111,7 @@ class LocalInvoker:
         self._settlement = Settlement(chains, self._options.artifacts)
         self._prefix = secrets.token_hex(5)
         self._numbers = itertools.count(1)
+        self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, str] = {}
         self._closed = False
@@ -132,7 +133,7 @@ class LocalInvoker:
         id = f"inv_{self._prefix}{next(self._numbers):x}"
         run = Run(id, wanted, prepared, self._clock, self._records, on_event)
         self._records.tell(run.began())
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         assert task is not None
         self._running[run.id] = task
         cancels = task.cancelling()
@@ -145,7 +146,8 @@ class LocalInvoker:
             if asked is None or task.uncancel() > cancels:  # its caller has left, too
                 raise
         finally:
-            self._cancelled.pop(run.id, None)
+            if self._cancelled:
+                self._cancelled.pop(run.id, None)
             del self._running[run.id]
             if not self._running and self._all_over is not None and not self._all_over.done():
                 self._all_over.set_result(None)
@@ -179,7 +181,7 @@ class LocalInvoker:
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
         if self._running:  # they are their callers' tasks, which may go on with something else
-            self._all_over = asyncio.get_running_loop().create_future()
+            self._all_over = self._loop.create_future()
             await self._all_over
         await self.pool.close()
         await self._scratch.close()

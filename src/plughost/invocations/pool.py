@@ -37,12 +37,12 @@ class Process:
         self.plugin = plugin
         self.key = key
         self.number = number
-        self.alone = alone
-        """For one invocation only."""
         self.ready = False
         """It has said hello."""
         self.users = 0
         self.idle_since = 0.0
+        self.retired = alone
+        """Those who are in it are the last; the first is, of one that is made for it alone."""
         self.ending = False
 
 
@@ -160,7 +160,7 @@ class Pool:
         if process.users:
             return
         process.idle_since = self._clock.time()
-        if process.alone or self._warm.get(process.key) is not process:
+        if process.retired:
             self._end(process)
         elif self._waiting:
             self.retire(process)
@@ -169,7 +169,8 @@ class Pool:
 
     def retire(self, process: Process) -> None:
         """It takes no more invocations, and ends when those in it have."""
-        if self._warm.get(process.key) is process:
+        if not process.retired:
+            process.retired = True
             del self._warm[process.key]
             if not process.users:
                 self._end(process)
@@ -219,8 +220,9 @@ class Pool:
         for turn in self._waiting:
             if not turn.done():
                 turn.set_result(None)
-        for process in [*self._warm.values()]:
-            del self._warm[process.key]
+        for process in self._warm.values():
+            process.retired = True
             self._end(process)
+        self._warm.clear()
         while self._ending:
             await asyncio.gather(*self._ending, return_exceptions=True)

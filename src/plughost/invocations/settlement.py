@@ -10,6 +10,7 @@ import msgspec
 
 from plughost.base.errors import HostFailed
 from plughost.contracts.vai.results import outcome as read_outcome
+from plughost.contracts.vai.results import plain
 from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
 from plughost.invocations.outcome import Outcome
@@ -29,7 +30,7 @@ class Settlement:
     def judged(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
         """Malformed when it is not what its kind of export answers."""
         told = read_outcome(op, answer)
-        result: Any = None if told.result is None else run.hidden.value(msgspec.to_builtins(told.result))
+        result: Any = None if told.result is None else run.hidden.value(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
             reason = problem.code if problem is not None and problem.code else "plugin_said_so"

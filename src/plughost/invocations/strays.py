@@ -23,7 +23,7 @@ class Strays:
 
     def __bool__(self) -> bool:
         """Whether there may be any."""
-        return bool(self._events) or bool(self._known)
+        return bool(self._known or self._events)
 
     def take(self, process: str) -> list[str]:
         """What that process has said, once."""

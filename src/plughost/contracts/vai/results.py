@@ -103,6 +103,12 @@ _EXPECTED = {
 }
 
 
+def plain(result: Any) -> Any:
+    """A result in JSON's own types."""
+    # A tool's, which is by far the most frequent, is made of them but for itself.
+    return msgspec.structs.asdict(result) if isinstance(result, ToolResult) else msgspec.to_builtins(result)
+
+
 def outcome(op: str, body: msgspec.Raw) -> Outcome[Any]:
     """The body of a response to `op`; Malformed says what was expected, and where."""
     try:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from plughost.contracts.contract import PluginSpec
@@ -80,3 +81,10 @@ def as_nobody(deed: Callable[[], Any]) -> Any:
         told = pipe.read()
     assert os.waitpid(pid, 0)[1] == 0, "it failed; its traceback is on stderr"
     return json.loads(told)
+
+
+def group_folders(name: str) -> list[str]:
+    """Where a control group of that name is: a folder (v2), or one for each controller (v1)."""
+    if "memory" in Path("/proc/self/cgroup").read_text():
+        return [f"/sys/fs/cgroup/{controller}{name}" for controller in ("memory", "pids")]
+    return [f"/sys/fs/cgroup{name}"]

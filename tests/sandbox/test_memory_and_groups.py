@@ -20,6 +20,7 @@ from plughost.runtime.process import Process
 from plughost.sandbox import cgroups, trees
 from plughost.sandbox.meter import BREATH, LONGEST, PIECE, SHORTEST, Meter, Watched
 from plughost.testkit import VirtualClock
+from tests.sandbox.support import group_folders
 from tests.support import LAUNCHERS
 
 MiB = 1 << 20
@@ -174,14 +175,14 @@ async def test_nothing_is_looked_at_once_nothing_runs(usage):
 
 @pytest.fixture
 def parent():
-    """A v1 parent of this test's own, where the machine lets us make one."""
+    """A parent of this test's own, where the machine lets us make one."""
     name = f"/plughost-test-{uuid.uuid4().hex[:8]}"
-    folders = [f"/sys/fs/cgroup/{controller}{name}" for controller in ("memory", "pids")]
+    folders = group_folders(name)
     try:
         for folder in folders:
             os.mkdir(folder)
     except OSError as error:
-        pytest.skip(f"no v1 control group can be made here: {error}")
+        pytest.skip(f"no control group can be made here: {error}")
     yield name
     for folder in folders:
         os.rmdir(folder)
@@ -207,10 +208,10 @@ while True:
 """
 
 
-def test_a_v1_group_holds_memory_over_all_processes(parent):
+def test_a_group_holds_memory_over_all_processes(parent):
     found = cgroups.find(parent)
     assert found is not None
-    assert found.version == 1
+    assert list(found.folders.values())[-len(group_folders(parent)) :] == group_folders(parent)
     group = found.make(64 * MiB, 10)
     done = subprocess.run([sys.executable, "-I", "-S", "-c", EATER, *group.doors], timeout=30)
     assert done.returncode == -signal.SIGKILL
@@ -234,7 +235,7 @@ os.killpg(0, 9)
 """
 
 
-def test_a_v1_group_holds_the_number_of_processes(parent):
+def test_a_group_holds_the_number_of_processes(parent):
     found = cgroups.find(parent)
     assert found is not None
     group = found.make(None, 10)
@@ -249,7 +250,7 @@ def test_groups_of_hosts_that_are_gone_are_swept_and_those_of_live_ones_are_not(
     assert found is not None
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    dead = Path(f"/sys/fs/cgroup/memory{parent}/plughost-{gone.pid}-1")
+    dead = Path(f"{group_folders(parent)[0]}/plughost-{gone.pid}-1")
     dead.mkdir()
     group = found.make(MiB, None)
     found.sweep()
@@ -270,19 +271,20 @@ def test_without_delegation_there_is_no_group(tmp_path):
 def v2(folder: Path, controllers: str) -> None:
     (folder / "box").mkdir()
     (folder / "cgroup.controllers").write_text("cpu memory pids\n")
-    (folder / "box/cgroup.subtree_control").write_text(controllers)
+    for name in ("cgroup.controllers", "cgroup.subtree_control", "cgroup.procs"):
+        (folder / "box" / name).write_text(controllers if name == "cgroup.controllers" else "")
 
 
-def test_a_delegated_v2_group_is_told_by_its_subtree(tmp_path):
+def test_a_named_v2_group_has_both_controllers(tmp_path):
     v2(tmp_path, "cpu memory pids\n")
     found = cgroups.find("/box", str(tmp_path))
     assert found is not None
     assert (found.version, set(found.folders.values())) == (2, {str(tmp_path / "box")})
 
 
-def test_a_v2_group_without_the_controllers_is_none(tmp_path):
+def test_a_v2_group_without_the_controllers_is_refused_with_its_folder(tmp_path):
     v2(tmp_path, "cpu\n")
-    with pytest.raises(InvalidSpec):
+    with pytest.raises(InvalidSpec, match=f"{tmp_path}/box must be there"):
         cgroups.find("/box", str(tmp_path))
 
 
@@ -301,10 +303,10 @@ async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, l
         name = os.path.basename(group.folders[0])
         os.set_blocking(process.stdout, True)
         said = b""
-        while said.count(name.encode()) < 2:
+        while said.count(name.encode()) < len(group.folders):
             said += os.read(process.stdout, 65536)
-        assert f"memory:{parent}/{name}" in said.decode()
-        assert f"pids:{parent}/{name}" in said.decode()
+        controllers = ("memory", "pids") if found.version == 1 else ("",)
+        assert all(f"{controller}:{parent}/{name}" in said.decode() for controller in controllers)
     finally:
         process.kill()
         await exited
@@ -318,7 +320,7 @@ async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, l
 async def test_a_group_that_is_not_there_starts_nothing():
     loop = asyncio.get_running_loop()
     executed, exited = loop.create_future(), loop.create_future()
-    launch = Launch(("/bin/true",), {}, groups=("/sys/fs/cgroup/memory/nowhere/cgroup.procs",))
+    launch = Launch(("/bin/true",), {}, groups=("/sys/fs/cgroup/nowhere/cgroup.procs",))
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     failure = await executed
     assert failure is not None

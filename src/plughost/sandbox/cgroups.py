@@ -1,11 +1,12 @@
 """Control groups: the kernel counts what all processes of a plugin use together, and holds them to it.
 
-A group is made below a parent that plughost may write to: one that is delegated (v2), or one that the
+A group is made below a parent: the one that systemd has delegated to this service (v2), or one that the
 operator names (v1 or v2). Where there is none, `meter.py` counts instead.
 """
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import re
@@ -16,7 +17,13 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 
 PROC = "/proc"
+HOSTS = "plughost-hosts"
+"""Where hosts go: in v2 a group that has groups with limits below it can have no processes of its own."""
 _CONTROLLERS = ("memory", "pids")
+_ENABLED = "cgroup.subtree_control"
+_DELEGATED = ("user.delegate", "trusted.delegate")
+"""How systemd marks a group that whoever runs in it may divide as they like."""
+_MOVES = 100
 _OURS = re.compile(r"plughost-(\d+)-\d+")
 _numbers = itertools.count(1)
 
@@ -31,6 +38,8 @@ class Parent(msgspec.Struct, frozen=True):
         """A new group with these limits. OSError when the kernel will not have it."""
         name = f"plughost-{os.getpid()}-{next(_numbers)}"
         group = Group(tuple(dict.fromkeys(os.path.join(folder, name) for folder in self.folders.values())))
+        if self.version == 2:
+            _enable(self.folders["memory"])
         try:
             for folder in group.folders:
                 os.mkdir(folder)
@@ -75,36 +84,88 @@ class Group(msgspec.Struct, frozen=True):
         """Files a process writes 0 to, to be in the group with all its children to come."""
         return tuple(f"{folder}/cgroup.procs" for folder in self.folders)
 
-    def remove(self) -> None:
-        """Once nothing runs in it; what cannot be removed now is swept by a later host."""
+    def remove(self) -> bool:
+        """Whether it is gone: not while anything runs in it. A later host sweeps what is left."""
         for folder in self.folders:
             try:
                 os.rmdir(folder)
             except OSError:
                 pass
+        return not any(map(os.path.exists, self.folders))
 
 
 def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> Parent | None:
     """The parent that the operator named, or one that is delegated; None when there is neither.
 
-    `named` is a group's path below the mount, such as /plughost. InvalidSpec when it is not usable.
+    `named` is a group's path below the mount, such as /plughost. InvalidSpec when it is not usable. It only
+    looks: what must be changed is, when the first group is made.
     """
     for base in (mounts, os.path.join(mounts, "unified")):
-        if os.path.exists(os.path.join(base, "cgroup.controllers")):
-            folder = base + (named or _own_group())
-            enabled = set(_read(f"{folder}/cgroup.subtree_control").split())
-            if enabled >= set(_CONTROLLERS) and os.access(folder, os.W_OK):
+        for group in (named,) if named else _delegated(base):
+            folder = base + group
+            available = set(_read(f"{folder}/cgroup.controllers").split())
+            if available >= set(_CONTROLLERS) and _is_ours(folder):
                 return Parent(2, dict.fromkeys(_CONTROLLERS, folder))
     if named is None:
         return None  # a v1 group is never delegated: one that could be written to may be anybody's
     folders = {name: os.path.join(mounts, name) + named for name in _CONTROLLERS}
-    for folder in folders.values():
-        if not os.access(folder, os.W_OK):
-            raise InvalidSpec(
-                f"no plugin can be put below the control group {named!r}: {folder} is not a folder that "
-                "this user may write to, with the controllers memory and pids"
-            )
-    return Parent(1, folders)
+    if all(os.access(folder, os.W_OK) for folder in folders.values()):
+        return Parent(1, folders)
+    raise InvalidSpec(
+        f"no plugin can be put below the control group {named!r}: {' and '.join(_places(named, mounts))} "
+        "must be there, be this user's to write to, and have the controllers memory and pids"
+    )
+
+
+def _places(named: str, mounts: str) -> list[str]:
+    """Where a group of that name would be: where the controllers are."""
+    for base in (mounts, os.path.join(mounts, "unified")):
+        if set(_read(f"{base}/cgroup.controllers").split()) >= set(_CONTROLLERS):
+            return [base + named]
+    return [os.path.join(mounts, name) + named for name in _CONTROLLERS]
+
+
+def _delegated(base: str) -> list[str]:
+    """This process's own group, or the one above it, that systemd has marked."""
+    own = _own_group()
+    return [group for group in dict.fromkeys((own, os.path.dirname(own))) if _is_marked(base + group)]
+
+
+def _is_marked(folder: str) -> bool:
+    for mark in _DELEGATED:
+        try:
+            if os.getxattr(folder, mark) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _is_ours(folder: str) -> bool:
+    return all(os.access(f"{folder}/{name}", os.W_OK) for name in ("", "cgroup.procs", _ENABLED))
+
+
+def _enable(folder: str) -> None:
+    """Groups below it may have limits from now on."""
+    if not set(_read(f"{folder}/{_ENABLED}").split()) >= set(_CONTROLLERS):
+        if _is_marked(folder):
+            _make_way(folder)
+        _write(f"{folder}/{_ENABLED}", " ".join(f"+{name}" for name in _CONTROLLERS))
+
+
+def _make_way(folder: str) -> None:
+    """Move whoever is in the group itself into one below it: this process, and those beside it."""
+    leaf = f"{folder}/{HOSTS}"
+    for _ in range(_MOVES):  # one that forks meanwhile leaves another behind
+        if not (found := _read(f"{folder}/cgroup.procs").split()):
+            return
+        os.makedirs(leaf, exist_ok=True)
+        for pid in found:
+            try:
+                _write(f"{leaf}/cgroup.procs", pid)
+            except ProcessLookupError:
+                continue
+    raise OSError(errno.EBUSY, "processes in it that cannot be moved", folder)
 
 
 def _own_group() -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 KEEPERS = 6
 """Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
 
+_BURIALS, _BURIAL = 100, 0.02
+
 Told = Callable[[str, "Connection"], None]
 
 
@@ -205,7 +207,7 @@ class Keeper:
                 await kept.hearing.close()
             await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
             if kept.group is not None:
-                kept.group.remove()
+                await _remove(kept.group)
 
     async def close(self) -> None:
         if self._grounding is not None:
@@ -269,6 +271,14 @@ class _Belongings:
     def number(self) -> int:
         self._count += 1
         return self._count
+
+
+async def _remove(group: Group) -> None:
+    """What the kernel has just killed there may take it a moment to bury."""
+    for _ in range(_BURIALS):
+        if group.remove():
+            return
+        await asyncio.sleep(_BURIAL)
 
 
 async def _close(ways: list[WayOut]) -> None:

@@ -17,7 +17,7 @@ from tests.sandbox.test_host_groups import HUNGRY, PYTHON
 from tests.support import ROOT, token
 
 HOST = f"""
-import asyncio, importlib, json, os, pkgutil, sys
+import asyncio, hashlib, importlib, json, os, pkgutil, sys
 sys.path.insert(0, {str(ROOT)!r})
 folder, group, user = sys.argv[1], sys.argv[2], int(sys.argv[3])
 open(sys.argv[4] + "/cgroup.procs", "w").write("0")
@@ -27,6 +27,8 @@ for package in (plughost.runtime, plughost.sandbox):  # who is not root may not 
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 plughost.contracts.contract.contract("mcptest")
+plughost.sandbox.machine.machine()
+plughost.sandbox.machine.machine.cache_clear()
 os.setgroups([]); os.setgid(user); os.setuid(user)
 
 async def main():

@@ -257,13 +257,16 @@ class Plugin:
         return [instance.pid for instance in self._instances if instance.pid is not None]
 
     def _over_memory(self, used: int) -> None:
-        limit = self.spec.limits.memory
-        self.end_for(
-            OverBudget(
-                f"it used {used >> 20} MiB of memory, more than the limit of {(limit or 0) >> 20}",
-                hint="if it needs more, raise limits.memory",
-            )
-        )
+        self.end_for(self._too_much(f"it used {used >> 20} MiB of memory, more than the limit of"))
+
+    def _over_its_group(self) -> OverBudget | None:
+        if not self._host._keeper.was_held(self.name):
+            return None
+        return self._too_much("the kernel ended it: its control group was at the memory limit of")
+
+    def _too_much(self, what: str) -> OverBudget:
+        limit = (self.spec.limits.memory or 0) >> 20
+        return OverBudget(f"{what} {limit} MiB", hint="if it needs more, raise limits.memory")
 
     def end_for(self, cause: PluginError) -> None:
         """End its processes by force, now; whoever waits for an answer learns `cause` when they are gone."""

@@ -40,6 +40,10 @@ class Reception:
         ):
             plugin._host._keeper.settled(plugin.name)
 
+    def held_to_account(self) -> PluginError | None:
+        plugin = self._plugin()
+        return None if plugin is None else plugin._over_its_group()
+
     def pinned(self) -> bool:
         plugin = self._plugin()
         return plugin is not None and bool(plugin._pins)

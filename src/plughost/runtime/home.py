@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from plughost.base.errors import PluginError
 from plughost.base.hiding import Hidden
 from plughost.runtime.caller import Caller
 from plughost.wire.envelope import Notification
@@ -32,6 +33,9 @@ class Home(Protocol):
 
     def hear(self, caller: Caller, notification: Notification) -> bool:
         """Take what a process tells the host, in its order; False when that is of no concern here."""
+
+    def held_to_account(self) -> PluginError | None:
+        """Why the kernel has killed it, where its budget is the reason."""
 
     def pinned(self) -> bool:
         """Whether it must not be ended for being idle."""

@@ -39,6 +39,8 @@ from plughost.wire.envelope import NOTHING, Answer, Notification
 
 EXIT_NOTICE = 0.5
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""Also as a shell, or bubblewrap, tells it of its child."""
 KILL_PATIENCE = 1.0
 """A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
@@ -455,6 +457,8 @@ class Instance:
             status = process.exit_status
         if self._cause is self._sign and status not in (None, -signal.SIGKILL):
             self._cause = None  # it had exited by itself, only nobody had heard of it yet
+        if self._cause is None and status in _KILLED:
+            self._cause = self._home.held_to_account()
         cause = self._witness.error(self._cause or Crashed(story(status)))
         cause.exit_status = status if self._executed else None
         if self._channel is not None:

@@ -84,6 +84,15 @@ class Group(msgspec.Struct, frozen=True):
         """Files a process writes 0 to, to be in the group with all its children to come."""
         return tuple(f"{folder}/cgroup.procs" for folder in self.folders)
 
+    @property
+    def kills(self) -> int:
+        """How many of its processes the kernel has killed because there was no more memory for them."""
+        for file in ("memory.events", "memory.oom_control"):
+            for folder in self.folders:
+                if found := re.search(r"^oom_kill (\d+)$", _read(f"{folder}/{file}"), re.MULTILINE):
+                    return int(found[1])
+        return 0
+
     def remove(self) -> bool:
         """Whether it is gone: not while anything runs in it. A later host sweeps what is left."""
         for folder in self.folders:

@@ -188,6 +188,14 @@ class Keeper:
             kept.hearing = Hearing(self._clock)
         kept.hearing.hear(records, generation, reach, tell)
 
+    def was_held(self, plugin: str) -> bool:
+        """Whether its control group has killed for memory since this was asked last."""
+        kept = self._plugins.get(plugin)
+        if kept is None or kept.group is None:
+            return False
+        before, kept.kills = kept.kills, kept.group.kills
+        return kept.kills > before
+
     def settled(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
@@ -260,6 +268,8 @@ class _Belongings:
         self.way_out: WayOut | None = None
         self.stale: list[WayOut] = []
         self.group: Group | None = None
+        self.kills = 0
+        """Of that group's, known so far."""
         self.hearing: Hearing | None = None
         self.footings: list[Footing] = []
         """Of all its generations, the newest last."""

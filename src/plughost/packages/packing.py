@@ -46,6 +46,8 @@ def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
     files = packable(folder, limits)
     to_file = into.name.endswith(SUFFIX)
     parent = into.parent if to_file else into
+    if not parent.is_dir():
+        raise InvalidSpec(f"there is no folder {parent}", hint="make it, or name another with --out")
     try:
         with tempfile.TemporaryDirectory(prefix=".plughost-pack-", dir=parent) as made:
             told, packed = _write(files, Path(made), limits)

@@ -80,7 +80,9 @@ def install(
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
-    elif verdict.posture != "trusted":
+        return
+    output.print_line(f"{release} {release.digest}")
+    if verdict.posture != "trusted":
         output.say(f"{release} is installed, but not available: {verdict.why}")
 
 

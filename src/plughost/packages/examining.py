@@ -25,7 +25,7 @@ from plughost.packages.oci.documents import read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.packing import write_file
+from plughost.packages.packing import misnamed, write_file
 from plughost.packages.pins import Pins
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
 from plughost.packages.signature import Posture, Verdict, verify
@@ -62,13 +62,16 @@ async def announced(
 ) -> Announced:
     """What a package says to be. `folder` is for what is fetched meanwhile.
 
-    Of several trusted signatures that by a pinned key counts.
+    Of several trusted signatures that by a pinned key counts. Altered when it was asked for by the tag of
+    another version: a signature says which version it is, a tag is only the registry's word.
     """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
     config, archived = parts(body, limits)
     text = await _small(place.content, config, folder / "config")
     release, told = identify(found.digest, config, text)
+    if misnamed(place.name, release.version):
+        raise Altered(f"what the tag {place.name} leads to is {release}", hint="do not trust that registry")
     judged = [
         (verify(envelope, release, who, now or trust.now()), envelope)
         for envelope in await _envelopes(place, found, folder)

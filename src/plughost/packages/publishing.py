@@ -19,8 +19,8 @@ from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import Reference
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import Watch, copy, refuse_another
-from plughost.packages.packing import tag_of
+from plughost.packages.oci.transfer import Watch, copy, refuse_another, set_tag
+from plughost.packages.packing import misnamed, tag_of
 from plughost.packages.release import Release
 from plughost.packages.signing import attach
 from plughost.packages.trust import Trust
@@ -34,16 +34,24 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
-    """A packed file, a layout, another registry's. Its version is the tag unless `to` names another."""
+    """A packed file, a layout, another registry's. Its version is a tag, and `to` may name one more.
+
+    The version comes first: whatever else it is called, nobody publishes other bytes under it.
+    """
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
         async with contents.opened(package, plain_http=plain_http) as place:
             one, gathered = await _gathered(place, Path(folder))
-        tag = to.tag or tag_of(one.release.version)
+        version = tag_of(one.release.version)
+        tag = to.tag or version
+        if misnamed(tag, one.release.version):
+            raise InvalidSpec(f"{tag} is another version than that of {one.release}", hint="name no tag")
         async with open_content(to, plain_http=plain_http, create=True) as target:
-            await refuse_another(target, tag_of(one.release.version), one.release.digest)
-            copied = await copy(one.release.digest, gathered, target, tag, watch)
+            await refuse_another(target, tag, one.release.digest)
+            copied = await copy(one.release.digest, gathered, target, version, watch)
+            if tag != version:
+                await set_tag(target, one.body, tag)
     named = msgspec.structs.replace(to, tag=tag, digest=copied.digest)
     return Pushed(one.release, str(named), copied.referrers)
 

@@ -29,7 +29,7 @@ from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.oci.transfer import Copied, Watch, copy
-from plughost.packages.packing import SUFFIX, write_file
+from plughost.packages.packing import SUFFIX, misnamed, write_file
 from plughost.packages.release import Release
 from plughost.packages.trust import Trust
 
@@ -55,7 +55,8 @@ async def pull(
         with _landing(Path(output), found.digest) as landing:
             copied = await _landed(content, source, landing, found.digest, watch)
             try:
-                one = await announced(Place(landing, found.digest), landing.root, trust or Trust())
+                named = Place(landing, source.name or found.digest)
+                one = await announced(named, landing.root, trust or Trust())
                 file = await in_thread(partial(_written, one, landing, Path(output)))
             except OSError as error:
                 raise no_room(error, output) from error
@@ -67,10 +68,13 @@ async def pull(
 async def _into_layout(content: Content, source: Reference, output: str, watch: Watch) -> Pulled:
     target = parse_reference(output)
     assert isinstance(target, InLayout)
-    layout = LayoutFolder(target.path)
-    copied = await copy(source.name, content, layout, target.tag or source.tag or None, watch)
+    tag = target.tag or source.tag
     with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
-        one = await announced(Place(layout, copied.digest), Path(folder), Trust())
+        one = await announced(Place(content, source.name), Path(folder), Trust())
+    if misnamed(tag, one.release.version):
+        raise InvalidSpec(f"{tag} is another version than that of {one.release}")
+    layout = LayoutFolder(target.path)
+    copied = await copy(one.release.digest, content, layout, tag or None, watch)
     return Pulled(one.release, str(target.path), copied.referrers)
 
 

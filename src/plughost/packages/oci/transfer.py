@@ -10,6 +10,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.packages.oci.content import MANIFEST, Content, Descriptor, Progress
+from plughost.packages.oci.digests import digest_of
 from plughost.packages.oci.documents import Manifest, read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.fallback import older_tag
@@ -72,13 +73,24 @@ async def copy(
         name = None if note.manifest.subject else older_tag(artifact.descriptor.digest)
         await target.push_manifest(note.body, MANIFEST, name)
     if tag is not None:
-        await target.push_manifest(artifact.body, MANIFEST, tag)
+        await set_tag(target, artifact.body, tag)
     return Copied(
         artifact.descriptor.digest,
         sum(blob.size for blob in artifact.manifest.blobs),
         [note.descriptor.digest for note in notes],
         artifact.manifest.kind,
     )
+
+
+async def set_tag(target: Content, body: bytes, tag: str) -> None:
+    """A tag for a manifest that is there.
+
+    A registry cannot be told to set it only if it is free. So it is looked at just before, because all that
+    was sent took its time, and once more afterwards: of two who did so together one is told, mostly.
+    """
+    await refuse_another(target, tag, digest_of(body))
+    await target.push_manifest(body, MANIFEST, tag)
+    await refuse_another(target, tag, digest_of(body))
 
 
 async def refuse_another(target: Content, tag: str | None, digest: str) -> None:

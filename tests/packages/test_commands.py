@@ -157,6 +157,22 @@ def test_diff_tells_files_permissions_and_schemas(run, trusted, folder):
     }  # fmt: skip
 
 
+def test_what_a_package_says_of_itself_stays_on_its_line(run, folder, monkeypatch):
+    """Also one that was let in when nobody looked."""
+    forged = 'source = "x\\u001b[1A\\u001b]0;pwn\\u0007\\nposture    trusted"\nname = "Little"'
+    little.write(folder / "source", manifest=little.MANIFEST.replace('name = "Little"', forged))
+    assert run("pack", "source")[0] == 2
+    monkeypatch.setattr("plughost.contracts.vai.rules.check", lambda *judged: None)
+    assert run("pack", "source")[0] == 0
+    assert run("install", "little-0.1.0.vai.tar", "--development")[0] == 0
+    code, out, _ = run("packages", "show", "acme/little")
+    assert (code, [line for line in out.splitlines() if line.startswith("posture")]) == (
+        0,
+        ["posture    unsigned"],
+    )
+    assert all(line.isprintable() for line in out.splitlines())
+
+
 def test_a_damaged_package_is_shown_as_such(run, trusted):
     path = Path(json.loads(run("install", trusted["file"], "--json")[1])["path"], "bin/plugin")
     path.chmod(0o755)

@@ -122,19 +122,9 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     if as_json:
         output.answer(row)
     else:
-        for name in (
-            "package_id",
-            "version",
-            "publisher",
-            "posture",
-            "why",
-            "key_id",
-            "source",
-            "digest",
-            "path",
-        ):
+        for name in CARD:
             if row.get(name):
-                output.print_line(f"{name:10} {row[name]}")
+                output.print_line(f"{name:10} {visible(row[name])}")
         for export in told.exports if damage is None else ():
             asks = msgspec.to_builtins(export.permissions)
             words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)

@@ -70,7 +70,7 @@ def install(
 
     async def enter() -> Entered:
         async with contents.opened(package, plain_http=plain_http) as place:
-            return await install(place, store, who, pins=pinned if locked else None, progress=bar.moved)
+            return await install(place, store, who, pins=pinned if locked else None, watch=bar)
 
     with Bar("installing") as bar:
         entered = asyncio.run(enter())

@@ -20,7 +20,7 @@ from plughost.packages import signature
 from plughost.packages.contents import Place
 from plughost.packages.examining import Announced, announced
 from plughost.packages.layer import Sum
-from plughost.packages.oci.content import Content
+from plughost.packages.oci.content import Content, Watch
 from plughost.packages.oci.digests import digest_of, hex_of
 from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
 from plughost.packages.oci.layout import LayoutFolder
@@ -28,9 +28,9 @@ from plughost.packages.oci.layout_tar import write_tar
 from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import Copied, Watch, copy
+from plughost.packages.oci.transfer import Copied, copy
 from plughost.packages.packing import SUFFIX, misnamed, write_file
-from plughost.packages.release import Release
+from plughost.packages.release import SIGNATURE, Release
 from plughost.packages.trust import Trust
 
 
@@ -74,7 +74,7 @@ async def _into_layout(content: Content, source: Reference, output: str, watch: 
     if misnamed(tag, one.release.version):
         raise InvalidSpec(f"{tag} is another version than that of {one.release}")
     layout = LayoutFolder(target.path)
-    copied = await copy(one.release.digest, content, layout, tag or None, watch)
+    copied = await copy(one.release.digest, content, layout, tag or None, watch, signatures=SIGNATURE)
     return Pulled(one.release, str(target.path), copied.referrers)
 
 
@@ -118,7 +118,7 @@ async def _landed(
 ) -> Copied:
     """After a failure what has arrived stays for the next try, unless it is of no use."""
     try:
-        return await copy(digest, content, landing, source.tag or None, watch)
+        return await copy(digest, content, landing, source.tag or None, watch, signatures=SIGNATURE)
     except TransferFailed as error:
         arrived = any(path.stat().st_size for path in landing.root.glob("blobs/sha256/*"))
         if isinstance(error, BadContent) or not arrived:

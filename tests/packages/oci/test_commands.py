@@ -10,8 +10,10 @@ import pytest
 
 from plughost.cli.main import main
 from plughost.cli.progress import Bar
+from plughost.packages import publishing
 from plughost.packages.oci.content import MANIFEST
 from plughost.packages.oci.opening import open_content
+from plughost.packages.oci.reference import parse_reference
 from tests.packages.little import write
 from tests.packages.oci.conftest import PASSWORD, USER
 
@@ -143,6 +145,21 @@ def test_wrong_words_are_usage(words, plughost):
     assert err
 
 
+def test_a_promotion_is_watched_on_both_its_ways(repository, dist, quietly):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    told = []
+    asyncio.run(
+        publishing.push(
+            f"{repository}:0.1.0",
+            parse_reference(f"{repository}/promoted"),
+            lambda done, total: told.append((done, total)),
+        )
+    )
+    ends = [total for done, total in told if done == total]
+    assert len({*ends}) == 2  # its archive comes; archive, manifest and signature go
+    assert told[-1][0] == max(ends)
+
+
 def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
     import io
 
@@ -157,7 +174,7 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
     ):
         time = iter(moments)
         with Bar("pulling", stream, lambda time=time: next(time)) as bar:
-            bar.moved(1)
+            bar(1, 100)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown
 

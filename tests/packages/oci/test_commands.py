@@ -122,6 +122,7 @@ def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path, quie
     assert "is there already, and something else" in err
     assert (tmp_path / "little-0.1.0.vai.tar").read_bytes() == b"mine"
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    assert not (tmp_path / "marketplace.signature.json").exists()
 
 
 def test_failures_are_json_where_that_is_asked_for_and_hold_no_password(guarded, dist, plughost, monkeypatch):

@@ -54,8 +54,8 @@ def test_from_a_folder_to_an_installed_package(run, trusted, folder):
     assert run("pack", "source", "--out", "dist") == (0, f"{file} {digest}\n", "")
     code, out, _ = run("verify", file)
     assert (code, out) == (0, f"acme/little@0.1.0: signed and trusted by acme ({trusted['key_id'][:16]})\n")
-    assert run("install", file, "--save") == (0, "", "")
-    assert run("install", file, "--locked") == (0, "", "")
+    for words in ("--save", "--locked"):
+        assert run("install", file, words) == (0, f"acme/little@0.1.0 {digest}\n", "")
     out = run("install", file, "--json")[1]
     assert (json.loads(out)["posture"], json.loads(out)["digest"]) == ("trusted", digest)
     assert Path(json.loads(out)["path"], "bin/plugin").is_file()
@@ -88,7 +88,7 @@ def test_what_is_refused_says_why_and_what_to_do(run, trusted, folder):
 def test_what_nobody_trusted_has_signed_is_kept_in_development_and_never_available(run, trusted, folder):
     (folder / "config/plughost/trust.toml").unlink()
     code, out, err = run("install", trusted["file"], "--development")
-    assert (code, out, "but not available" in err) == (0, "", True)
+    assert (code, out, "but not available" in err) == (0, f"acme/little@0.1.0 {trusted['digest']}\n", True)
     (row,) = json.loads(run("packages", "ls", "--json")[1])
     assert (row["posture"], row["available"]) == ("unknown_key", False)
 
@@ -155,6 +155,22 @@ def test_diff_tells_files_permissions_and_schemas(run, trusted, folder):
     assert found["permissions"][0] == {
         "field": "exports.echo.permissions.network", "before": "none", "after": "egress",
     }  # fmt: skip
+
+
+def test_what_a_package_says_of_itself_stays_on_its_line(run, folder, monkeypatch):
+    """Also one that was let in when nobody looked."""
+    forged = 'source = "x\\u001b[1A\\u001b]0;pwn\\u0007\\nposture    trusted"\nname = "Little"'
+    little.write(folder / "source", manifest=little.MANIFEST.replace('name = "Little"', forged))
+    assert run("pack", "source")[0] == 2
+    monkeypatch.setattr("plughost.contracts.vai.rules.check", lambda *judged: None)
+    assert run("pack", "source")[0] == 0
+    assert run("install", "little-0.1.0.vai.tar", "--development")[0] == 0
+    code, out, _ = run("packages", "show", "acme/little")
+    assert (code, [line for line in out.splitlines() if line.startswith("posture")]) == (
+        0,
+        ["posture    unsigned"],
+    )
+    assert all(line.isprintable() for line in out.splitlines())
 
 
 def test_a_damaged_package_is_shown_as_such(run, trusted):

@@ -244,6 +244,43 @@ async def test_what_others_attach_does_not_stand_in_the_way_of_a_signature(made,
     assert (verdict.posture, verdict.key_id) == ("unknown_key", signer[1].id)
 
 
+async def test_the_trusted_signature_is_found_behind_any_number_of_others(
+    made, signer, store, trust, folder, monkeypatch
+):
+    fetched = []
+
+    class Flooded(LayoutFolder):
+        async def referrers(self, digest, artifact_type):
+            gone = [describe(b"%d" % number, MANIFEST, artifact_type=artifact_type) for number in range(300)]
+            return [*gone, *await super().referrers(digest, artifact_type)]
+
+        async def fetch(self, blob, into, progress):
+            fetched.append(into.name)
+            await super().fetch(blob, into, progress)
+
+    layout = Flooded(folder / "layout")
+    await _push(layout, *_parts(made))
+    for number in range(80):
+        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), b"junk %d" % number)
+    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    await signing.attach(layout, describe(_parts(made)[0], MANIFEST), b"more junk")
+    fetched.clear()
+    assert (await install(Place(layout), store, trust)).verdict.posture == "trusted"
+    assert len(fetched) == 1 + 81 + 1  # its manifest, the signatures up to the one that counts, its archive
+
+
+async def test_whoever_fetches_is_told_how_much_of_how_much(signed, signer, store, trust):
+    size = len(_parts(signed)[2])
+    for work in (
+        lambda watch: install(little.place(signed), store, trust, watch=watch),
+        lambda watch: verified(little.place(signed), trust, watch=watch),
+        lambda watch: signing.sign(little.place(signed), read_private(signer[0]), trusted.now(), watch=watch),
+    ):
+        told = []
+        await work(lambda done, total, told=told: told.append((done, total)))
+        assert told[-1] == (size, size)
+
+
 async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, folder):
     verdict = (await install(little.place(signed), store, trust)).verdict
     release = little.release_of(signed)

@@ -121,6 +121,20 @@ def test_what_is_no_part_of_a_package_stays_out(folder):
     ]  # fmt: skip
 
 
+@pytest.mark.clause("VAI-01")
+def test_what_other_runs_have_left_in_the_folder_makes_no_difference(folder):
+    """Also a run that was killed, and those that are still at work."""
+    source = little.write(folder / "source")
+    first = pack(source, folder).digest
+    for below in (source, source / "dist"):
+        for left in (".plughost-pack-a1b2/layer", ".plughost-pull-c3d4/blobs/sha256/x"):
+            (below / left).parent.mkdir(parents=True)
+            (below / left).write_text("half of it")
+        (below / "marketplace.signature.json").write_text("{}")
+        assert pack(source, below).digest == first
+    assert pack(source, source).digest == first
+
+
 def test_a_link_inside_is_the_file_and_one_that_leads_out_is_refused(folder):
     source = little.write(folder / "source", lib__real="real\n")
     (source / "lib/link").symlink_to("real")
@@ -235,6 +249,7 @@ def test_a_disk_that_takes_no_more_leaves_nothing(folder):
 
 
 def test_a_place_that_cannot_be_written_to_is_told(made, folder):
-    with pytest.raises(InvalidSpec, match="nowhere"):
-        pack(folder / "source", folder / "nowhere" / "x.vai.tar")
+    for out in (folder / "nowhere" / "x.vai.tar", folder / "nowhere"):
+        with pytest.raises(InvalidSpec, match=r"there is no folder \S*nowhere$"):
+            pack(folder / "source", out)
     shutil.rmtree(folder / "source")

@@ -131,6 +131,9 @@ WRONG = [
     ('version = "0.1.0"\n', 'version = "0.1"\n', "3 version: expected a semantic version"),
     ('name = "Acme Dev Kit"', 'name = ""', "4 name: expected 1 to 200 characters"),
     ('name = "Acme Dev Kit"', 'naem = "Acme Dev Kit"', "4 naem: unknown key, perhaps `name`; known here: api_version"),
+    ('source = "oci://ghcr.io/acme/devkit:0.1.0"', 'source = "x\\nposture trusted"', "7 source: expected text on one line"),
+    ('license = "Apache-2.0"', 'license = "\\u001b[2J"', "6 license: expected text on one line"),
+    ('description = "Harnesses, tools', 'description = "\\u001b[2J, tools', "5 description: expected at most 4000 characters that can be printed"),
     ('protocol = "vai.rpc.v1"', 'protocol = "grpc"', "10 runtime.protocol: expected vai.rpc.v1, got 'grpc'"),
     ('transport = "stdio"', 'transport = "http"', "11 runtime.transport: expected stdio, got 'http'"),
     ('entrypoint = ["./bin/plugin"]', "entrypoint = []", "12 runtime.entrypoint: expected 1 to 100 items, got 0"),
@@ -170,6 +173,18 @@ WRONG = [
 def test_what_is_wrong_is_told_with_its_line_its_field_and_what_was_expected(old, new, expected):
     found = problems(changed(old, new))
     assert any(problem.startswith(expected) for problem in found), found
+
+
+def test_a_description_may_have_lines():
+    told = parse(changed('name = "Small"', 'name = "Small"\ndescription = "one\\n\\ttwo"', SMALL))
+    assert told.description == "one\n\ttwo"
+
+
+def test_a_stranger_s_key_is_told_on_one_line_that_no_terminal_obeys():
+    with pytest.raises(plughost.InvalidConfig) as caught:
+        parse(changed('name = "Small"', 'name = "Small"\n"\\u001b[2J\\nposture" = 1', SMALL))
+    assert r"\x1b[2J\nposture: unknown key" in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 @pytest.mark.clause("VAI-28")

@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from plughost.base.errors import InvalidConfig
+from plughost.base.text import visible
 
 T = TypeVar("T")
 Field = tuple[str | int, ...]
@@ -35,7 +36,8 @@ class Problem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+        told = f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+        return visible(told)  # the file may be a stranger's, and so are the names of its keys
 
 
 class Document:

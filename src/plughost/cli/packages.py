@@ -70,7 +70,7 @@ def install(
 
     async def enter() -> Entered:
         async with contents.opened(package, plain_http=plain_http) as place:
-            return await install(place, store, who, pins=pinned if locked else None, progress=bar.moved)
+            return await install(place, store, who, pins=pinned if locked else None, watch=bar)
 
     with Bar("installing") as bar:
         entered = asyncio.run(enter())
@@ -80,7 +80,9 @@ def install(
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
-    elif verdict.posture != "trusted":
+        return
+    output.print_line(f"{release} {release.digest}")
+    if verdict.posture != "trusted":
         output.say(f"{release} is installed, but not available: {verdict.why}")
 
 
@@ -120,19 +122,9 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     if as_json:
         output.answer(row)
     else:
-        for name in (
-            "package_id",
-            "version",
-            "publisher",
-            "posture",
-            "why",
-            "key_id",
-            "source",
-            "digest",
-            "path",
-        ):
+        for name in CARD:
             if row.get(name):
-                output.print_line(f"{name:10} {row[name]}")
+                output.print_line(f"{name:10} {visible(row[name])}")
         for export in told.exports if damage is None else ():
             asks = msgspec.to_builtins(export.permissions)
             words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from plughost.cli import output
+from plughost.cli.progress import Bar
 
 POSTURES = {
     "trusted": "signed and trusted",
@@ -94,9 +95,10 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
 
     async def signed() -> signing.Signed:
         async with contents.opened(package, plain_http=plain_http) as place:
-            return await signing.sign(place, private, trust.now(), out)
+            return await signing.sign(place, private, trust.now(), out, bar)
 
-    answer = asyncio.run(signed())
+    with Bar("signing") as bar:
+        answer = asyncio.run(signed())
     if as_json:
         output.answer(answer)
 
@@ -126,9 +128,10 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
 
     async def found() -> Verified:
         async with contents.opened(package, plain_http=plain_http) as place:
-            return await verified(place, who)
+            return await verified(place, who, watch=bar)
 
-    told = asyncio.run(found())
+    with Bar("verifying") as bar:
+        told = asyncio.run(found())
     verdict, release = told.verdict, told.release
     if as_json:
         output.answer({**msgspec.to_builtins(verdict), "release": release})

@@ -24,18 +24,12 @@ class Bar:
         self._stream = stream or sys.stderr
         self._now = now
         self._begin = now()
-        self._done = 0
         self._shown: tuple[Progress, TaskID] | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def moved(self, count: int) -> None:
-        """So many more, of nobody knows how many."""
-        self(self._done + count, None)
-
-    def __call__(self, done: int, total: int | None) -> None:
-        self._done = done
+    def __call__(self, done: int, total: int) -> None:
         if self._shown is None and self._now() - self._begin >= PATIENCE and self._stream.isatty():
             self._shown = self._show(total)
         if self._shown is not None:
@@ -48,7 +42,7 @@ class Bar:
         if self._shown is not None:
             self._shown[0].stop()
 
-    def _show(self, total: int | None) -> tuple[Progress, TaskID]:
+    def _show(self, total: int) -> tuple[Progress, TaskID]:
         from rich.console import Console
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 

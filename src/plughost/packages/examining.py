@@ -6,6 +6,7 @@ checked before a byte is looked into.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,19 +20,19 @@ from plughost.packages.checks import checked
 from plughost.packages.contents import Place
 from plughost.packages.errors import Altered, Unacceptable
 from plughost.packages.limits import SMALL, USUAL, Limits
-from plughost.packages.oci.content import Content, Descriptor, Progress, unwatched
+from plughost.packages.oci.content import Content, Descriptor, Watch, counting, nobody, unwatched
 from plughost.packages.oci.digests import check, digest_of
 from plughost.packages.oci.documents import read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.regular import open_regular
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.packing import write_file
+from plughost.packages.packing import misnamed, write_file
 from plughost.packages.pins import Pins
 from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
 from plughost.packages.signature import Posture, Verdict, verify
 from plughost.packages.trust import Trust
 
-_MOST_SIGNATURES = 16
+_MOST_SIGNATURES = 256
 _NO_SIGNATURE = b" "
 """What is there in the place of one: anybody may say something about a package. Not the same as nothing."""
 BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invalid", "altered")
@@ -62,30 +63,28 @@ async def announced(
 ) -> Announced:
     """What a package says to be. `folder` is for what is fetched meanwhile.
 
-    Of several trusted signatures that by a pinned key counts.
+    Of several trusted signatures that by a pinned key counts. Altered when it was asked for by the tag of
+    another version: a signature says which version it is, a tag is only the registry's word.
     """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
     config, archived = parts(body, limits)
     text = await _small(place.content, config, folder / "config")
     release, told = identify(found.digest, config, text)
-    judged = [
-        (verify(envelope, release, who, now or trust.now()), envelope)
-        for envelope in await _envelopes(place, found, folder)
-    ]
+    if misnamed(place.name, release.version):
+        raise Altered(f"what the tag {place.name} leads to is {release}", hint="do not trust that registry")
     pinned = pins.key_of(release) if pins else ""
-    verdict, envelope = min(
-        judged, key=lambda pair: (BEST_FIRST.index(pair[0].posture), pair[0].key_id != pinned)
-    )
+    judge = partial(verify, release=release, trust=who, now=now or trust.now())
+    verdict, envelope = await _best(_envelopes(place, found, folder), judge, pinned)
     return Announced(release, told, text, body, archived, verdict, envelope)
 
 
 async def fetched(
-    place: Place, one: Announced, folder: Path, progress: Progress = unwatched, limits: Limits = USUAL
+    place: Place, one: Announced, folder: Path, watch: Watch = nobody, limits: Limits = USUAL
 ) -> Path:
     """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
     path = folder / "layer"
-    await place.content.fetch(one.layer, path, progress)
+    await place.content.fetch(one.layer, path, counting(watch, one.layer.size))
     await in_thread(partial(_refuse_unfit, place, one, path, limits))
     return path
 
@@ -104,20 +103,41 @@ def _refuse_unfit(place: Place, one: Announced, path: Path, limits: Limits) -> N
         checked(inside, Path())
 
 
-async def _envelopes(place: Place, found: Descriptor, folder: Path) -> list[bytes | None]:
-    """The signature beside a file, or those that the content has; None alone when there is no signature."""
+async def _best(
+    envelopes: AsyncIterator[bytes], judge: Callable[[bytes | None], Verdict], pinned: str
+) -> tuple[Verdict, bytes | None]:
+    """The signature that is worth most. Once none can be worth more, no others are fetched."""
+    best: tuple[Verdict, bytes | None] | None = None
+
+    def rank(verdict: Verdict) -> tuple[int, bool]:
+        return BEST_FIRST.index(verdict.posture), pinned not in ("", verdict.key_id)
+
+    async for envelope in envelopes:
+        verdict = judge(envelope)
+        if best is None or rank(verdict) < rank(best[0]):
+            best = verdict, envelope
+        if rank(best[0]) == (0, False):
+            break
+    return best or (judge(None), None)
+
+
+async def _envelopes(place: Place, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
+    """The signature beside a file, or those that the content has."""
     if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
-        return [beside]
-    entries = await place.content.referrers(found.digest, SIGNATURE)
-    envelopes: list[bytes | None] = []
-    for number, entry in enumerate(entries[:_MOST_SIGNATURES]):
+        yield beside
+        return
+    there = 0
+    for number, entry in enumerate(await place.content.referrers(found.digest, SIGNATURE)):
         try:
-            envelopes.append(await _enclosed(place.content, entry, folder / f"envelope-{number}"))
+            envelope = await _enclosed(place.content, entry, folder / f"envelope-{number}")
         except NotFound:
             continue  # lists outlive what they list
         except (BadContent, Unacceptable):
-            envelopes.append(_NO_SIGNATURE)
-    return envelopes or [None]
+            envelope = _NO_SIGNATURE
+        yield envelope
+        there += 1
+        if there == _MOST_SIGNATURES:
+            return
 
 
 async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:

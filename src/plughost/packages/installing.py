@@ -17,7 +17,7 @@ from plughost.packages.examining import Announced, announced, fetched
 from plughost.packages.installed import MANIFEST, PACKAGE, SIGNATURE, Installed
 from plughost.packages.layer import Layer
 from plughost.packages.limits import USUAL, Limits
-from plughost.packages.oci.content import Progress, unwatched
+from plughost.packages.oci.content import Watch, nobody
 from plughost.packages.oci.threads import in_thread
 from plughost.packages.pins import Pins
 from plughost.packages.signature import Verdict
@@ -40,7 +40,7 @@ async def install(
     *,
     pins: Pins | None = None,
     now: datetime | None = None,
-    progress: Progress = unwatched,
+    watch: Watch = nobody,
     limits: Limits = USUAL,
 ) -> Entered:
     """Verify, fetch, check, unpack, put in its place; PackageRefused and its kin when it cannot be.
@@ -56,7 +56,7 @@ async def install(
             if pins is not None:
                 pins.refuse(one.release, one.verdict)
             store.refuse_other(one.release)
-            archived = await fetched(place, one, folder, progress, limits)
+            archived = await fetched(place, one, folder, watch, limits)
             staged = folder / "release"
             await in_thread(partial(_stage, one, archived, staged, limits))
             trusted = one.verdict.posture == "trusted"

@@ -12,6 +12,7 @@ import msgspec
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Problem
+from plughost.base.semver import is_semantic
 from plughost.contracts.vai.manifest import FILE, Manifest
 from plughost.packages import archive, layer
 from plughost.packages.archive import Member
@@ -46,6 +47,8 @@ def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
     files = packable(folder, limits)
     to_file = into.name.endswith(SUFFIX)
     parent = into.parent if to_file else into
+    if not parent.is_dir():
+        raise InvalidSpec(f"there is no folder {parent}", hint="make it, or name another with --out")
     try:
         with tempfile.TemporaryDirectory(prefix=".plughost-pack-", dir=parent) as made:
             told, packed = _write(files, Path(made), limits)
@@ -96,3 +99,9 @@ def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out
 def tag_of(version: str) -> str:
     """A version as a tag, which cannot hold a plus."""
     return version.replace("+", "_")
+
+
+def misnamed(tag: str, version: str) -> bool:
+    """Whether a tag is a version, and another one: whoever asks for that must not get this."""
+    bare = tag.removeprefix("v")
+    return bare != tag_of(version) and is_semantic(bare.replace("_", "+", 1))

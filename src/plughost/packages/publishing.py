@@ -13,15 +13,15 @@ from plughost.base.errors import InvalidSpec
 from plughost.packages import contents
 from plughost.packages.contents import Place
 from plughost.packages.examining import Announced, announced, fetched
-from plughost.packages.oci.content import MANIFEST
+from plughost.packages.oci.content import MANIFEST, Watch
 from plughost.packages.oci.digests import describe
 from plughost.packages.oci.layout import LayoutFolder
 from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import Reference
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import Watch, copy, refuse_another
-from plughost.packages.packing import tag_of
-from plughost.packages.release import Release
+from plughost.packages.oci.transfer import copy, refuse_another, set_tag
+from plughost.packages.packing import misnamed, tag_of
+from plughost.packages.release import SIGNATURE, Release
 from plughost.packages.signing import attach
 from plughost.packages.trust import Trust
 
@@ -34,30 +34,38 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
-    """A packed file, a layout, another registry's. Its version is the tag unless `to` names another."""
+    """A packed file, a layout, another registry's. Its version is a tag, and `to` may name one more.
+
+    The version comes first: whatever else it is called, nobody publishes other bytes under it.
+    """
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
         async with contents.opened(package, plain_http=plain_http) as place:
-            one, gathered = await _gathered(place, Path(folder))
-        tag = to.tag or tag_of(one.release.version)
+            one, gathered = await _gathered(place, Path(folder), watch)
+        version = tag_of(one.release.version)
+        tag = to.tag or version
+        if misnamed(tag, one.release.version):
+            raise InvalidSpec(f"{tag} is another version than that of {one.release}", hint="name no tag")
         async with open_content(to, plain_http=plain_http, create=True) as target:
-            await refuse_another(target, tag_of(one.release.version), one.release.digest)
-            copied = await copy(one.release.digest, gathered, target, tag, watch)
+            await refuse_another(target, tag, one.release.digest)
+            copied = await copy(one.release.digest, gathered, target, version, watch, signatures=SIGNATURE)
+            if tag != version:
+                await set_tag(target, one.body, tag)
     named = msgspec.structs.replace(to, tag=tag, digest=copied.digest)
     return Pushed(one.release, str(named), copied.referrers)
 
 
-async def _gathered(place: Place, folder: Path) -> tuple[Announced, LayoutFolder]:
+async def _gathered(place: Place, folder: Path, watch: Watch) -> tuple[Announced, LayoutFolder]:
     """The package and its signatures in one layout, wherever they were."""
     one = await announced(place, folder, Trust())
     if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
         raise refusal
-    archived = await fetched(place, one, folder)
+    archived = await fetched(place, one, folder, watch)
     layout = LayoutFolder(folder / "layout")
     await in_thread(layout.prepare)
     await in_thread(partial(os.rename, archived, layout.path_of(one.layer)))
-    await copy(one.release.digest, place.content, layout, None)
+    await copy(one.release.digest, place.content, layout, None, signatures=SIGNATURE)
     if place.beside is not None and one.envelope is not None:
         await attach(layout, describe(one.body, MANIFEST), one.envelope)
     return one, layout

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.base.errors import InvalidSpec, PluginError
 from plughost.packages import signature
 from plughost.packages.contents import Place
 from plughost.packages.examining import Announced, announced
 from plughost.packages.layer import Sum
-from plughost.packages.oci.content import Content
+from plughost.packages.oci.content import Content, Watch
 from plughost.packages.oci.digests import digest_of, hex_of
 from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
 from plughost.packages.oci.layout import LayoutFolder
@@ -28,10 +28,14 @@ from plughost.packages.oci.layout_tar import write_tar
 from plughost.packages.oci.opening import open_content
 from plughost.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
 from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import Copied, Watch, copy
-from plughost.packages.packing import SUFFIX, write_file
-from plughost.packages.release import Release
+from plughost.packages.oci.transfer import copy
+from plughost.packages.packing import SUFFIX, misnamed, write_file
+from plughost.packages.release import SIGNATURE, Release
 from plughost.packages.trust import Trust
+
+WHOLE = "whole"
+"""The file that it becomes, until it gets its name."""
+_APART = "keep each package in a folder of its own"
 
 
 class Pulled(msgspec.Struct, frozen=True):
@@ -53,30 +57,33 @@ async def pull(
             return await _into_layout(content, source, output, watch)
         found, _ = await content.manifest(source.name)
         with _landing(Path(output), found.digest) as landing:
-            copied = await _landed(content, source, landing, found.digest, watch)
-            try:
-                one = await announced(Place(landing, found.digest), landing.root, trust or Trust())
-                file = await in_thread(partial(_written, one, landing, Path(output)))
-            except OSError as error:
-                raise no_room(error, output) from error
-            finally:
-                shutil.rmtree(landing.root, ignore_errors=True)
+            tag = source.tag or None
+            copied = await copy(found.digest, content, landing, tag, watch, signatures=SIGNATURE)
+            named = Place(landing, source.name or found.digest)
+            one = await announced(named, landing.root, trust or Trust())
+            file = await in_thread(partial(_written, one, landing, Path(output)))
     return Pulled(one.release, str(file), copied.referrers)
 
 
 async def _into_layout(content: Content, source: Reference, output: str, watch: Watch) -> Pulled:
     target = parse_reference(output)
     assert isinstance(target, InLayout)
-    layout = LayoutFolder(target.path)
-    copied = await copy(source.name, content, layout, target.tag or source.tag or None, watch)
+    tag = target.tag or source.tag
     with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
-        one = await announced(Place(layout, copied.digest), Path(folder), Trust())
+        one = await announced(Place(content, source.name), Path(folder), Trust())
+    if misnamed(tag, one.release.version):
+        raise InvalidSpec(f"{tag} is another version than that of {one.release}")
+    layout = LayoutFolder(target.path)
+    copied = await copy(one.release.digest, content, layout, tag or None, watch, signatures=SIGNATURE)
     return Pulled(one.release, str(target.path), copied.referrers)
 
 
 @contextmanager
 def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
-    """On the disk of the file that it will be, the same for every try, and for one at a time."""
+    """On the disk of the file that it will be, the same for every try, and for one at a time.
+
+    After a failure what has arrived stays for the next try, unless it is of no use.
+    """
     parent = output if output.is_dir() else output.parent
     if not parent.is_dir():
         raise InvalidSpec(f"there is no folder {parent}")
@@ -86,7 +93,20 @@ def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
     lock = os.open(landing.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _hold(lock, parent)
-        yield landing
+        try:
+            yield landing
+        except (TransferFailed, OSError) as error:
+            (landing.root / WHOLE).unlink(missing_ok=True)  # the room is needed, and it is soon made again
+            arrived = any(path.stat().st_size for path in landing.root.glob("blobs/sha256/*"))
+            if isinstance(error, BadContent) or not arrived:
+                shutil.rmtree(landing.root, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise no_room(error, output) from error
+            raise
+        except PluginError:
+            shutil.rmtree(landing.root, ignore_errors=True)
+            raise
+        shutil.rmtree(landing.root, ignore_errors=True)
     finally:
         os.close(lock)
 
@@ -109,41 +129,26 @@ def _hold(lock: int, parent: Path) -> None:
         raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
 
 
-async def _landed(
-    content: Content, source: Reference, landing: LayoutFolder, digest: str, watch: Watch
-) -> Copied:
-    """After a failure what has arrived stays for the next try, unless it is of no use."""
-    try:
-        return await copy(digest, content, landing, source.tag or None, watch)
-    except TransferFailed as error:
-        arrived = any(path.stat().st_size for path in landing.root.glob("blobs/sha256/*"))
-        if isinstance(error, BadContent) or not arrived:
-            shutil.rmtree(landing.root, ignore_errors=True)
-        raise
-
-
 def _written(one: Announced, landing: LayoutFolder, output: Path) -> Path:
     """The file, and what belongs beside it; what is there already stays what it is."""
     if output.is_dir():
         output = output / f"{one.release.package_id.partition('/')[2]}-{one.release.version}{SUFFIX}"
-    whole = landing.root / "whole"
+    placed = {landing.root / WHOLE: output}
     if not output.name.endswith(SUFFIX):
-        write_tar(landing, whole)
+        write_tar(landing, landing.root / WHOLE)
     else:
-        archived = landing.path_of(one.layer)
-        with whole.open("wb") as file:
+        archived, beside = landing.path_of(one.layer), output.with_name(signature.FILE)
+        with (landing.root / WHOLE).open("wb") as file:
             blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: archived}
             write_file(one.body, one.release.version, blobs, Sum(file))
         if one.envelope is not None:
             (landing.root / "signature").write_bytes(one.envelope)
-            _put(landing.root / "signature", output.with_name(signature.FILE))
-    _put(whole, output)
+            placed = {landing.root / "signature": beside, **placed}
+        elif beside.exists():
+            raise InvalidSpec(f"{beside} is there, and {one.release} has no signature", hint=_APART)
+    for temporary, path in placed.items():
+        if path.exists() and not filecmp.cmp(temporary, path, shallow=False):
+            raise InvalidSpec(f"{path} is there already, and something else", hint=_APART)
+    for temporary, path in placed.items():
+        os.replace(temporary, path)
     return output
-
-
-def _put(temporary: Path, path: Path) -> None:
-    if path.exists() and not filecmp.cmp(temporary, path, shallow=False):
-        raise InvalidSpec(
-            f"{path} is there already, and something else", hint="keep each package in a folder of its own"
-        )
-    os.replace(temporary, path)

@@ -16,7 +16,7 @@ from plughost.packages import signature
 from plughost.packages.contents import Place
 from plughost.packages.examining import announced, fetched
 from plughost.packages.keys import public_of
-from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, unwatched
+from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, Watch, nobody, unwatched
 from plughost.packages.oci.digests import describe
 from plughost.packages.release import ENVELOPE, NOTHING, Release, signature_document
 from plughost.packages.trust import Trust
@@ -33,12 +33,16 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 async def sign(
-    place: Place, private: Ed25519PrivateKey, signed_at: datetime, into: Path | None = None
+    place: Place,
+    private: Ed25519PrivateKey,
+    signed_at: datetime,
+    into: Path | None = None,
+    watch: Watch = nobody,
 ) -> Signed:
     """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
         one = await announced(place, Path(folder), Trust(), signed_at)
-        await fetched(place, one, Path(folder))
+        await fetched(place, one, Path(folder), watch)
     envelope = signature.sign(one.release, private, signed_at)
     target = into or place.beside
     if target is None:

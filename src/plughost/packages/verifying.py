@@ -12,6 +12,7 @@ from plughost.base.errors import InvalidConfig
 from plughost.packages.contents import Place
 from plughost.packages.errors import Altered, HoldsSecret, Unacceptable
 from plughost.packages.examining import announced, fetched
+from plughost.packages.oci.content import Watch, nobody
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.release import Release
 from plughost.packages.signature import Verdict
@@ -24,14 +25,16 @@ class Verified(msgspec.Struct, frozen=True):
     """None when not even its manifest is what it was."""
 
 
-async def verified(place: Place, trust: Trust, now: datetime | None = None) -> Verified:
+async def verified(
+    place: Place, trust: Trust, now: datetime | None = None, watch: Watch = nobody
+) -> Verified:
     """Exactly one posture. What cannot be read as the package that it was is altered."""
     release = None
     with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:
         try:
             one = await announced(place, Path(folder), trust, now)
             release = one.release
-            await fetched(place, one, Path(folder))
+            await fetched(place, one, Path(folder), watch)
         except (BadContent, NotFound, Altered, Unacceptable) as error:
             if isinstance(error, NotFound) and place.file is None:
                 raise  # there it was never said to be

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
@@ -9,7 +10,10 @@ import pytest
 
 from plughost.cli.main import main
 from plughost.cli.progress import Bar
+from plughost.packages import publishing
 from plughost.packages.oci.content import MANIFEST
+from plughost.packages.oci.opening import open_content
+from plughost.packages.oci.reference import parse_reference
 from tests.packages.little import write
 from tests.packages.oci.conftest import PASSWORD, USER
 
@@ -118,6 +122,7 @@ def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path, quie
     assert "is there already, and something else" in err
     assert (tmp_path / "little-0.1.0.vai.tar").read_bytes() == b"mine"
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+    assert not (tmp_path / "marketplace.signature.json").exists()
 
 
 def test_failures_are_json_where_that_is_asked_for_and_hold_no_password(guarded, dist, plughost, monkeypatch):
@@ -141,6 +146,21 @@ def test_wrong_words_are_usage(words, plughost):
     assert err
 
 
+def test_a_promotion_is_watched_on_both_its_ways(repository, dist, quietly):
+    quietly("push", dist / "little-0.1.0.vai.tar", repository)
+    told = []
+    asyncio.run(
+        publishing.push(
+            f"{repository}:0.1.0",
+            parse_reference(f"{repository}/promoted"),
+            lambda done, total: told.append((done, total)),
+        )
+    )
+    ends = [total for done, total in told if done == total]
+    assert len({*ends}) == 2  # its archive comes; archive, manifest and signature go
+    assert told[-1][0] == max(ends)
+
+
 def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
     import io
 
@@ -155,7 +175,7 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
     ):
         time = iter(moments)
         with Bar("pulling", stream, lambda time=time: next(time)) as bar:
-            bar.moved(1)
+            bar(1, 100)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown
 
@@ -171,6 +191,63 @@ def test_a_published_version_has_no_other_bytes_under_another_tag(
     code, out, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", f"{repository}:latest")
     assert (code, out) == (2, "")
     assert "0.1.0 is published already, with other bytes" in err
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_version_is_taken_also_when_it_was_published_under_another_tag_only(
+    repository, dist, tmp_path, quietly, plughost
+):
+    quietly("push", dist / "little-0.1.0.vai.tar", f"{repository}:latest")
+    (tmp_path / "other").mkdir()
+    quietly("pack", write(tmp_path / "source", README_md="changed"), "--out", tmp_path / "other")
+    for tag in (":stable", ""):
+        code, out, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", f"{repository}{tag}")
+        assert (code, out) == (2, "")
+        assert "0.1.0 is published already, with other bytes" in err
+    digests = {json.loads(quietly("verify", f"{repository}:{tag}", "--trust", tmp_path / "trust.toml", "--json"))
+               ["release"]["digest"] for tag in ("latest", "0.1.0")}  # fmt: skip
+    assert len(digests) == 1
+
+
+async def retag(repository, tag, other):
+    """What a registry's owner may do."""
+    async with open_content(repository) as content:
+        _, body = await content.manifest(tag)
+        await content.push_manifest(body, MANIFEST, other)
+
+
+@pytest.mark.clause("VAI-01")
+def test_a_tag_that_is_a_version_leads_to_that_version_or_nowhere(
+    repository, dist, tmp_path, quietly, plughost
+):
+    """A signed older release under a newer version's tag would bring its old mistakes back."""
+    file = dist / "little-0.1.0.vai.tar"
+    for tag in ("9.9.9", "v9.9.9"):
+        code, _, err = plughost("push", file, f"{repository}:{tag}")
+        assert (code, f"{tag} is another version" in err) == (2, True)
+    pushed = quietly("push", file, f"{repository}:stable").strip()
+    asyncio.run(retag(repository, "stable", "0.2.0"))
+    trust, store = ("--trust", tmp_path / "trust.toml"), ("--store", tmp_path / "store")
+    for words in (
+        ("install", f"{repository}:0.2.0", "--save", "--lock-file", tmp_path / "lock", *store, *trust),
+        ("pull", f"{repository}:0.2.0", "--output", tmp_path),
+        ("pull", f"{repository}:0.2.0", "--output", f"oci-layout:{tmp_path / 'layout'}"),
+        ("push", f"{repository}:0.2.0", f"{repository}/promoted"),
+        ("sign", f"{repository}:0.2.0", "--key", tmp_path / "key"),
+    ):
+        code, out, err = plughost(*words)
+        assert (code, out, "what the tag 0.2.0 leads to is acme/little@0.1.0" in err) == (3, "", True)
+    code, out, _ = plughost("verify", f"{repository}:0.2.0", *trust)
+    assert (code, "altered: what the tag 0.2.0 leads to is acme/little@0.1.0" in out) == (1, True)
+    assert {"lock", "layout", "little-0.1.0.vai.tar"}.isdisjoint(os.listdir(tmp_path))
+    code, _, err = plughost(
+        "pull", f"{repository}:stable", "--output", f"oci-layout:{tmp_path / 'layout'}:2.0.0"
+    )
+    assert (code, "2.0.0 is another version" in err) == (2, True)
+    digest = pushed.partition("@")[2]
+    for good in (":stable", ":0.1.0", f":0.2.0@{digest}"):  # beside a digest a tag is for people
+        told = quietly("install", f"{repository}{good}", *store, *trust)
+        assert told == f"acme/little@0.1.0 {digest}\n"
 
 
 def test_of_several_signatures_the_file_gets_a_trusted_one(repository, dist, tmp_path, quietly):

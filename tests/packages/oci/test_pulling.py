@@ -136,6 +136,42 @@ async def test_a_full_disk_leaves_only_what_can_be_continued(faulty, served, tmp
     assert (tmp_path / "got/little-0.1.0.vai.tar").read_bytes() == open(file, "rb").read()
 
 
+async def test_a_disk_that_is_full_at_the_end_keeps_what_has_come(
+    faulty, served, tmp_path, hasty, monkeypatch
+):
+    file, archive, asked = served
+    faulty.on(asked, faulty.blob(archive))
+    (tmp_path / "got").mkdir()
+
+    def full(body, version, blobs, out):
+        out.write(body)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("plughost.packages.pulling.write_file", full)
+    with pytest.raises(TransferFailed, match="No space left on device") as caught:
+        await pulled(faulty, tmp_path / "got")
+    assert "make room" in caught.value.hint
+    monkeypatch.undo()
+    (landing,) = (tmp_path / "got").iterdir()
+    assert not (landing / "whole").exists()
+    faulty.served = 0
+    monkeypatch.setattr(registry, "Patience", lambda: HASTY)
+    await pulled(faulty, tmp_path / "got")
+    assert faulty.served == 0
+    assert (tmp_path / "got/little-0.1.0.vai.tar").read_bytes() == open(file, "rb").read()
+    assert os.listdir(tmp_path / "got") == ["little-0.1.0.vai.tar"]
+
+
+async def test_a_signature_of_another_package_is_not_taken_for_one_of_this(faulty, served, tmp_path, hasty):
+    _, archive, asked = served
+    faulty.on(asked, faulty.blob(archive))
+    (tmp_path / "got").mkdir()
+    (tmp_path / "got/marketplace.signature.json").write_text("somebody else's")
+    with pytest.raises(InvalidSpec, match=r"acme/little@0.1.0 has no signature"):
+        await pulled(faulty, tmp_path / "got")
+    assert os.listdir(tmp_path / "got") == ["marketplace.signature.json"]
+
+
 def test_the_usual_patience_is_a_human_one():
     usual = Patience()
     worst = sum(min(usual.longest, usual.first * 2**n) for n in range(usual.retries))

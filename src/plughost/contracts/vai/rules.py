@@ -20,6 +20,7 @@ MOST_SLOTS = 50
 MOST_SUBSCRIPTIONS = 100
 MOST_WORDS = 100
 LONGEST_WORD = 4096
+LONGEST_PROSE = 4000
 LONGEST_PATH = 255
 LONGEST_VERSION = 128
 
@@ -58,7 +59,11 @@ class Rules:
         expected = "publisher/name, each 1 to 64 of a-z and 0-9 with . _ or - between"
         self._text(told, "package_id", (), lambda text: bool(_PACKAGE.fullmatch(text)), expected)
         self._text(told, "version", (), _is_version, "a semantic version such as 1.0.0")
-        self._prose(told, (), required="name", optional=("description", "license", "source"))
+        self._prose(told, (), required="name")
+        for key in ("license", "source"):
+            self._text(
+                told, key, (), lambda t: len(t) <= LONGEST_PROSE and t.isprintable(), "text on one line"
+            )
         runtime = told.get("runtime")
         if isinstance(runtime, dict):
             self._runtime(runtime)
@@ -96,7 +101,7 @@ class Rules:
 
     def _export(self, told: Mapping[str, Any], field: Field) -> None:
         self._text(told, "id", field, lambda text: bool(_ID.fullmatch(text)), _ITEMS)
-        self._prose(told, field, required="display_name", optional=("description",))
+        self._prose(told, field, required="display_name")
         self._file(told, "config_schema", field)
         kind = told.get("kind")
         if isinstance(kind, str) and kind in self._kinds:
@@ -159,13 +164,12 @@ class Rules:
             if isinstance(item, str) and not fits(item):
                 self._expect((*field, number), f"{expected}, got {item!r:.200}")
 
-    def _prose(
-        self, told: Mapping[str, Any], field: Field, *, required: str, optional: tuple[str, ...]
-    ) -> None:
+    def _prose(self, told: Mapping[str, Any], field: Field, *, required: str) -> None:
+        """A name, and a description that may have lines."""
         one_line = "1 to 200 characters on one line"
         self._text(told, required, field, lambda t: 1 <= len(t) <= 200 and t.isprintable(), one_line)
-        for key in optional:
-            self._text(told, key, field, lambda t: len(t) <= 4000, "at most 4000 characters")
+        lines = f"at most {LONGEST_PROSE} characters that can be printed"
+        self._text(told, "description", field, _is_prose, lines)
 
     def _count(self, field: Field, items: list[Any], least: int, most: int) -> None:
         if not least <= len(items) <= most:
@@ -200,3 +204,7 @@ def _is_version(text: str) -> bool:
 
 def _is_id(text: str) -> bool:
     return bool(_ID.fullmatch(text))
+
+
+def _is_prose(text: str) -> bool:
+    return len(text) <= LONGEST_PROSE and text.replace("\n", "").replace("\t", "").isprintable()

@@ -10,6 +10,8 @@ import msgspec
 
 Progress = Callable[[int], object]
 """Told how many more bytes have moved; a negative number when some of them must move again."""
+Watch = Callable[[int, int], object]
+"""Told how many bytes of how many have moved."""
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -58,3 +60,19 @@ class Content(Protocol):
 
 def unwatched(moved: int) -> None:
     """The progress that nobody looks at."""
+
+
+def nobody(done: int, total: int) -> None:
+    """The watch that nobody keeps."""
+
+
+def counting(watch: Watch, total: int) -> Progress:
+    """The progress of all that belongs together."""
+    done = 0
+
+    def progress(moved: int) -> None:
+        nonlocal done
+        done += moved
+        watch(done, total)
+
+    return progress

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from plughost.base.text import visible
 from plughost.packages.oci.content import MANIFEST, Descriptor
 from plughost.packages.oci.digests import is_digest
 from plughost.packages.oci.documents import TAG, Index, Manifest, read_manifest
@@ -86,7 +87,7 @@ def _manifest(entry: Descriptor, read: Read) -> Manifest | None:
 
 
 def _not_one(index: Index, reference: str, count: int, where: str) -> NotFound:
-    tags = ", ".join(tags_of(index)[:10])
+    tags = visible(", ".join(tags_of(index)[:10]))
     hint = f"it has the tags {tags}" if tags else ""
     if reference:
         return NotFound(f"{where} has {'no' if not count else 'more than one'} {reference[:128]}", hint=hint)

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import MANIFEST, Content, Descriptor, Progress
+from plughost.packages.oci.content import (
+    MANIFEST,
+    Content,
+    Descriptor,
+    Progress,
+    Watch,
+    counting,
+    nobody,
+    unwatched,
+)
+from plughost.packages.oci.digests import digest_of
 from plughost.packages.oci.documents import Manifest, read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.fallback import older_tag
 from plughost.packages.oci.layout import LayoutFolder
 
 MAX_ARTIFACT = 8 << 30
-MAX_REFERRERS = 64
-MAX_REFERRER = 16 << 20
-
-Watch = Callable[[int, int], object]
-"""Told how many bytes of how many have moved."""
+MAX_SIGNATURES = 1024
+MAX_NOTES = 64
+"""What else others say of an artifact: anybody may add as much as he likes."""
+MAX_NOTE = 16 << 20
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -43,28 +51,29 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 async def copy(
-    reference: str, source: Content, target: Content, tag: str | None, watch: Watch = lambda done, total: None
+    reference: str,
+    source: Content,
+    target: Content,
+    tag: str | None,
+    watch: Watch = nobody,
+    *,
+    signatures: str = "",
 ) -> Copied:
     """The artifact, and what refers to it. Its tag, if it gets one, is set last: who sees it sees all of it.
 
-    A tag that means something else already is left alone, and that is an error.
+    A tag that means something else already is left alone, and that is an error. Referrers of the type
+    `signatures` come along before any others, of which those stay behind that are too large or too many.
     """
     artifact = await _piece(source, reference)
     _bounded(artifact, MAX_ARTIFACT)
     await refuse_another(target, tag, artifact.descriptor.digest)
     about = await source.referrers(artifact.descriptor.digest, "")
-    if len(about) > MAX_REFERRERS:
-        raise BadContent(f"more than {MAX_REFERRERS} signatures and other notes for one artifact")
-    notes = await _notes(source, about)
+    notes = await _notes(
+        source, [entry for entry in about if entry.artifactType == signatures], MAX_SIGNATURES
+    )
+    notes += await _notes(source, [entry for entry in about if entry.artifactType != signatures], MAX_NOTES)
     blobs = {blob.digest: blob for piece in (artifact, *notes) for blob in piece.manifest.blobs}
-    total = sum(blob.size for blob in blobs.values())
-    done = 0
-
-    def progress(moved: int) -> None:
-        nonlocal done
-        done += moved
-        watch(done, total)
-
+    progress = counting(watch, sum(blob.size for blob in blobs.values()))
     for blob in blobs.values():
         await _move(blob, source, target, progress)
     await target.push_manifest(artifact.body, MANIFEST, None)
@@ -72,13 +81,24 @@ async def copy(
         name = None if note.manifest.subject else older_tag(artifact.descriptor.digest)
         await target.push_manifest(note.body, MANIFEST, name)
     if tag is not None:
-        await target.push_manifest(artifact.body, MANIFEST, tag)
+        await set_tag(target, artifact.body, tag)
     return Copied(
         artifact.descriptor.digest,
         sum(blob.size for blob in artifact.manifest.blobs),
         [note.descriptor.digest for note in notes],
         artifact.manifest.kind,
     )
+
+
+async def set_tag(target: Content, body: bytes, tag: str) -> None:
+    """A tag for a manifest that is there.
+
+    A registry cannot be told to set it only if it is free. So it is looked at just before, because all that
+    was sent took its time, and once more afterwards: of two who did so together one is told, mostly.
+    """
+    await refuse_another(target, tag, digest_of(body))
+    await target.push_manifest(body, MANIFEST, tag)
+    await refuse_another(target, tag, digest_of(body))
 
 
 async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
@@ -96,16 +116,18 @@ async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
         )
 
 
-async def _notes(source: Content, about: list[Descriptor]) -> list[Piece]:
-    """What is listed and still there: lists outlive what they list."""
-    notes = []
+async def _notes(source: Content, about: list[Descriptor], most: int) -> list[Piece]:
+    """What is listed and still there, for lists outlive what they list, and can be taken along."""
+    notes: list[Piece] = []
     for entry in about:
         try:
             note = await _piece(source, entry.digest)
-        except NotFound:
+            _bounded(note, MAX_NOTE)
+        except (NotFound, BadContent):
             continue
-        _bounded(note, MAX_REFERRER)
         notes.append(note)
+        if len(notes) == most:
+            break
     return notes
 
 
@@ -132,5 +154,5 @@ async def _move(blob: Descriptor, source: Content, target: Content, progress: Pr
     else:
         with tempfile.TemporaryDirectory(prefix="plughost-") as folder:
             path = Path(folder, "blob")
-            await source.fetch(blob, path, lambda moved: None)
+            await source.fetch(blob, path, unwatched)
             await target.push_blob(blob, path, progress)

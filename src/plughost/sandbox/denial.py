@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Mapping
 
@@ -18,6 +17,7 @@ import msgspec
 
 from plughost.base.errors import Unconfinable
 from plughost.base.text import visible
+from plughost.sandbox import remedy
 from plughost.sandbox.grants import KERNELS
 from plughost.sandbox.private import check_private
 from plughost.sandbox.quiet import Look, walk_quietly
@@ -110,24 +110,6 @@ def told(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
-    kind, path = denial.kind, denial.path
-    if any("\ud800" <= letter <= "\udfff" for letter in path):
+    if any("\ud800" <= letter <= "\udfff" for letter in denial.path):
         return "no grant can spell its name: rename it, or allow a folder above it"
-    if kind in granting:
-        word = granting[kind].format(path=path, name=os.path.basename(path))
-        toml, option = f"grants = [{_toml(word)}]", f"--grant {shlex.quote(word)}"
-    else:
-        toml, option = f"allow.{kind} = [{_toml(path)}]", f"--allow {shlex.quote(f'{kind}={path}')}"
-    return f"to allow it, {toml} or {option}" if path.isprintable() else f"to allow it, {toml}"
-
-
-def _toml(text: str) -> str:
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in '"\\':
-        return f"\\{letter}"
-    if letter.isprintable():
-        return letter
-    return f"\\u{ord(letter):04x}" if ord(letter) < 1 << 16 else f"\\U{ord(letter):08x}"
+    return str(remedy.words(denial.kind, denial.path, granting))

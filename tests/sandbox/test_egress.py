@@ -10,14 +10,19 @@ import stat
 import struct
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from plughost.base.events import EventHub
 from plughost.guard.powers import Endpoint
+from plughost.sandbox import dialled
 from plughost.sandbox.connection import Bounds
 from plughost.sandbox.egress import Egress
 from plughost.sandbox.opening import ACCESS_DENIED
 from plughost.sandbox.wayout import WayOut
+from plughost.services.logs import Logs
+from plughost.testkit import VirtualClock
 from tests.sandbox.outside import Guest, Outside, web
 from tests.sandbox.test_egress_rules import hello
 from tests.support import until
@@ -127,9 +132,10 @@ async def test_a_name_that_leads_inside_is_refused_unless_granted_as_private(out
     outside.names["good.test"] = [address]
     with Guest(outside.way(Endpoint("good.test", server.port))) as guest:
         assert (await guest.ask(f"good.test:{server.port}")).startswith(b"HTTP/1.1 403 ")
-        assert f"grant it as `good.test:{server.port} private`".encode() in await guest.rest()
+        assert b"which is not public" in await guest.rest()
     record = await outside.record()
     assert (record.verdict, record.address) == ("refused", "")
+    assert record.wanting == Endpoint("good.test", server.port, private=True)
     assert server.guests == 0
 
 
@@ -150,6 +156,31 @@ async def test_what_was_not_granted_is_not_even_looked_up(outside):
     await outside.record(9)
     assert {record.verdict for record in outside.records} == {"refused"}
     assert (outside.looked_up, server.guests) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("authority", "told", "remedy"),
+    [
+        ("a.test:443", "connect a.test:443: ", 'allow.connect = ["a.test:443"]'),
+        ("[2606::1]:443", "connect [2606::1]:443: ", 'allow.connect = ["[2606::1]:443"]'),
+        ("[::1]:80", "connect [::1]:80: ", 'allow.connect = ["[::1]:80 private"]'),
+        ("localhost:80", "connect localhost:80: ", 'allow.connect = ["localhost:80 private"]'),
+        ("0x7f.1:80", "connect CONNECT 0x7f.1:80 HTTP/1.1: ", "no connection was asked for"),
+        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80 HTTP/1.1: ", "no connection was asked for"),
+    ],
+)
+async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
+    outside, authority, told, remedy
+):
+    with Guest(outside.way(Endpoint("good.test", 443))) as guest:
+        assert (await guest.ask(authority)).split()[1] in (b"403", b"400")
+    record = await outside.record()
+    logs = Logs(EventHub(), VirtualClock())
+    caller = SimpleNamespace(name="p", generation=1)
+    logs.connected(caller, record, dialled.helps(record, {}))
+    (line,) = logs.recent("p")
+    assert line.message.startswith(told)
+    assert remedy in line.message
 
 
 async def test_an_answer_says_what_went_wrong(outside):

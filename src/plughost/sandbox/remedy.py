@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from plughost.guard.addresses import literal
 from plughost.guard.powers import Endpoint
 
 
@@ -29,12 +30,13 @@ class Words(msgspec.Struct, frozen=True):
 
 
 def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> Words:
-    """`granting` are the contract's own words by kind; it has none for private hosts."""
+    """`granting` are the contract's own words by kind. They have none for a name that leads to a private
+    address; an address says by itself that it is one."""
     what = spelled(item)
-    if kind not in granting or (isinstance(item, Endpoint) and item.private):
+    is_private_name = isinstance(item, Endpoint) and item.private and literal(item.host) is None
+    if kind not in granting or is_private_name:
         return Words(f"allow.{kind}", what, f"--allow {shlex.quote(f'{kind}={what}')}")
-    if item == Endpoint("*", 0):
-        what = "*"
+    what = "*" if item == Endpoint("*", 0) else what.removesuffix(" private")
     word = granting[kind].format(path=what, name=os.path.basename(what))
     return Words("grants", word, f"--grant {shlex.quote(word)}")
 

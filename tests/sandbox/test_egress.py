@@ -24,7 +24,7 @@ from plughost.sandbox.wayout import WayOut
 from plughost.services.logs import Logs
 from plughost.testkit import VirtualClock
 from tests.sandbox.outside import Guest, Outside, web
-from tests.sandbox.test_egress_rules import hello
+from tests.sandbox.test_egress_rules import RETRY, body, hello, sized
 from tests.support import until
 
 uvloop = pytest.importorskip("uvloop")
@@ -272,6 +272,51 @@ async def test_tls_to_another_name_is_refused_in_the_language_of_tls(outside, se
         await guest.send(hello(None))
         assert await guest.rest() == ACCESS_DENIED
     assert "names no host" in (await outside.record(2)).why
+
+
+def hello_without_keys(name: str) -> bytes:
+    """One of TLS 1.3 to which a server answers that it wants another."""
+    keyless = {
+        0: sized(b"\0" + sized(name.encode())), 10: sized(b"\0\x1d\0\x17"), 13: sized(b"\4\3\b\4\4\1"),
+        43: b"\2\3\4", 51: sized(b""),
+    }  # fmt: skip
+    message = body(*keyless.items())
+    return b"\x16\3\1" + sized(b"\1" + len(message).to_bytes(3, "big") + message)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_second_hello_to_another_name_is_refused_though_the_first_was_right(
+    outside, tls_files, at_once
+):
+    asked = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    context.sni_callback = lambda wire, name, _: asked.append(name)
+    server = await outside.server(web, context)
+    first, second = hello_without_keys("good.test"), hello_without_keys("evil.test")
+    with Guest(outside.way(good(server.port))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        await guest.send(first + second if at_once else first)
+        if not at_once:
+            assert RETRY in await guest.read(11 + 32)
+            await guest.send(second)
+        assert (await guest.rest()).endswith(ACCESS_DENIED)
+    record = await outside.record()
+    assert (record.verdict, record.up, record.wanting) == ("refused", len(first), None)
+    assert "names 'evil.test', and not good.test" in record.why
+    assert "evil.test" not in asked
+
+
+async def test_a_second_hello_to_the_granted_name_goes_on(outside, tls_files):
+    """The server takes only a group for which the client has sent no key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    context.set_ecdh_curve("secp384r1")
+    server = await outside.server(web, context)
+    tls = ssl.create_default_context(cafile=tls_files[0])
+    with Guest(outside.way(good(server.port))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        assert (await fetch(guest, tls, "good.test")).endswith(b"GET /page HTTP/1.1")
 
 
 async def test_a_granted_address_is_whatever_it_serves(outside, secure, tls_files):

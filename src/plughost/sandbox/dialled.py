@@ -55,4 +55,6 @@ def helps(connection: Connection, granting: Mapping[str, str]) -> str:
     """What would have allowed a connection that the proxy refused."""
     if connection.wanting is not None:
         return str(remedy.words("connect", connection.wanting, granting))
-    return "no grant would allow it" if connection.host else "no connection was asked for"
+    if connection.host:
+        return "TLS has to be opened to the name that was connected to"
+    return "no connection was asked for"

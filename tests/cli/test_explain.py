@@ -305,3 +305,16 @@ def test_a_path_is_never_cut(kaged, capsys):
     show(explained(allow=Powers(read=(path,))))
     assert "…" not in (told := capsys.readouterr().out)
     assert "end" in told
+
+
+def test_a_name_that_is_bound_here_is_meant_before_a_folder_of_that_name(tmp_path):
+    """As in docs/security.md, where `notes` is a plugin and a folder that it may read."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "plughost.toml").write_text(
+        '[plugins.notes]\ncontract = "mcptest"\ncommand = ["/bin/sh"]\nallow.read = ["notes"]\n'
+    )
+    told = json.loads(plughost("explain", "--json", "notes", cwd=tmp_path).stdout)
+    assert [each["what"] for each in told["granted"]] == [str(tmp_path / "notes")]
+    for folder in ("other", "./notes"):
+        assert "is no plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr

@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include "wanted.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,8 @@ static struct rule *rules;
 static size_t rule_count;
 static const char *made;
 static int proc_is_ours; /* where /proc could not be mounted afresh, its numbers are of other processes */
+static int tables[4];    /* the sockets of our network namespace */
+static const char *const TABLES[] = {"/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"};
 
 void wanted_learn(const char *folders, char **words) {
     size_t count = 0;
@@ -40,6 +44,8 @@ void wanted_learn(const char *folders, char **words) {
             rules[rule_count++] = (struct rule){words[i][0], words[i + 1], strlen(words[i + 1])};
     if (readlink("/proc/self", self, sizeof self - 1) > 0)
         proc_is_ours = atoi(self) == getpid();
+    for (int i = 0; i < 4; i++)
+        tables[i] = open(TABLES[i], O_RDONLY | O_CLOEXEC);
 }
 
 static int is_beneath(const char *path, const char *folder, size_t length) {
@@ -122,10 +128,55 @@ static void normalise(char *path) {
     *out = '\0';
 }
 
+/* Whether a process in the sandbox itself waits there: the forwarder, or one of the plugin's own. */
+static int is_served(unsigned port) {
+    static char text[1 << 16];
+    for (int i = 0; i < 4; i++) {
+        ssize_t got = pread(tables[i], text, sizeof text - 1, 0);
+        text[got > 0 ? got : 0] = '\0';
+        for (const char *line = strchr(text, '\n'); line != NULL; line = strchr(line + 1, '\n')) {
+            unsigned local, state; /* "  0: 0100007F:1538 00000000:0000 0A" */
+            if (sscanf(line, " %*d: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &local, &state) == 2 && local == port &&
+                (state == 0x0a || state == 0x07))
+                return 1;
+        }
+    }
+    return 0;
+}
+
+/* An address and a port, with a space between them; -1 for sockets that have none. */
+static int read_address(const struct seccomp_notif *asked, char *into, size_t room) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } to;
+    char text[INET6_ADDRSTRLEN];
+    size_t length = asked->data.args[2] < sizeof to ? (size_t)asked->data.args[2] : sizeof to;
+    struct iovec here = {&to, length}, there = {(void *)(uintptr_t)asked->data.args[1], length};
+    if (length < sizeof to.v4 || process_vm_readv((pid_t)asked->pid, &here, 1, &there, 1, 0) != (ssize_t)length)
+        return -1;
+    int is_v6 = to.any.sa_family == AF_INET6;
+    if (is_v6 ? length < sizeof to.v6 : to.any.sa_family != AF_INET)
+        return -1;
+    unsigned port = ntohs(is_v6 ? to.v6.sin6_port : to.v4.sin_port);
+    const void *address = is_v6 ? (void *)&to.v6.sin6_addr : (void *)&to.v4.sin_addr;
+    if (port == 0 || inet_ntop(to.any.sa_family, address, text, sizeof text) == NULL)
+        return -1;
+    int is_here = is_v6 ? IN6_IS_ADDR_LOOPBACK(&to.v6.sin6_addr) || IN6_IS_ADDR_UNSPECIFIED(&to.v6.sin6_addr) ||
+                              strncmp(text, "::ffff:127.", 11) == 0
+                        : strncmp(text, "127.", 4) == 0 || to.v4.sin_addr.s_addr == INADDR_ANY;
+    snprintf(into, room, "%s %u", text, port);
+    return is_here && is_served(port) ? -1 : 0;
+}
+
 /* What a call asks for; -1 when that cannot be told, or is told by no path. */
 int wanted_read(const struct seccomp_notif *asked, struct wanted *wanted) {
     const __u64 *arguments = asked->data.args;
     int at = asked->data.nr == SYS_openat || asked->data.nr == SYS_execveat;
+    wanted->kind = 'n';
+    if (asked->data.nr == SYS_connect)
+        return read_address(asked, wanted->path, sizeof wanted->path);
     wanted->kind = 'x';
     if (asked->data.nr != SYS_execve && asked->data.nr != SYS_execveat) {
         int flags = (int)arguments[1 + at];
@@ -170,6 +221,8 @@ static int is_new(const struct wanted *wanted) {
 }
 
 int wanted_is_news(struct wanted *wanted) {
+    if (wanted->kind == 'n')
+        return is_new(wanted);
     normalise(wanted->path);
     /* A program that is granted may still fail for want of what it is run by: the host looks. */
     return (wanted->kind == 'x' || !is_granted(wanted) || is_missing(wanted)) && is_new(wanted);

@@ -181,7 +181,7 @@ int watch_begin(void) {
 #if defined(SYS_open)
         SYS_open,
 #endif
-        SYS_openat, SYS_execve, SYS_execveat};
+        SYS_openat, SYS_execve, SYS_execveat, SYS_connect};
     enum { COUNT = sizeof calls / sizeof *calls };
     int listener = filter(calls, COUNT, NOTIFY, SECCOMP_RET_ALLOW, NEW_LISTENER | WAIT_KILLABLE);
     if (listener < 0 && errno == EINVAL) /* before Linux 5.19 */
@@ -221,7 +221,8 @@ static void keep_to_what_we_do(void) {
     static const int calls[] = {SYS_ioctl,      SYS_process_vm_readv, SYS_readlinkat,   SYS_faccessat,
                                 SYS_write,      SYS_clock_gettime,    SYS_setitimer,    SYS_wait4,
                                 SYS_kill,       SYS_getpid,           SYS_prlimit64,    SYS_rt_sigaction,
-                                SYS_exit_group, SYS_rt_sigprocmask,   SYS_rt_sigreturn, SYS_restart_syscall};
+                                SYS_exit_group, SYS_rt_sigprocmask,   SYS_rt_sigreturn, SYS_restart_syscall,
+                                SYS_pread64};
     if (filter(calls, sizeof calls / sizeof *calls, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO | EPERM, 0) != 0)
         _exit(127);
 }

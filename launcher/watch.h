@@ -1,4 +1,4 @@
-/* watch: tells the host which files and programs a plugin asked for and was not given.
+/* watch: tells the host which files, programs and addresses a plugin asked for and was not given.
  *
  * It only tells. Mounts and Landlock refuse, whatever is read here and whoever changes it meanwhile; every call is
  * let through to them at once (SECCOMP_USER_NOTIF_FLAG_CONTINUE).
@@ -15,11 +15,13 @@
  * and without dots, its symlinks as they are. Left out is what a read or write word covers; what is covered by one of MADE,
  * folders with colons between them that are not the machine's own, is left out only if it is there. A path is told
  * once a minute, and so many of them as `wanted.c` says: what is beyond that, or finds the pipe full, is not told.
+ * KIND n is a connect to an internet address: PATH is the address, a space and the port. Left out are ports of loopback
+ * where something in the sandbox itself waits.
  *
- * Not told is what a plugin asks for without opening or executing it (stat, as a shell looks for programs), and what
- * is asked by a process whose memory its own user may not read (PR_SET_DUMPABLE).
+ * Not told is what a plugin asks for without opening or executing it (stat, as a shell looks for programs), what it
+ * sends without connecting (sendto), and what is asked by a process whose memory its own user may not read (PR_SET_DUMPABLE).
  *
- * A plugin's open and exec take some microseconds longer, and before they are let through a signal whose handler
+ * A plugin's open, exec and connect take some microseconds longer, and before they are let through a signal whose handler
  * does not restart calls interrupts them (EINTR). A listener of the plugin's own is refused (EBUSY). */
 #ifndef PLUGHOST_WATCH_H
 #define PLUGHOST_WATCH_H

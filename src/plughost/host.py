@@ -128,7 +128,9 @@ class Host:
         plugin = self._plugins.get(name)
         connected = getattr(self.service("logs"), "connected", None)
         if plugin is not None and connected is not None:
-            connected(plugin, connection)
+            from plughost.sandbox.dialled import helps
+
+            connected(plugin, connection, helps(connection, plugin._binding.granting))
 
     async def _close_services(self) -> None:
         """Each of them once, whatever becomes of the others; what replaced another before that other."""

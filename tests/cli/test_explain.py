@@ -78,7 +78,7 @@ def test_each_grant_is_told_with_whose_word_it_was():
         ("capability", "network"): ("its manifest asks; my.toml: network", "the host, at each host/fetch"),
         ("capability", "log"): ("its manifest asks; --grant: log", "the host"),
         ("read", "/a/b"): ("its manifest asks; my.toml: allow.read", "mount namespace, Landlock 6"),
-        ("write", "/data"): ("comes with its capabilities", "mount namespace, Landlock 6"),
+        ("write", "/data"): ("its own", "mount namespace, Landlock 6"),
         ("connect", "api.example.com:443"): (
             "its manifest asks; --allow connect",
             "network namespace, proxy",
@@ -229,3 +229,92 @@ def test_an_ainb_manifest_and_a_grant_that_narrows_it(tmp_path):
     assert missing["network[a.example, b.example]"]["why"] == "only network[a.example] is granted"
     words = [word for each in missing.values() for word in shlex.split(each["option"])]
     assert told("--grant", "network=a.example", *words)["missing"] == []
+
+
+KAGED = ["read:fs:/usr/share/doc", "exec:env:/usr/bin/env", "net:api.example.com:443", "kaged:storage:write"]
+
+
+@pytest.fixture
+def kaged(tmp_path):
+    """Explains a kaged plugin that declares one of each; the grants are on the command line."""
+    folder = tmp_path / "kg"
+    folder.mkdir()
+    (folder / "manifest.yaml").write_text(
+        "name: kg\nversion: 1.0.0\nkaged_api: 1\ndescription: explained\nlicense: none\ncommand: [./kg]\n"
+        f"methods: [kg.x]\ncapabilities: {json.dumps(KAGED)}\n"
+    )
+    (folder / "kg").write_text("#!/bin/sh\n")
+    (folder / "kg").chmod(0o755)
+
+    def told(*words, folder=folder):
+        env = {"XDG_DATA_HOME": str(tmp_path / "data")}
+        return json.loads(plughost("explain", "--json", str(folder), *words, env=env).stdout)
+
+    return told
+
+
+def granted(told):
+    own = ("its own",)
+    return {each["what"]: each["rule"] for each in told["granted"] if each["rule"] not in own}
+
+
+def test_a_kaged_grant_of_all_that_is_declared_is_the_rule_of_each(kaged):
+    told = kaged("--grant", "declared")
+    assert told["asked"]["capabilities"] == ["kaged:storage:write"]
+    rule = "its manifest asks; --grant: declared"
+    what = ["/usr/share/doc", "/usr/bin/env", "api.example.com:443", "kaged:storage:write"]
+    assert granted(told) == dict.fromkeys(what, rule)
+    assert (told["missing"], told["unused"]) == ([], [])
+
+
+def test_a_kaged_grant_is_its_own_rule_even_where_nothing_was_asked(kaged):
+    told = kaged("--grant", KAGED[2], "--grant", "read:fs:/usr/share/zoneinfo")
+    assert granted(told) == {
+        "api.example.com:443": f"its manifest asks; --grant: {KAGED[2]}",
+        "/usr/share/zoneinfo": "--grant: read:fs:/usr/share/zoneinfo",
+    }
+    assert told["unused"] == []
+
+
+def test_what_a_kaged_plugin_lacks_is_granted_by_the_words_that_are_told(kaged):
+    missing = kaged()["missing"]
+    assert [each["option"] for each in missing] == [
+        "--grant kaged:storage:write",
+        *(f"--grant {word}" for word in KAGED[:3]),
+    ]
+    words = [word for each in missing for word in shlex.split(each["option"])]
+    assert kaged(*words)["missing"] == []
+    assert [tomllib.loads(each["toml"])["grants"] for each in missing] == [
+        [shlex.split(each["option"])[1]] for each in missing
+    ]
+
+
+def test_a_vai_manifests_permissions_are_told_though_each_invocation_decides():
+    told = json.loads(plughost("explain", "--json", "plugins/acme-devkit").stdout)
+    assert told["asked"]["capabilities"] == []
+    asked = dict(word.rstrip("]").split("[") for word in told["asked"]["by_call"])
+    assert (asked["network"], asked["filesystem"]) == ("egress", "scratch")
+    assert "chains:read" in asked["gateway_api_scopes"].split(", ")
+    assert "jira_token" in asked["secret_slots"].split(", ")
+    assert told["missing"] == []
+    assert "jira_token" in plughost("explain", "plugins/acme-devkit").stdout
+
+
+def test_a_path_is_never_cut(kaged, capsys):
+    path = "/" + "long-name/" * 12 + "end"
+    show(explained(allow=Powers(read=(path,))))
+    assert "…" not in (told := capsys.readouterr().out)
+    assert "end" in told
+
+
+def test_a_name_that_is_bound_here_is_meant_before_a_folder_of_that_name(tmp_path):
+    """As in docs/security.md, where `notes` is a plugin and a folder that it may read."""
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "plughost.toml").write_text(
+        '[plugins.notes]\ncontract = "mcptest"\ncommand = ["/bin/sh"]\nallow.read = ["notes"]\n'
+    )
+    told = json.loads(plughost("explain", "--json", "notes", cwd=tmp_path).stdout)
+    assert [each["what"] for each in told["granted"]] == [str(tmp_path / "notes")]
+    for folder in ("other", "./notes"):
+        assert "is no plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr

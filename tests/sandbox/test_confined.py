@@ -76,6 +76,26 @@ def test_plugins_in_any_language_run(quarters, folder, kind, command):
     assert json.loads(ran.out)["id"] == 1, ran
 
 
+@pytest.mark.parametrize("command", [["python3", "main.py"], ["./main.py"]])
+def test_a_virtual_environment_behind_a_shim_is_what_runs(quarters, folder, command, monkeypatch):
+    root, code = folder / ".pyenv", folder / "code"
+    venv = root / "versions" / "3.99.1" / "envs" / "mine"
+    subprocess.run([PYTHON, "-m", "venv", "--without-pip", venv], check=True)
+    (root / "versions" / "mine").symlink_to(venv)
+    (root / "shims").mkdir()
+    code.mkdir()
+    (root / "shims" / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (root / "shims" / "python3").chmod(0o755)
+    (code / ".python-version").write_text("mine\n")
+    (code / "main.py").write_text("#!/usr/bin/env python3\nimport sys\nprint(sys.executable, sys.prefix)\n")
+    (code / "main.py").chmod(0o755)
+    path = f"{root}/shims:{ENV['PATH']}"
+    monkeypatch.setenv("PATH", path)
+    ran = run(confinement(quarters, command, cwd=code, env={"PATH": path}).launch)
+    mine = f"{root}/versions/mine"
+    assert ran.out.split() == [f"{mine}/bin/python3", mine], ran
+
+
 def test_the_code_is_there_and_read_only(quarters, folder):
     code = folder / "code"
     code.mkdir()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plughost.contracts.kaged.capabilities import GRANTING
 from plughost.runtime.refused import LONGEST, Refused
 from plughost.sandbox import denial, quiet
 from plughost.sandbox.denial import Denial
@@ -76,6 +77,7 @@ def test_what_a_grant_would_change_is_told(record, kind, path):
         b"r/home/ann/nothing", b"w/home/ann/nothing", b"c/home/nobody/new", b"x/usr/bin/nothing",
         b"r/srv/shown/a", b"r/srv/data/a", b"w/srv/data/a", b"c/srv/data/new", b"x/usr/bin/python3",
         b"r/home/ann/plugin/tool", b"x/home/ann/notes", b"x/usr/bin",
+        b"n93.184.216.34 443",  # without sockets there is nothing to grant
         b"r/", b"r/proc/1", b"r/srv/socket", b"r/run/user/1/plughost/1.sock", b"r/run/user/1", b"r/run",
         b"w/home/ann/plugin/tool", b"c/home/ann/plugin/new", b"w/usr/lib/python3/os.py", b"c/home/ann/new",
         b"r/etc/ssl/openssl.cnf", b"r/usr/lib/locale/C/LC_CTYPE", b"r/usr/lib/libnss_db.so.2", b"r/home/ann/package.json",
@@ -109,6 +111,41 @@ def test_a_contract_spells_grants_in_its_own_words():
     assert remedy == 'to allow it, grants = ["exec:mkdir:/bin/mkdir"] or --grant exec:mkdir:/bin/mkdir'
 
 
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("93.184.216.34:443", 'grants = ["net:93.184.216.34:443"] or --grant net:93.184.216.34:443'),
+        ("127.0.0.1:80 private", 'grants = ["net:127.0.0.1:80"] or --grant net:127.0.0.1:80'),
+        (
+            "a.test:80 private",
+            "allow.connect = [\"a.test:80 private\"] or --allow 'connect=a.test:80 private'",
+        ),
+    ],
+)
+def test_kaged_grants_a_host_in_its_own_words_but_not_where_a_name_leads_inside(place, words):
+    assert denial.told(Denial("connect", place, place), GRANTING)[1] == f"to allow it, {words}"
+
+
+@pytest.mark.parametrize(
+    ("record", "place", "path"),
+    [
+        (b"n93.184.216.34 443", "93.184.216.34:443", "93.184.216.34:443"),
+        (b"n::ffff:10.0.0.1 80", "10.0.0.1:80", "10.0.0.1:80 private"),
+        (b"n2606::1 80", "[2606::1]:80", "[2606::1]:80"),
+        (b"nfe80::1%eth0 80", None, None),
+        (b"n1.2.3.4 0", None, None),
+        (b"nexample.com 80", None, None),
+    ],
+)
+def test_an_address_that_was_dialled_is_told_as_it_would_be_granted(record, place, path):
+    known = denial.parse(record)
+    if place is None:
+        assert known is None
+    else:
+        reach = Reach(connect=())
+        assert denial.judge(*known, reach, lstat, INTERPRETERS.get) == Denial("connect", place, path)
+
+
 @given(st.lists(st.binary(max_size=40), max_size=12), st.integers(1, 9))
 def test_records_are_the_same_however_their_bytes_are_split(records, step):
     data = b"".join(record.replace(b"\0", b"") + b"\0" for record in records)
@@ -128,7 +165,7 @@ def test_a_record_that_never_ends_is_not_kept():
 @given(st.binary(max_size=80))
 async def test_any_bytes_are_heard_without_harm(record):
     hearing = Hearing(VirtualClock())
-    hearing.hear([record, b"r" + record, b"x/" + record], 1, REACH, lambda _: None)
+    hearing.hear([record, b"r" + record, b"x/" + record, b"n" + record], 1, REACH, lambda _: None)
     await hearing.close()
 
 

@@ -236,7 +236,7 @@ async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
     assert statistics.median(took) < 3.0  # a single one may wait for the machine
     lines = await told(host)
     assert len(lines) == MOST_TOLD + 1
-    assert lines[-1].startswith("more files and programs: not granted")
+    assert lines[-1].startswith("more files, programs and hosts: not granted")
     assert denied(host, "quiet") == []
 
 

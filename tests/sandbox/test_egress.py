@@ -10,16 +10,21 @@ import stat
 import struct
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from plughost.base.events import EventHub
 from plughost.guard.powers import Endpoint
+from plughost.sandbox import dialled
 from plughost.sandbox.connection import Bounds
 from plughost.sandbox.egress import Egress
 from plughost.sandbox.opening import ACCESS_DENIED
 from plughost.sandbox.wayout import WayOut
+from plughost.services.logs import Logs
+from plughost.testkit import VirtualClock
 from tests.sandbox.outside import Guest, Outside, web
-from tests.sandbox.test_egress_rules import hello
+from tests.sandbox.test_egress_rules import RETRY, body, hello, sized
 from tests.support import until
 
 uvloop = pytest.importorskip("uvloop")
@@ -127,9 +132,10 @@ async def test_a_name_that_leads_inside_is_refused_unless_granted_as_private(out
     outside.names["good.test"] = [address]
     with Guest(outside.way(Endpoint("good.test", server.port))) as guest:
         assert (await guest.ask(f"good.test:{server.port}")).startswith(b"HTTP/1.1 403 ")
-        assert f"grant it as `good.test:{server.port} private`".encode() in await guest.rest()
+        assert b"which is not public" in await guest.rest()
     record = await outside.record()
     assert (record.verdict, record.address) == ("refused", "")
+    assert record.wanting == Endpoint("good.test", server.port, private=True)
     assert server.guests == 0
 
 
@@ -150,6 +156,31 @@ async def test_what_was_not_granted_is_not_even_looked_up(outside):
     await outside.record(9)
     assert {record.verdict for record in outside.records} == {"refused"}
     assert (outside.looked_up, server.guests) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("authority", "told", "remedy"),
+    [
+        ("a.test:443", "connect a.test:443: ", 'allow.connect = ["a.test:443"]'),
+        ("[2606::1]:443", "connect [2606::1]:443: ", 'allow.connect = ["[2606::1]:443"]'),
+        ("[::1]:80", "connect [::1]:80: ", 'allow.connect = ["[::1]:80 private"]'),
+        ("localhost:80", "connect localhost:80: ", 'allow.connect = ["localhost:80 private"]'),
+        ("0x7f.1:80", "connect CONNECT 0x7f.1:80 HTTP/1.1: ", "no connection was asked for"),
+        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80 HTTP/1.1: ", "no connection was asked for"),
+    ],
+)
+async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
+    outside, authority, told, remedy
+):
+    with Guest(outside.way(Endpoint("good.test", 443))) as guest:
+        assert (await guest.ask(authority)).split()[1] in (b"403", b"400")
+    record = await outside.record()
+    logs = Logs(EventHub(), VirtualClock())
+    caller = SimpleNamespace(name="p", generation=1)
+    logs.connected(caller, record, dialled.helps(record, {}))
+    (line,) = logs.recent("p")
+    assert line.message.startswith(told)
+    assert remedy in line.message
 
 
 async def test_an_answer_says_what_went_wrong(outside):
@@ -241,6 +272,51 @@ async def test_tls_to_another_name_is_refused_in_the_language_of_tls(outside, se
         await guest.send(hello(None))
         assert await guest.rest() == ACCESS_DENIED
     assert "names no host" in (await outside.record(2)).why
+
+
+def hello_without_keys(name: str) -> bytes:
+    """One of TLS 1.3 to which a server answers that it wants another."""
+    keyless = {
+        0: sized(b"\0" + sized(name.encode())), 10: sized(b"\0\x1d\0\x17"), 13: sized(b"\4\3\b\4\4\1"),
+        43: b"\2\3\4", 51: sized(b""),
+    }  # fmt: skip
+    message = body(*keyless.items())
+    return b"\x16\3\1" + sized(b"\1" + len(message).to_bytes(3, "big") + message)
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_second_hello_to_another_name_is_refused_though_the_first_was_right(
+    outside, tls_files, at_once
+):
+    asked = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    context.sni_callback = lambda wire, name, _: asked.append(name)
+    server = await outside.server(web, context)
+    first, second = hello_without_keys("good.test"), hello_without_keys("evil.test")
+    with Guest(outside.way(good(server.port))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        await guest.send(first + second if at_once else first)
+        if not at_once:
+            assert RETRY in await guest.read(11 + 32)
+            await guest.send(second)
+        assert (await guest.rest()).endswith(ACCESS_DENIED)
+    record = await outside.record()
+    assert (record.verdict, record.up, record.wanting) == ("refused", len(first), None)
+    assert "names 'evil.test', and not good.test" in record.why
+    assert "evil.test" not in asked
+
+
+async def test_a_second_hello_to_the_granted_name_goes_on(outside, tls_files):
+    """The server takes only a group for which the client has sent no key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    context.set_ecdh_curve("secp384r1")
+    server = await outside.server(web, context)
+    tls = ssl.create_default_context(cafile=tls_files[0])
+    with Guest(outside.way(good(server.port))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        assert (await fetch(guest, tls, "good.test")).endswith(b"GET /page HTTP/1.1")
 
 
 async def test_a_granted_address_is_whatever_it_serves(outside, secure, tls_files):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plughost.guard.powers import Endpoint, endpoint
 from plughost.sandbox.admission import Refusal, asked, granted
-from plughost.sandbox.opening import MAX_HELLO, MAX_RECORDS, Mismatch, Opening, server_name
+from plughost.sandbox.opening import MAX_HELLO, MAX_RECORDS, Answer, Mismatch, Opening, server_name
 
 
 def connect(authority: str) -> tuple[str, int]:
@@ -246,7 +246,11 @@ def test_a_byte_at_a_time():
 
 
 @pytest.mark.parametrize(
-    "first", [b"GET / HTTP/1.1\r\n", b"\x00\x00\x00\x08\x04\xd2\x16\x2f", b"*", b"\x16\x45"]
+    "first",
+    [
+        *(b"GET / HTTP/1.1\r\n", b"\x00\x00\x00\x08\x04\xd2\x16\x2f", b"*", b"\x16\x45"),
+        *(b"\x80\x00\x02", b"\xff\xfb\x01", b"\x80\x2e\x01\x00"),
+    ],
 )
 def test_what_is_not_tls_passes_at_once(first):
     assert Opening("good.test").feed(first) == first
@@ -275,11 +279,46 @@ def test_a_hello_has_to_be_whole_at_the_end():
         b"\x16\x03\x01\x00\x04\x01\x01\x00\x00",
         b"\x16\x05\x01" + (len(HELLO) - 5).to_bytes(2, "big") + HELLO[5:9] + bytes(len(HELLO) - 9),
         in_records(b"\x16\x03\x01\x00\x00\x01\x00\x10\x00" + bytes(4096), 8),
+        in_records(HELLO + HELLO[5:], 1 << 14),  # two in one record
+        b"\x80\x2e\x01\x03\x01",  # as SSL 2 wrote it, without a name
+        b"\x81\x00\x01\x03\x03",
     ],
 )
 def test_what_a_server_might_take_for_tls_has_to_be_well_formed(data):
     with pytest.raises(Mismatch):
         Opening("good.test").feed(data)
+
+
+RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+
+
+@pytest.mark.parametrize(
+    ("said", "asks_again"),
+    [
+        (b"\x16\x03\x03\x00\x26\x02\x00\x00\x22\x03\x03" + RETRY, True),
+        (b"\x15\x03\x03\x00\x02\x01\x70\x16\x03\x03\x00\x26\x02\x00\x00\x22\x03\x03" + RETRY, True),
+        (b"\x16\x03\x03\x00\x01\x02\x16\x03\x03\x00\x25\x00\x00\x22\x03\x03" + RETRY, True),
+        (b"\x16\x03\x03\x00\x26\x02\x00\x00\x22\x03\x03" + bytes(32), False),
+        (b"HTTP/1.1 400 no TLS here", False),
+    ],
+)
+def test_a_server_that_asks_for_a_second_hello_is_understood_however_its_bytes_come(said, asks_again):
+    for answer, pieces in ((Answer(), [said]), (Answer(), [bytes([byte]) for byte in said])):
+        known = [answer.feed(piece) for piece in pieces]
+        assert any(known)
+        assert answer.asks_again == asks_again
+
+
+def test_the_second_hello_is_read_as_the_first():
+    second = b"\x14\x03\x03\x00\x01\x01" + HELLO
+    assert Opening("good.test").again().feed(second) == second
+    for data in (
+        b"\x14\x03\x03\x00\x01\x01" + hello("evil.test"),
+        b"GET / ",
+        b"\x17\x03\x03\x00\x01x" + HELLO,
+    ):
+        with pytest.raises(Mismatch):
+            Opening("good.test").again().feed(data)
 
 
 def body(*extensions: tuple[int, bytes]) -> bytes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
 
-from plughost.base.errors import LaunchFailed
+from plughost.base.errors import LaunchFailed, Unconfinable
 from plughost.sandbox import runnable, scripts
 from plughost.sandbox.scripts import FirstLine
 from tests.sandbox.support import ENV
@@ -47,9 +48,8 @@ def interpreter(path, lib):
         (b"#!/usr/bin/env\tpython3\n", FirstLine("python3", (), True)),
         (b"#!/usr/bin/env -S python3 -u 'a b'\n", FirstLine("python3", ("-u", "a b"), True)),
         (b"#!/usr/bin/env /bin/sh\n", FirstLine("/bin/sh", (), False)),
-        (b"#!/usr/bin/env -S A=1 python3\n", None),
-        (b"#!/usr/bin/env -i python3\n", None),
-        (b"#!/usr/bin/env -S 'open\n", None),
+        (b"#!/usr/bin/env -vS python3 -u\n", FirstLine("python3", ("-u",), True)),
+        (b"#!/usr/bin/env --split-string=python3 -u\n", FirstLine("python3", ("-u",), True)),
         (b"#!/bin/sh -e\0-x\n", FirstLine("/bin/sh", ("-e",))),
         (b"#!\n", None),
         (b"echo\n", None),
@@ -57,6 +57,29 @@ def interpreter(path, lib):
 )
 def test_first_lines(line, expected):
     assert scripts.parse(line) == expected
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["-S A=1 python3", "A=1 python3", "-i python3", "-S -i python3", "-S 'open", "--split-string= -u A sh"],
+)
+def test_a_first_line_that_says_more_to_env_is_refused_by_name(code, rest):
+    executable(code / "run", f"#!/usr/bin/env {rest}\n")
+    with pytest.raises(Unconfinable, match=re.escape(f"{code}/run is not understood: #!/usr/bin/env {rest}")):
+        runnable.find(["./run"], str(code), ENV)
+
+
+def test_a_relative_script_is_found_from_where_the_host_is(code, monkeypatch):
+    executable(code / "main.py")
+    executable(code / "tool")
+    monkeypatch.chdir(code.parent)
+    found = runnable.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV)
+    assert found.argv == ("sh", "-e", f"{code}/main.py", "x")
+    assert found.code == (str(code),)
+    monkeypatch.chdir("/")
+    assert runnable.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV).code == ()
+    monkeypatch.chdir(code)
+    assert runnable.find(["sh", "-c", "tool"], None, ENV).argv == ("sh", "-c", "tool")
 
 
 @pytest.mark.parametrize("line", ["#!/bin/s\0h\n", "#!\0/bin/sh\n", "#!/usr/bin/env \0sh\n"])
@@ -141,7 +164,7 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     if expected is None:
         assert found.argv[0] == "sh", "the shim itself, which will say what is wrong"
     else:
-        assert found.path == f"{root}/versions/{expected}/bin/python3"
+        assert found.path == found.argv[0] == f"{root}/versions/{expected}/bin/python3"
         assert found.reads == (libs[expected],)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
+import shlex
 import shutil
 import ssl
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +16,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.guard.powers import Endpoint, Powers
+from plughost.base.events import Logged
+from plughost.guard.powers import Endpoint, Powers, endpoint
 from tests.sandbox.outside import Outside, Server, certificate, echo, needs, web
 from tests.support import PLUGINS, until
 
@@ -62,6 +66,15 @@ def told(host: plughost.Host, source: str, name: str = "client") -> list[str]:
     return [line.message for line in host.service("logs").recent(name) if line.source == source]
 
 
+def grant_of(line: str) -> Endpoint:
+    """The endpoint that a line names, in both of its spellings."""
+    found = re.search(r"\(to allow it, (allow\.connect = \[.*\]) or (--allow .*)\)$", line)
+    assert found is not None, line
+    word = shlex.split(found[2])[1].removeprefix("connect=")
+    assert tomllib.loads(found[1])["allow"]["connect"] == [word]
+    return endpoint(word)
+
+
 @pytest.mark.parametrize("language", ["python", "node"])
 async def test_http_and_https_to_what_is_granted(host, outside, secure, spec, language):
     """Python takes the proxy for https, and for http the name; Node takes the name for both."""
@@ -82,10 +95,8 @@ async def test_a_refusal_is_told_with_the_grant_that_would_allow_it(host, outsid
     for _ in range(3):
         assert "403" in await plugin.call("get", ["https://other.example/"])
     await until(lambda: told(host, "denied"))
-    assert [line for line in told(host, "denied") if 'connect = ["other.example:443"]' in line] == told(
-        host, "denied"
-    )
-    assert len(told(host, "denied")) == 1, "once is enough"
+    (line,) = told(host, "denied")  # once is enough
+    assert grant_of(line) == Endpoint("other.example", 443)
 
 
 async def test_a_granted_name_that_leads_to_this_machine_needs_private(host, outside, spec):
@@ -93,8 +104,75 @@ async def test_a_granted_name_that_leads_to_this_machine_needs_private(host, out
     plugin = await host.add(spec(Endpoint("localhost", server.port)))
     assert (await plugin.call("get", [f"http://localhost:{server.port}/"])).startswith("failed: ")
     await until(lambda: told(host, "denied"))
-    assert "private" in told(host, "denied")[0]
+    assert grant_of(told(host, "denied")[0]) == local(server)
     assert server.guests == 0
+
+
+async def test_each_refused_connection_is_an_event_with_what_there_is_to_know_of_it(host, outside, spec):
+    server = await outside.server(web)
+    plugin = await host.add(spec(local(server)))
+    with host.events() as events:
+        for _ in range(3):
+            assert "403" in await plugin.call("get", ["https://other.example/"])
+        seen: list[Logged] = []
+
+        def all_three() -> bool:
+            seen.extend(event for event in iter(events.take, None) if isinstance(event, Logged))
+            return len(seen) == 3
+
+        await until(all_three)
+    assert {(event.plugin, event.source, event.fields["up"]) for event in seen} == {("client", "denied", 0)}
+    assert len(told(host, "denied")) == 1
+
+
+@pytest.mark.parametrize("place", ["93.184.216.34:443", "[2606:2800:220:1::1]:443", "10.1.2.3:80 private"])
+@pytest.mark.parametrize("granted", [False, True])
+async def test_what_is_dialled_without_a_grant_is_told_by_its_address(host, outside, spec, place, granted):
+    """By any client, and whether or not the plugin has a way out to elsewhere."""
+    server = await outside.server(web)
+    plugin = await host.add(spec(*([local(server)] if granted else [])))
+    dialled = endpoint(place)
+    for _ in range(3):
+        assert (await plugin.call("talk", [dialled.host, dialled.port, "hello"])).startswith("failed: ")
+    await until(lambda: told(host, "denied"))
+    (line,) = told(host, "denied")
+    assert line.startswith(f"connect {place.removesuffix(' private')}: not granted")
+    assert grant_of(line) == dialled
+
+
+async def test_a_port_of_this_machine_is_told_and_one_of_its_own_is_not(host, outside, spec):
+    server = await outside.server(echo)
+    plugin = await host.add(spec())
+    assert await plugin.call("by_itself", ["127.0.0.1"]) == "hello"
+    assert await plugin.call("by_itself", ["::1"]) == "hello"
+    assert (await plugin.call("talk", ["127.0.0.1", server.port, "hello"])).startswith("failed: ")
+    await until(lambda: told(host, "denied"))
+    (line,) = told(host, "denied")
+    assert grant_of(line) == Endpoint("127.0.0.1", server.port, private=True)
+
+
+async def test_a_name_that_cannot_be_looked_up_is_told(host, outside, spec):
+    plugin = await host.add(spec())
+    assert (await plugin.call("talk", ["api.example.com", 443, "hello"])).startswith("failed: ")
+    await until(lambda: told(host, "denied"))
+    assert [line.partition(":")[0] for line in told(host, "denied")] == ["connect to a name server"]
+
+
+async def test_a_granted_address_that_is_dialled_past_the_proxy_is_told_as_that(host, outside, spec):
+    plugin = await host.add(spec(Endpoint("93.184.216.34", 443)))
+    assert (await plugin.call("talk", ["93.184.216.34", 443, "hello"])).startswith("failed: ")
+    await until(lambda: told(host, "denied"))
+    assert "not past its proxy" in told(host, "denied")[0]
+    assert "to allow it" not in told(host, "denied")[0]
+
+
+async def test_nothing_is_told_of_what_was_granted(host, outside, spec):
+    server = await outside.server(echo)
+    plugin = await host.add(spec(local(server)))
+    assert await plugin.call("talk", ["localhost", server.port, "hello"]) == "hello"
+    await until(lambda: told(host, "egress"))
+    await host.remove("client")
+    assert told(host, "denied") == []
 
 
 async def test_a_raw_socket_reaches_a_low_port(host, outside, spec):

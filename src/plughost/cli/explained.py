@@ -32,6 +32,7 @@ def show(found: Explanation) -> None:
             *(_problem(found.problem) if found.problem is not None else []),
             ("asks for", _asked(found.asked.capabilities, "told over the wire, once it runs")),
             ("powers", _asked(found.asked.powers, "no words for them: the operator alone decides")),
+            *([("for each call", ", ".join(found.asked.by_call))] if found.asked.by_call else []),
         ],
     )
     _table(
@@ -115,7 +116,9 @@ def _table(
         return
     if title:
         console.print(Text(f"\n{title}", style="bold"))
-    table = Table(*heads, show_header=bool(heads), box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table = Table(show_header=bool(heads), box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for head in heads or ("",) * len(rows[0]):
+        table.add_column(head, overflow="fold")  # a path that is cut names nothing
     for row in rows:
         table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
     console.print(table)

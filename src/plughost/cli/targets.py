@@ -1,4 +1,4 @@
-"""Which plugin the user means: a folder, a name from plughost.toml, or a bare command."""
+"""Which plugin the user means: a name from plughost.toml, a folder, or a bare command."""
 
 from __future__ import annotations
 
@@ -102,9 +102,12 @@ class Target(msgspec.Struct):
 
     def _named(self, word: str) -> PluginSpec:
         folder = Path(word)
-        if self.file is None and folder.is_dir():
+        is_folder = self.file is None and folder.is_dir()
+        if is_folder and ("/" in word or not Path(config.FILE).exists()):
             return config.of_folder(folder, trusted=self.sandbox is None)
         specs = self._file_specs()
+        if is_folder and word not in specs:
+            return config.of_folder(folder, trusted=self.sandbox is None)
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"
             raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")

@@ -72,6 +72,13 @@ class Reverse(msgspec.Struct, frozen=True):
     """The plugin tells and does not ask: heard at once and in its order, and nothing is answered."""
 
 
+class Given(msgspec.Struct, frozen=True):
+    """What one grant of the operator's comes to."""
+
+    capabilities: frozenset[Capability] = frozenset()
+    powers: Powers = NONE
+
+
 class Binding(msgspec.Struct, frozen=True):
     """A plugin's spec as its contract understands it: everything checked, nothing started."""
 
@@ -81,6 +88,11 @@ class Binding(msgspec.Struct, frozen=True):
     capabilities: frozenset[Capability] = frozenset()
     asked: tuple[Capability, ...] | None = None
     """The capabilities that its manifest asks for; None when that is not known before it runs."""
+    asked_by_call: tuple[Capability, ...] = ()
+    """What its manifest asks for, and each call is given or not by whoever makes it."""
+    given: Mapping[str, Given] = {}
+    """What the operator's grants come to, by their words, where they mean more than the capability of that
+    name."""
     methods: frozenset[str] | None = None
     """What may be called; None when the contract leaves that to the plugin."""
     settings: Any = None
@@ -101,10 +113,10 @@ class Binding(msgspec.Struct, frozen=True):
     data: str | None = None
     """A folder of its own, made before it is first started, for it alone."""
     own: Powers = NONE
-    """What comes with its capabilities: its data folder, for one that may keep data."""
+    """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
     granting: Mapping[str, str] = {}
-    """How its contract words a grant to read, write or execute, with {path} and {name} in it; what is not
-    here the operator allows in plughost's own words."""
+    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it; what
+    is not here the operator allows in plughost's own words."""
     offered: frozenset[str] = frozenset()
     """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 

@@ -14,12 +14,13 @@ _AUTHORITY = re.compile(r"(\[[^\[\]@]*\]|[^:\[\]@]*):([0-9]{1,5})")
 
 
 class Refusal(Exception):
-    """Why there is no connection, and how HTTP calls it."""
+    """Why there is no connection, how HTTP calls it, and the endpoint whose grant would have made one."""
 
-    def __init__(self, status: int, why: str) -> None:
+    def __init__(self, status: int, why: str, wanting: Endpoint | None = None) -> None:
         super().__init__(why)
         self.status = status
         self.why = why
+        self.wanting = wanting
 
     @property
     def answer(self) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from plughost.base.errors import InvalidSpec, Unconfinable
-from plughost.guard.powers import Limits, Powers
+from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap, inner
 from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
@@ -72,13 +72,13 @@ def confine(
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
     summed = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
-    reach = _reach(rules, prepared)
+    reach = _reach(rules, prepared, powers.connect if confined == "strict" else None)
     return Confinement(
         confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach
     )
 
 
-def _reach(rules: inner.Rules, prepared: Prepared) -> Reach:
+def _reach(rules: inner.Rules, prepared: Prepared, connect: tuple[Endpoint, ...] | None) -> Reach:
     def real(paths: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(path for path in paths if path not in rules.made)
 
@@ -89,6 +89,7 @@ def _reach(rules: inner.Rules, prepared: Prepared) -> Reach:
         programs=(*prepared.runnable.code, *prepared.runnable.executes),
         built=prepared.footing.code,
         private=prepared.private,
+        connect=connect,
     )
 
 

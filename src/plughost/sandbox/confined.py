@@ -159,7 +159,8 @@ def _furnished(
     files = {
         "passwd": f"root:x:0:0::/:/\nplugin:x:{uid}:{gid}::/tmp:/\n".encode(),
         "group": f"root:x:0:\nplugin:x:{gid}:\n".encode(),
-        "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
+        # No name server is there: whoever asks one is told of, and whoever only reads a file is not.
+        "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
         "hosts": (way_out.hosts if way_out is not None else "127.0.0.1 localhost\n").encode(),
         "ld.so.cache": libraries.cache_bytes(),
         "localtime": _zone(),

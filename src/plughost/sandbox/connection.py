@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from plughost.guard.powers import Endpoint
+
 Verdict = Literal["made", "refused", "failed"]
 
 
@@ -15,12 +17,16 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     """In its one spelling; empty when it could not be read."""
     port: int
+    asked: str = ""
+    """What was asked for, where that could not be read."""
     address: str
     """Where the host's name led; empty when nothing was dialled."""
     verdict: Verdict
     """`failed`: allowed, but the other side could not be reached."""
     why: str
     """Why there was none, or how it ended."""
+    wanting: Endpoint | None = None
+    """What would have to be granted; None when no grant would have allowed it."""
     up: int
     """Bytes to the server."""
     down: int

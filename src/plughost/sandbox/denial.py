@@ -1,4 +1,4 @@
-"""Which file or program a plugin was refused, and which grant would allow it: a decision over values.
+"""Which file, program or host a plugin was refused, and which grant would allow it: a decision over values.
 
 A sandbox refuses much that nobody misses. Told is what a grant would change: it is there outside, it is not
 open to the plugin, it could be granted, and no runtime looks for it on its own account. The last is what
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
 from collections.abc import Callable, Mapping
 
@@ -18,13 +17,15 @@ import msgspec
 
 from plughost.base.errors import Unconfinable
 from plughost.base.text import visible
+from plughost.guard.powers import endpoint
+from plughost.sandbox import dialled, remedy
 from plughost.sandbox.grants import KERNELS
 from plughost.sandbox.private import check_private
 from plughost.sandbox.quiet import Look, walk_quietly
 from plughost.sandbox.reach import Reach, within
 from plughost.sandbox.trust import is_beneath
 
-KINDS = {"r": "read", "w": "write", "c": "write", "x": "execute"}
+KINDS = {"r": "read", "w": "write", "c": "write", "x": "execute", "n": "connect"}
 
 PROBED = re.compile(
     r"/etc/(ld\.so\..*|localtime|timezone|nsswitch\.conf|resolv\.conf|host\.conf|gai\.conf|hosts|services"
@@ -39,21 +40,29 @@ SOUGHT_ABOVE = re.compile(
 
 class Denial(msgspec.Struct, frozen=True):
     kind: str
-    """read | write | execute"""
+    """read | write | execute | connect"""
     real: str
     path: str
     """The same as the plugin named it: granted by this name, it is there by this name."""
+    why: str = "not granted"
+    helps: str = ""
+    """What to do where no grant of it helps."""
 
 
 def parse(record: bytes) -> tuple[str, str] | None:
-    """A record of the watcher's (`launcher/watch.h`): its letter and a path without dots; None for others."""
+    """A record of the watcher's (`launcher/watch.h`): its letter and a path without dots, or an address; None
+    for others."""
     letter, path = os.fsdecode(record[:1]), os.fsdecode(record[1:])
+    if letter == "n":
+        return None if dialled.parse(path) is None else (letter, path)
     is_plain = path[:1] == "/" != path and path[:2] != "//" and os.path.normpath(path) == path
     return (letter, path) if letter in KINDS and is_plain else None
 
 
 def is_worth_a_look(letter: str, path: str, reach: Reach) -> bool:
     """What can be said without looking."""
+    if letter == "n":
+        return reach.connect is not None
     return not (
         within(path, KERNELS)
         or (letter == "r" and PROBED.fullmatch(path))
@@ -65,6 +74,8 @@ def judge(
     letter: str, path: str, reach: Reach, lstat: Look, interpreter: Callable[[str], str | None]
 ) -> Denial | None:
     """`interpreter` tells what a script is run by: a program that is there may fail for want of that."""
+    if letter == "n":
+        return _not_connected(path, reach)
     walked = walk_quietly(path, lstat)
     if walked is None and letter == "c":
         path = os.path.dirname(path)
@@ -87,6 +98,14 @@ def judge(
     return Denial(kind, real, path)
 
 
+def _not_connected(path: str, reach: Reach) -> Denial | None:
+    endpoint = dialled.parse(path)
+    if endpoint is None or reach.connect is None:
+        return None
+    place, why, helps = dialled.judge(endpoint, reach.connect)
+    return Denial("connect", place, remedy.spelled(endpoint), why, helps)
+
+
 def _is_grantable(real: str, reach: Reach) -> bool:
     try:
         check_private((real,), reach.private)
@@ -105,29 +124,17 @@ def told(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
     """What was refused and what would allow it, for people. `granting` are the contract's own words; None
     stands for what is not told one by one."""
     if denial is None:
-        return "more files and programs: not granted", "too many to be told: allow those above, or a folder"
-    return visible(f"{denial.kind} {denial.real}: not granted"), _remedy(denial, granting)
+        return (
+            "more files, programs and hosts: not granted",
+            "too many to be told: allow those above, or a folder",
+        )
+    return visible(f"{denial.kind} {denial.real}: {denial.why}"), _remedy(denial, granting)
 
 
 def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
-    kind, path = denial.kind, denial.path
-    if any("\ud800" <= letter <= "\udfff" for letter in path):
+    if any("\ud800" <= letter <= "\udfff" for letter in denial.path):
         return "no grant can spell its name: rename it, or allow a folder above it"
-    if kind in granting:
-        word = granting[kind].format(path=path, name=os.path.basename(path))
-        toml, option = f"grants = [{_toml(word)}]", f"--grant {shlex.quote(word)}"
-    else:
-        toml, option = f"allow.{kind} = [{_toml(path)}]", f"--allow {shlex.quote(f'{kind}={path}')}"
-    return f"to allow it, {toml} or {option}" if path.isprintable() else f"to allow it, {toml}"
-
-
-def _toml(text: str) -> str:
-    return '"' + "".join(map(_escaped, text)) + '"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in '"\\':
-        return f"\\{letter}"
-    if letter.isprintable():
-        return letter
-    return f"\\u{ord(letter):04x}" if ord(letter) < 1 << 16 else f"\\U{ord(letter):08x}"
+    if denial.helps:
+        return denial.helps
+    item = endpoint(denial.path) if denial.kind == "connect" else denial.path
+    return str(remedy.words(denial.kind, item, granting))

@@ -16,11 +16,13 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
+from plughost.base.text import visible
 from plughost.guard.addresses import Address, is_public, literal
 from plughost.guard.lookup import Lookup, Resolve, addresses
 from plughost.guard.powers import Endpoint
 from plughost.sandbox.admission import Refusal, asked, granted
 from plughost.sandbox.connection import Bounds, Connection, Verdict
+from plughost.sandbox.dialled import wanted
 from plughost.sandbox.opening import Mismatch, Opening
 from plughost.sandbox.tunnel import Ended, Tunnel, linger
 
@@ -30,6 +32,8 @@ ADDRESSES = 8
 """Of one name, that are tried."""
 CONNECT_PATIENCE = 5.0
 """For each of them, so that a dead one does not use up the time of the next."""
+SHOWN = 200
+"""Bytes of a request that could not be read, which are told."""
 
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -122,9 +126,11 @@ class Egress:
             record = Connection(
                 host=visit.host,
                 port=visit.port,
+                asked="" if visit.host else visit.asked,
                 address=visit.address,
                 verdict=visit.verdict,
                 why=visit.why,
+                wanting=visit.wanting,
                 up=visit.tunnel.up if visit.tunnel else 0,
                 down=visit.tunnel.down if visit.tunnel else 0,
                 seconds=self._loop.time() - began,
@@ -135,14 +141,16 @@ class Egress:
         """One connection from its first byte to its last."""
         try:
             head, early = await self._head(plugin)
+            visit.asked = visible(head.partition(b"\r\n")[0][:SHOWN].decode("latin-1"))
             visit.host, visit.port = asked(head)
             endpoint = granted(self._endpoints, visit.host, visit.port)
             if endpoint is None:
-                raise Refusal(403, f"{visit.host}:{visit.port} was not granted")
+                place = wanted(visit.host, visit.port)
+                raise Refusal(403, f"{Endpoint(place.host, place.port)} was not granted", place)
             server = await self._dial(visit, endpoint)
         except Refusal as refusal:
             visit.verdict = "failed" if refusal.status in {502, 504} else "refused"
-            visit.why = refusal.why
+            visit.why, visit.wanting = refusal.why, refusal.wanting
             with contextlib.suppress(OSError):
                 plugin.send(refusal.answer)
             await linger(plugin)
@@ -186,7 +194,7 @@ class Egress:
             async with asyncio.timeout(self._bounds.connect_seconds):
                 if endpoint.socket:
                     return await self._connect_here(endpoint.socket, visit)
-                for address in await self._admissible(visit.host, endpoint):
+                for address in await self._admissible(visit, endpoint):
                     visit.address = str(address)
                     try:
                         return await self._connect(address, visit.port)
@@ -198,7 +206,8 @@ class Egress:
             ) from None
         raise Refusal(502, f"cannot connect to {visit.host}: {', '.join(failures)}")
 
-    async def _admissible(self, host: str, endpoint: Endpoint) -> list[Address]:
+    async def _admissible(self, visit: _Visit, endpoint: Endpoint) -> list[Address]:
+        host = visit.host
         try:
             found = await addresses(host, self._resolve)
         except OSError:
@@ -207,9 +216,8 @@ class Egress:
             raise Refusal(502, f"the name {host} cannot be looked up")
         private = [str(address) for address in found if not is_public(address)]
         if private and not endpoint.private:
-            raise Refusal(
-                403, f"{host} leads to {private[0]}, which is not public; grant it as `{endpoint} private`"
-            )
+            needed = Endpoint(host, visit.port, private=True)
+            raise Refusal(403, f"{host} leads to {private[0]}, which is not public", needed)
         return found[:ADDRESSES]
 
     async def _connect(self, address: Address, port: int) -> socket.socket:
@@ -247,8 +255,10 @@ class Egress:
 class _Visit:
     """What is known of a connection so far."""
 
+    asked = ""
     host = ""
     port = 0
+    wanting: Endpoint | None = None
     address = ""
     verdict: Verdict = "refused"
     why = ""

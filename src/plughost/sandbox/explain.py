@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from plughost import guard
+from plughost.base.capability import Capability
 from plughost.base.errors import PluginError
 from plughost.contracts.contract import Binding, Contract, PluginSpec, sandbox_of
 from plughost.guard.allowance import KINDS
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import NONE, Endpoint, Limits, Powers
+from plughost.sandbox import remedy
 from plughost.sandbox.confine import rlimits_for
 from plughost.sandbox.confinement import Confinement, Holding, Place
 from plughost.sandbox.explanation import Asked, Bound, Check, Explanation, Grant, Limit, Missing, Source
@@ -21,6 +23,7 @@ from plughost.sandbox.holdings import holdings
 from plughost.sandbox.keeper import effective
 from plughost.sandbox.lints import lints
 from plughost.sandbox.machine import Machine
+from plughost.sandbox.remedy import spelled
 
 LIMITS = {
     "memory": "memory",
@@ -81,9 +84,10 @@ def explain(
             None
             if binding.declared is None
             else tuple(f"{kind} {spelled(item)}" for kind, item in _items(binding.declared)),
+            tuple(map(str, binding.asked_by_call)),
         ),
         granted=tuple(granted),
-        missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding)),
+        missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding, powers)),
         unused=tuple(_unused(spec, contract, binding)),
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         limits=tuple(limits),
@@ -91,13 +95,6 @@ def explain(
         wire=tuple(_checks(contract, binding)),
         lints=(*binding.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
     )
-
-
-def spelled(item: str | Endpoint) -> str:
-    """As an operator writes it."""
-    if isinstance(item, str):
-        return item
-    return str(item).replace(" (private)", " private")
 
 
 def _items(powers: Powers) -> Iterator[tuple[str, str | Endpoint]]:
@@ -117,25 +114,40 @@ def _planned(confined: str, powers: Powers, limits: Limits, machine: Machine) ->
 
 def _capabilities(spec: PluginSpec, contract: Contract, binding: Binding, source: Source) -> Iterator[Grant]:
     for capability in sorted(binding.capabilities, key=str):
-        words = [word for word in spec.grants if word.partition("=")[0] == capability.name]
+        words = [word for word in spec.grants if _gives(word, capability, binding)]
         usual = [word for word in spec.grants if word in contract.default_grants]
         if words:
-            whose = "--grant" if set(words) <= set(source.grants) else source.file
+            whose = _granted_by(words, source)
         elif set(usual) & set(source.grants):
             words, whose = usual, "--grant"
         else:
             said_nothing = tuple(spec.grants) == contract.default_grants
             words, whose = usual, "the contract's default" if said_nothing else source.file
-        asked = "" if binding.asked is None else "its manifest asks; "
+        is_asked = capability.name in {each.name for each in binding.asked or ()}
+        asked = "its manifest asks; " if is_asked else ""
         methods = [check.method for check in _checks(contract, binding) if capability.name in check.needs]
         at = f", at each {' and '.join(methods)}" if methods else ""
         yield Grant("capability", str(capability), f"{asked}{whose}: {', '.join(words)}", f"the host{at}")
 
 
+def _gives(word: str, capability: Capability, binding: Binding) -> bool:
+    if word in binding.given:
+        return capability in binding.given[word].capabilities
+    return word.partition("=")[0] == capability.name
+
+
+def _granted_by(words: Sequence[str], source: Source) -> str:
+    return "--grant" if set(words) <= set(source.grants) else source.file
+
+
 def _power_rule(kind: str, item: str | Endpoint, binding: Binding, source: Source) -> str:
+    is_asked = binding.declared is not None and overlap(binding.declared, _only(kind, item)) != NONE
+    asked = "its manifest asks; " if is_asked else ""
+    words = [word for word, given in binding.given.items() if item in getattr(given.powers, kind)]
+    if words:
+        return f"{asked}{_granted_by(words, source)}: {', '.join(words)}"
     if item in getattr(binding.own, kind):
-        return "comes with its capabilities"
-    asked = "" if binding.declared is None else "its manifest asks; "
+        return "its own"
     if _is_within(kind, item, source.allow):
         return f"{asked}--allow {kind}"
     return f"{asked}{source.file}: allow.{kind}"
@@ -173,25 +185,26 @@ def _missing_capabilities(spec: PluginSpec, binding: Binding) -> Iterator[Missin
         )
 
 
-def _missing_powers(spec: PluginSpec, binding: Binding) -> Iterator[Missing]:
+def _missing_powers(spec: PluginSpec, binding: Binding, powers: Powers) -> Iterator[Missing]:
     for kind, item in _items(binding.declared or NONE):
-        if _is_within(kind, item, spec.allow):
+        if _is_within(kind, item, powers):
             continue
-        part = getattr(overlap(_only(kind, item), spec.allow), kind)
-        allowed = [*map(spelled, getattr(spec.allow, kind)), spelled(item)]
+        part = getattr(overlap(_only(kind, item), powers), kind)
+        granting = remedy.words(kind, item, binding.granting)
+        others = spec.grants if granting.key == "grants" else map(spelled, getattr(spec.allow, kind))
         yield Missing(
             kind,
             spelled(item),
             f"only {', '.join(map(spelled, part))} is allowed" if part else "nothing allows it",
-            f"allow.{kind} = {_listed(allowed)}",
-            f"--allow {shlex.quote(f'{kind}={spelled(item)}')}",
+            granting.toml([*others]),
+            granting.option,
         )
 
 
 def _unused(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[str]:
     held = {capability.name for capability in binding.capabilities}
     for word in spec.grants:
-        if word not in contract.default_grants and word.partition("=")[0] not in held:
+        if not (word in contract.default_grants or word in binding.given or word.partition("=")[0] in held):
             yield f"grant {word}"
     if binding.declared is not None:
         for kind, item in _items(spec.allow):

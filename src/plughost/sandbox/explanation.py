@@ -25,6 +25,8 @@ class Asked(msgspec.Struct, frozen=True):
     """None when they are not known before it runs."""
     powers: tuple[str, ...] | None
     """None when the contract has no words for them."""
+    by_call: tuple[str, ...] = ()
+    """What each call is given or not, by whoever makes it."""
 
 
 class Grant(msgspec.Struct, frozen=True):

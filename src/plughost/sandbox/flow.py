@@ -21,13 +21,20 @@ class TargetBroken(Exception):
 
 
 class Flow:
-    """`spend` is told of bytes before they are passed on; what it raises ends the flow."""
+    """`spend` is told of bytes before they are passed on; what it raises ends the flow. `heard` sees them."""
 
-    def __init__(self, source: socket.socket, target: socket.socket, spend: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        source: socket.socket,
+        target: socket.socket,
+        spend: Callable[[int], None],
+        heard: Callable[[memoryview], None] | None = None,
+    ) -> None:
         self.bytes = 0
         self._source = source
         self._target = target
         self._spend = spend
+        self._heard = heard
         self._loop = asyncio.get_running_loop()
         self.moved = self._loop.time()
         """When the last byte came or went."""
@@ -45,6 +52,16 @@ class Flow:
         finally:
             self._loop.remove_reader(self._source)
             self._loop.remove_writer(self._target)
+
+    async def send(self, data: bytes) -> None:
+        """Passes these bytes on before `run`."""
+        self.bytes += len(data)
+        self._spend(len(data))
+        try:
+            await self._loop.sock_sendall(self._target, data)
+        except OSError:
+            raise TargetBroken from None
+        self.moved = self._loop.time()
 
     def _read(self) -> None:
         try:
@@ -67,6 +84,8 @@ class Flow:
         except Exception as error:
             self._end(error)
             return
+        if self._heard is not None:
+            self._heard(data)
         self._rest = data
         if not self._write() and not self._ended.done():
             self._loop.remove_reader(self._source)

@@ -230,7 +230,7 @@ class Keeper:
 
 
 def effective(spec: PluginSpec, binding: Binding) -> Powers:
-    """What its manifest asks for and the operator allows, and what comes with its capabilities."""
+    """What its manifest asks for and the operator allows, and what it has without that."""
     return joined(overlap(binding.declared, spec.allow), binding.own)
 
 

@@ -5,7 +5,8 @@ so: behind one address, names inside TLS (a Host header, the inner name of an en
 told apart without interception, and neither can those of a server that is spoken to without TLS.
 
 Whatever a TLS server might take for the beginning of TLS is read as such and has to be well-formed: no name,
-two names or a broken hello are refused, never guessed at.
+two names or a broken hello are refused, never guessed at. A server may ask for a second hello
+(HelloRetryRequest), and some take the name from that: it is read in the same way.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ _CONTENT_TYPES = range(20, 25)
 """Of TLS records; there are servers that overlook an alert before the hello."""
 _LAST_VERSION = 15
 """Its higher byte; there are servers that overlook an odd version."""
+_CHANGE_CIPHER_SPEC = 20
 _HANDSHAKE = 22
 _CLIENT_HELLO = 1
+_SERVER_HELLO = 2
+_SSL2_LENGTHS = range(0x80, 0xC0)
+"""The first byte of a hello as SSL 2 wrote it; its third is the type, its fourth TLS's version."""
+_RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The random of a ServerHello that is a HelloRetryRequest."""
 _SERVER_NAME = 0
 _HOST_NAME = 0
 
@@ -35,10 +42,16 @@ class Mismatch(Exception):
 
 
 class Opening:
-    """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`."""
+    """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`.
 
-    def __init__(self, name: str) -> None:
+    `is_second` is the second hello of a connection: it is TLS, and an empty record may come before it.
+    """
+
+    def __init__(self, name: str, *, is_second: bool = False) -> None:
+        self.hello_ends = 0
+        """Where, in what may pass; 0 when that is no TLS."""
         self._name = name
+        self._is_second = is_second
         self._held = bytearray()
         self._needed = 1
 
@@ -46,13 +59,29 @@ class Opening:
         """All bytes so far once they may pass; None while more are needed; Mismatch when they never may."""
         self._held += data
         while len(self._held) >= self._needed:
-            if self._held[0] not in _CONTENT_TYPES or (len(self._held) > 1 and self._held[1] > _LAST_VERSION):
-                return bytes(self._held)
+            if not self._is_second and (is_none := self._is_no_tls()) is not False:
+                return bytes(self._held) if is_none else None
             hello = self._hello()
             if hello is not None:
                 self._check(hello)
                 return bytes(self._held)
         return None
+
+    def _is_no_tls(self) -> bool | None:
+        """None while more bytes are `_needed`."""
+        held = self._held
+        if held[0] in _SSL2_LENGTHS:
+            self._needed = 4
+            if not bytes((_CLIENT_HELLO, 3)).startswith(held[2:4]):
+                return True
+            if len(held) >= self._needed:
+                raise Mismatch(f"its ClientHello names no host; it has to name {self._name}")
+            return None
+        return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
+
+    def again(self) -> Opening:
+        """For the hello that the server asks for after this one."""
+        return Opening(self._name, is_second=True)
 
     def end(self) -> bytes:
         """The plugin sends no more: what was held back."""
@@ -68,6 +97,9 @@ class Opening:
                 self._needed = at + (5 if len(held) > 1 else 2)
                 return None
             size = int.from_bytes(held[at + 3 : at + 5], "big")
+            if self._is_second and held[at] == _CHANGE_CIPHER_SPEC and size == 1 and not hello:
+                at += 5 + size
+                continue
             if held[at] != _HANDSHAKE or not size:
                 raise Mismatch("it opens TLS with something else than a ClientHello")
             if size > MAX_HELLO:
@@ -82,7 +114,10 @@ class Opening:
             whole = 4 + int.from_bytes(hello[1:4], "big") if len(hello) >= 4 else 0
             if whole > MAX_HELLO:
                 raise Mismatch("its ClientHello is too long")
-            if whole and len(hello) >= whole:
+            if whole and len(hello) > whole:
+                raise Mismatch("something else is in the record that its ClientHello ends in")
+            if whole and len(hello) == whole:
+                self.hello_ends = at
                 return bytes(hello[4:whole])
         raise Mismatch("its ClientHello is in too many pieces")
 
@@ -96,6 +131,30 @@ class Opening:
             raise Mismatch(f"its ClientHello names no host; it has to name {self._name}")
         if not same:
             raise Mismatch(f"its ClientHello names {name[:253]!a}, and not {self._name}")
+
+
+class Answer:
+    """What a server says first: whether it asks for a second hello."""
+
+    def __init__(self) -> None:
+        self.asks_again = False
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> bool:
+        """Whether it is known by now."""
+        self._held += data
+        held, hello, at = self._held, bytearray(), 0
+        while len(held) >= at + 5:
+            size = int.from_bytes(held[at + 3 : at + 5], "big")
+            if held[at] not in _CONTENT_TYPES or size > MAX_HELLO or len(held) > MAX_HELLO:
+                return True
+            if held[at] == _HANDSHAKE:
+                hello += held[at + 5 : at + 5 + size]
+            if len(hello) >= 4 + 2 + 32:
+                self.asks_again = hello[0] == _SERVER_HELLO and hello[6:38] == _RETRY
+                return True
+            at += 5 + size
+        return bool(held) and held[0] not in _CONTENT_TYPES
 
 
 def server_name(hello: bytes) -> str | None:

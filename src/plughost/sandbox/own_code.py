@@ -9,6 +9,9 @@ from plughost.sandbox import runtimes
 from plughost.sandbox.trust import Trust, is_beneath, is_broad
 from plughost.sandbox.ways import Ways, stamp
 
+NO_SCRIPT = ("-c", "-m")
+"""After these an interpreter is given code, or the name of a module."""
+
 
 class OwnCode:
     """`kept_from` is a file that none of these folders may hold. What is found is told to `trust`."""
@@ -38,8 +41,8 @@ class OwnCode:
         The file alone is returned where it is among others that are not the plugin's.
         """
         if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
-            first = next((word for word in self._command[1:] if not word.startswith("-")), "")
-            start = os.path.join(self._cwd or "", first)
+            script = _script(self._command)
+            start = os.path.join(self._cwd or "", "" if script is None else self._command[script])
             self._walked.stamps[start] = stamp(start)
             if not start.startswith("/") or not os.path.isfile(start):
                 return None
@@ -56,3 +59,17 @@ class OwnCode:
 
     def _is_shared(self, folder: str) -> bool:
         return is_broad(folder) or (self._kept_from is not None and is_beneath(self._kept_from, folder))
+
+
+def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
+    """What is run from where the host is, and starts elsewhere: a script by its whole path."""
+    at = _script(command)
+    if at is None or not runtimes.is_interpreter(command[0]) or command[at - 1] in NO_SCRIPT:
+        return command
+    path = os.path.abspath(command[at])
+    return (*command[:at], path, *command[at + 1 :]) if os.path.isfile(path) else command
+
+
+def _script(command: tuple[str, ...]) -> int | None:
+    """Which word of an interpreter's command is its script."""
+    return next((at for at, word in enumerate(command) if at and not word.startswith("-")), None)

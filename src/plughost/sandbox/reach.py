@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from plughost.guard.powers import Endpoint
 from plughost.sandbox.trust import is_beneath
 
 
@@ -21,6 +22,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """What its sandbox is built from: nobody may write that."""
     private: tuple[str, ...] = ()
     """Where hosts keep what is theirs."""
+    connect: tuple[Endpoint, ...] | None = None
+    """Where its proxy leads; None where there are no sockets, and so nothing to grant."""
 
     def covers(self, kind: str, real: str) -> bool:
         """Whether it may already be read, written or executed."""

@@ -29,7 +29,7 @@ def find(
     LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
     """
     said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
-    key = (said, cwd_is_own, command_is_told, kept_from, os.environ.get("PATH"))
+    key = (said, cwd_is_own, command_is_told, kept_from, os.environ.get("PATH"), cwd or os.getcwd())
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered
         if all(stamp(path) == then for path, then in stamps.items()):

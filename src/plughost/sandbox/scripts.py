@@ -7,11 +7,15 @@ import re
 import shlex
 from typing import NamedTuple
 
+from plughost.base.errors import Unconfinable
+from plughost.base.text import visible
 from plughost.sandbox.elf import open_file
 
 ENV = ("env", "/usr/bin/env", "/bin/env")
 LONGEST = 256
 """The kernel reads no more of a first line."""
+
+_SPLIT = re.compile(r"-v*S|--split-string[= ]")
 
 
 class FirstLine(NamedTuple):
@@ -23,8 +27,14 @@ class FirstLine(NamedTuple):
 
 
 def first_line(path: str) -> FirstLine | None:
-    """None when the file is no script."""
-    return parse(_head(path))
+    """None when the file is no script; Unconfinable for one of which it is not clear what runs it."""
+    try:
+        return parse(_head(path))
+    except ValueError as error:
+        raise Unconfinable(
+            f"the first line of {path} is not understood: {error}",
+            hint="give the command with its interpreter, and variables in `env`",
+        ) from None
 
 
 def interpreter(path: str) -> str | None:
@@ -35,6 +45,7 @@ def interpreter(path: str) -> str | None:
 
 
 def parse(head: bytes) -> FirstLine | None:
+    """None when it is no script's; ValueError tells a line that says more than which interpreter it is."""
     if not head.startswith(b"#!"):
         return None
     line = os.fsdecode(_line(head)).strip(" \t")
@@ -43,7 +54,7 @@ def parse(head: bytes) -> FirstLine | None:
     if not interpreter:
         return None
     if os.path.basename(interpreter) == "env" and rest:
-        return _of_env(rest)
+        return _of_env(rest, line)
     return FirstLine(interpreter, (rest,) if rest else ())
 
 
@@ -63,16 +74,16 @@ def _line(head: bytes) -> bytes:
     return re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]
 
 
-def _of_env(rest: str) -> FirstLine | None:
+def _of_env(rest: str, line: str) -> FirstLine:
     """The kernel hands all that follows to env as one word; only `-S` makes several of it."""
     words = [rest]
-    if rest.startswith("-S"):
+    if (split := _SPLIT.match(rest)) is not None:
         try:
-            words = shlex.split(rest[2:])
+            words = shlex.split(rest[split.end() :])
         except ValueError:
-            return None
+            words = []
     if not words or words[0].startswith("-") or "=" in words[0]:
-        return None
+        raise ValueError(f"#!{visible(line)}")
     return FirstLine(words[0], tuple(words[1:]), by_name="/" not in words[0])
 
 

@@ -17,7 +17,7 @@ from plughost.base.errors import LaunchFailed, Unconfinable
 from plughost.sandbox import libraries, runtimes, trust
 from plughost.sandbox.elf import Elf, read_elf
 from plughost.sandbox.libraries import Program
-from plughost.sandbox.own_code import OwnCode
+from plughost.sandbox.own_code import OwnCode, with_whole_path
 from plughost.sandbox.scripts import FirstLine, first_line, without_env
 from plughost.sandbox.ways import Ways
 
@@ -57,7 +57,8 @@ class Search:
         command_is_told: bool,
         kept_from: str | None,
     ) -> None:
-        self._command = without_env(tuple(command))
+        said = without_env(tuple(command))
+        self._command = with_whole_path(said) if cwd is None else said
         self._cwd = cwd
         self._cwd_is_own = cwd_is_own
         self._command_is_told = command_is_told
@@ -131,7 +132,8 @@ class Search:
             behind = None if self._trust.is_own(real) else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
-                start = start if by_kernel else path
+                if not by_kernel:  # an interpreter finds what is its own by the name it was called by
+                    start, argv = path, (path, *argv[1:])
                 self.stamps[real] = None  # what it stands for may change without it: looked up every time
                 continue
             self._executes[real] = None

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from plughost.sandbox.connection import Bounds
 from plughost.sandbox.flow import BUFFER, Flow, SourceBroken, TargetBroken
-from plughost.sandbox.opening import ACCESS_DENIED, Mismatch, Opening
+from plughost.sandbox.opening import ACCESS_DENIED, Answer, Mismatch, Opening
 
 LINGER_SECONDS = 2.0
 """For a plugin to take its last bytes before its socket is closed."""
@@ -37,7 +37,9 @@ class Tunnel:
         self._bounds = bounds
         self._spend_of_all = spend
         self._up = Flow(plugin, server, self._spend)
-        self._down = Flow(server, plugin, self._spend)
+        self._down = Flow(server, plugin, self._spend, self._heard)
+        self._answer = Answer()
+        self._answered = asyncio.Event()
         self._server_deaf = False
         self._server_done = False
 
@@ -57,7 +59,7 @@ class Tunnel:
             await self._watch(up, down)
         except BaseException as error:
             self._server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            if isinstance(error, Mismatch) and not self.down:
+            if isinstance(error, Mismatch) and (self._answer.asks_again or not self.down):
                 with contextlib.suppress(OSError):
                     self._plugin.send(ACCESS_DENIED)
             raise
@@ -81,9 +83,11 @@ class Tunnel:
                 task.result()
 
     async def _upwards(self, early: bytes, opening: Opening | None) -> None:
-        if opening is not None:
-            early = await self._opened(early, opening)
         try:
+            if opening is not None:
+                early = await self._opened(early, opening)
+            if opening is not None and opening.hello_ends:
+                early = await self._greeted(early, opening)
             await self._up.run(early)
         except SourceBroken:
             raise Ended("the plugin broke it off") from None
@@ -111,6 +115,18 @@ class Tunnel:
             raise Ended("the plugin broke it off") from None
         return opening.end()
 
+    async def _greeted(self, data: bytes, opening: Opening) -> bytes:
+        """Passes the hello on, and returns what may follow it. No byte does before the server has answered:
+        it might be the second hello that the server asks for."""
+        hello, rest = data[: opening.hello_ends], data[opening.hello_ends :]
+        await self._up.send(hello)
+        await self._answered.wait()
+        return await self._opened(rest, opening.again()) if self._answer.asks_again else rest
+
+    def _heard(self, data: memoryview) -> None:
+        if not self._answered.is_set() and self._answer.feed(bytes(data)):
+            self._answered.set()
+
     async def _downwards(self) -> None:
         try:
             await self._down.run(b"")
@@ -119,6 +135,7 @@ class Tunnel:
         except TargetBroken:
             raise Ended("the plugin broke it off") from None
         self._server_done = True
+        self._answered.set()
         with contextlib.suppress(OSError):
             self._plugin.shutdown(socket.SHUT_WR)
 

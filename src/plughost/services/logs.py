@@ -43,6 +43,7 @@ class Connected(Protocol):
 
     host: str
     port: int
+    asked: str
     address: str
     verdict: Any
     why: str
@@ -78,55 +79,60 @@ class Logs:
             raise InvalidSpec(f"unknown log level {line.level!r}")
         threshold = self._thresholds.get(caller.name, "info")
         if LEVELS.index(line.level) >= LEVELS.index(threshold):
-            self._keep(caller, line.level, line.message[:LONGEST], _fields(line.fields), "log")
+            self._keep(self._line(caller, line.level, line.message, _fields(line.fields), "log"))
 
     def overheard(self, caller: Caller, lines: list[str]) -> None:
         """Lines of stderr: no level of their own, and never filtered."""
         for line in lines[-KEPT:]:
-            self._keep(caller, "info", line, None, "stderr")
+            self._keep(self._line(caller, "info", line, None, "stderr"))
 
     def noted(self, about: Process, what: str) -> None:
         """The host's own remark on a plugin."""
-        self._keep(about, "warn", what[:LONGEST], None, "host")
+        self._keep(self._line(about, "warn", what, None, "host"))
 
     def denied(self, caller: Process, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
-        seen = self._denied.setdefault(caller.name, {})
-        if len(seen) >= KEPT:
-            seen.clear()
-        if seen.get(what) != caller.generation:
-            seen[what] = caller.generation
-            self._keep(caller, "warn", f"{what} ({remedy})"[:LONGEST], None, "denied")
+        if self._is_first(caller, what):
+            self._keep(self._line(caller, "warn", f"{what} ({remedy})", None, "denied"))
 
-    def connected(self, caller: Process, connection: Connected) -> None:
-        """A connection of its own, of a confined plugin, that is over or never was."""
-        place = f"{connection.host}:{connection.port}"
-        if connection.verdict == "refused":
-            remedy = (
-                f'to allow it, connect = ["{place}"]' if connection.host else "no connection was asked for"
-            )
-            self.denied(caller, f"connect {place}: {connection.why}", remedy)
-            return
-        told = f"connect {place}: {connection.why}"
+    def connected(self, caller: Process, connection: Connected, remedy: str = "") -> None:
+        """A connection of its own, of a confined plugin, that is over or never was: an event each. Of those
+        that were refused for one reason the first is kept, with the remedy."""
+        host = f"[{connection.host}]" if ":" in connection.host else connection.host
+        told = f"connect {f'{host}:{connection.port}' if host else connection.asked}: {connection.why}"
         traffic = {
             "address": connection.address,
             "up": connection.up,
             "down": connection.down,
             "seconds": round(connection.seconds, 3),
         }
-        self._keep(caller, "info", told[:LONGEST], traffic, "egress")
+        if connection.verdict != "refused":
+            self._keep(self._line(caller, "info", told, traffic, "egress"))
+        elif self._is_first(caller, told):
+            self._keep(self._line(caller, "warn", f"{told} ({remedy})", traffic, "denied"))
+        elif self._events:
+            self._events.publish(self._line(caller, "warn", told, traffic, "denied"))
 
-    def _keep(self, caller: Process, level: str, message: str, fields: Any, source: str) -> None:
-        line = Logged(
+    def _is_first(self, caller: Process, what: str) -> bool:
+        seen = self._denied.setdefault(caller.name, {})
+        if len(seen) >= KEPT:
+            seen.clear()
+        told, seen[what] = seen.get(what), caller.generation
+        return told != caller.generation
+
+    def _line(self, caller: Process, level: str, message: str, fields: Any, source: str) -> Logged:
+        return Logged(
             plugin=caller.name,
             generation=caller.generation,
             at=self._clock.time(),
             level=level,
-            message=message,
+            message=message[:LONGEST],
             fields=fields,
             source=source,
         )
-        self._kept.setdefault(caller.name, _Lines()).add(line)
+
+    def _keep(self, line: Logged) -> None:
+        self._kept.setdefault(line.plugin, _Lines()).add(line)
         if self._events:
             self._events.publish(line)
 

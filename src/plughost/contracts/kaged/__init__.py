@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,15 @@ import msgspec
 
 from plughost.base import json_schema
 from plughost.base.errors import InvalidSpec
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
+from plughost.contracts.contract import (
+    Binding,
+    Given,
+    PluginSpec,
+    Reverse,
+    from_host,
+    read_options,
+    sandbox_of,
+)
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import Held
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
@@ -99,8 +108,10 @@ class KagedContract:
         if spec.name != told.name:
             raise InvalidSpec(f"its manifest calls it {told.name!r}", plugin=spec.name)
         config = _checked_config(told, options, spec.name)
-        declared = capabilities.together(told.capabilities).powers
-        granted = grants.granted(spec.grants, told, spec.name)
+        asked = capabilities.together(told.capabilities)
+        declared = asked.powers
+        given = grants.given(spec.grants, told, spec.name)
+        granted = functools.reduce(operator.or_, given.values(), Held())
         data = os.path.join(_data_root(options), told.name)
         own = joined(granted.powers, Powers(write=(data,)))
         reached = joined(joined(own, overlap.overlap(declared, spec.allow)), Powers(read=(str(folder),)))
@@ -114,6 +125,8 @@ class KagedContract:
                 **_hosts_own(options, data, spec.name),
             },
             capabilities=granted.capabilities,
+            asked=tuple(sorted(asked.capabilities, key=str)),
+            given={word: Given(each.capabilities, each.powers) for word, each in given.items()},
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
             settings=Settings(told, held, _projects(options), config),
             told_command=tuple(told.command),

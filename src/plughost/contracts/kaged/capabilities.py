@@ -26,7 +26,12 @@ FORMS = (
     f"net:<host>:*, {ALL_NETWORK}, {NO_NETWORK}, {', '.join(STORAGE)}"
 )
 
-GRANTING = {"read": "read:fs:{path}", "write": "write:fs:{path}", "execute": "exec:{name}:{path}"}
+GRANTING = {
+    "read": "read:fs:{path}",
+    "write": "write:fs:{path}",
+    "execute": "exec:{name}:{path}",
+    "connect": "net:{path}",
+}
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -17,15 +17,15 @@ from plughost.contracts.kaged.manifest import Manifest
 DECLARED = "declared"
 
 
-def granted(words: Iterable[str], manifest: Manifest, plugin: str) -> Held:
-    """All that the words mean; InvalidSpec for one that means nothing."""
+def given(words: Iterable[str], manifest: Manifest, plugin: str) -> dict[str, Held]:
+    """What each of the words means; InvalidSpec for one that means nothing."""
     listed = list(words)
     if capabilities.contradicts(listed):
         raise InvalidSpec(f"grants: {NO_NETWORK} beside another net: entry", plugin=plugin)
-    held = Held()
+    held = {}
     for word in listed:
         try:
-            held |= _declared(manifest) if word == DECLARED else capabilities.by_name(word)
+            held[word] = _declared(manifest) if word == DECLARED else capabilities.by_name(word)
         except ValueError as error:
             raise InvalidSpec(f"the grant {word!r:.200} cannot be given: {error}", plugin=plugin) from None
     return held

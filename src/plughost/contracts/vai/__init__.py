@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
 from plughost.contracts.vai import machine, manifest
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
-from plughost.contracts.vai.manifest import ASSETS, Export, Manifest
+from plughost.contracts.vai.manifest import ASSETS, Export, Manifest, Permissions
 from plughost.contracts.vai.messages import OPS, About
 from plughost.contracts.vai.results import Outcome
 from plughost.contracts.vai.session import VaiSession
@@ -94,6 +95,8 @@ class VaiContract:
         return Binding(
             _policy(served, options),
             {**from_host("PATH", "LANG"), **spec.env},
+            asked=(),
+            asked_by_call=tuple(_permissions(served)),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
             settings=Settings(told, tuple(served)),
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
@@ -150,6 +153,15 @@ def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
         raise InvalidSpec(
             "a folder to write is allowed, but its manifest asks for no scratch", plugin=spec.name
         )
+
+
+def _permissions(served: Sequence[Export]) -> Iterator[Capability]:
+    """What the manifest asks for, all exports together."""
+    for name in Permissions.__struct_fields__:
+        asked = [getattr(export.permissions, name) for export in served]
+        words = {word for each in asked for word in ([each] if isinstance(each, str) else each)} - {"none"}
+        if words:
+            yield Capability(name, tuple(sorted(words)))
 
 
 def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[str, ...]:

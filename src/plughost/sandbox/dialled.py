@@ -1,0 +1,60 @@
+"""Which connections of a plugin were refused for want of a grant, and what would allow them: over values."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+
+from plughost.guard.addresses import is_public, literal
+from plughost.guard.powers import Endpoint
+from plughost.sandbox import remedy
+from plughost.sandbox.admission import granted
+from plughost.sandbox.connection import Connection
+
+NAME_SERVER = 53
+
+
+def parse(text: str) -> Endpoint | None:
+    """The watcher's word for what was dialled: an address, a space and a port."""
+    host, _, digits = text.partition(" ")
+    try:
+        address, port = ipaddress.ip_address(host), int(digits)
+    except ValueError:
+        return None
+    return wanted(str(address), port) if 0 < port < 65536 and "%" not in host else None
+
+
+def wanted(host: str, port: int) -> Endpoint:
+    """What has to be granted for a canonical host: what cannot be public as private, IPv4 always as IPv4."""
+    address = literal(host)
+    if address is None:
+        return Endpoint(host, port, private=host == "localhost" or host.endswith(".localhost"))
+    inner = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return Endpoint(str(inner or address), port, private=not is_public(address))
+
+
+def judge(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, str]:
+    """What was dialled past the proxy, why it was refused, and what helps where that is no grant for it."""
+    place = str(Endpoint(dialled.host, dialled.port))
+    if dialled.port == NAME_SERVER:
+        return (
+            "to a name server",
+            "there is none in its sandbox",
+            'the host looks up what is granted: allow.connect = ["HOST:PORT"] or --allow connect=HOST:PORT',
+        )
+    if granted(endpoints, dialled.host, dialled.port) is not None:
+        return (
+            place,
+            "not past its proxy",
+            "a granted address is reached by the proxy in HTTPS_PROXY, a granted name by any client",
+        )
+    return place, "not granted", ""
+
+
+def helps(connection: Connection, granting: Mapping[str, str]) -> str:
+    """What would have allowed a connection that the proxy refused."""
+    if connection.wanting is not None:
+        return str(remedy.words("connect", connection.wanting, granting))
+    if connection.host:
+        return "TLS has to be opened to the name that was connected to"
+    return "no connection was asked for"

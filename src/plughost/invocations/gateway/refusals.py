@@ -33,7 +33,11 @@ class Refusals:
         if problem.status not in TOLD or guest.over or guest.refusals >= MOST:
             return
         guest.refusals += 1
-        told = {**_refused(head, problem), "path": head.path[:200], "message": problem.message}
+        told = {
+            **_refused(head, problem),
+            "path": guest.run.hidden.text(head.path)[:200],
+            "message": problem.message,
+        }
         self._records.tell(guest.run.said(told))
 
     def after(self, invocation_id: str, head: Head, problem: Problem) -> None:

@@ -242,7 +242,9 @@ class LocalInvoker:
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
         plugin = process.plugin
-        run.hidden = plugin.hidden
+        guarded = bool(prepared.export.permissions.secret_slots or prepared.granted.scopes)
+        if guarded:
+            run.hidden = process.hidden_from(run.scope)
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
@@ -250,6 +252,8 @@ class LocalInvoker:
             secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
             op, left = OPS[prepared.export.kind], run.left
             body = self._body(run, left, scratch, secrets)
+            if guarded:
+                plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
             outcome = self._settlement.judged(run, op, answer)
@@ -291,7 +295,7 @@ class LocalInvoker:
             await self._scratch.remove(str(root))
 
     async def _revealed(self, run: Run) -> dict[str, str]:
-        """The secrets of its slots, from now on hidden in all that its process says."""
+        """The secrets of its slots, from now on hidden in all that its process says to its tenant."""
         if self._secrets is None:
             raise InvalidSpec("this host keeps no secrets")
         slots = run.prepared.export.permissions.secret_slots

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import PluginError, Quarantined, Stopped
+from plughost.base.hiding import Hidden
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.invocations.binding import Scope
@@ -44,6 +45,12 @@ class Process:
         self.retired = alone
         """Those who are in it are the last; the first is, of one that is made for it alone."""
         self.ending = False
+        self._hidden: dict[Scope, Hidden] = {}
+
+    def hidden_from(self, tenant: Scope) -> Hidden:
+        """What it was given for this tenant. Another's secrets in what it says to this one are texts like any:
+        whoever saw them hidden could guess them."""
+        return self._hidden.setdefault(tenant, Hidden())
 
 
 class Pool:

@@ -132,13 +132,16 @@ async def test_what_is_said_for_another_request_is_nobodys_result(bench) -> None
 
 
 @pytest.mark.clause("VAI-34")
-async def test_what_a_process_said_last_is_not_its_successors(bench) -> None:
-    """It has the same name, and may be another tenant's."""
+async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_of_its_successors(
+    bench,
+) -> None:
+    """Which has a process of the same name, and may be another tenant's."""
     lab = bench(most_processes=1)
-    await lab.tool("writes", do="stray afterwards")
+    first = await lab.tool("writes", do="stray afterwards")
     await until(lambda: lab.invoker._strays)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
-    assert not lab.kept.of(Said)
+    [said] = lab.kept.of(Said)
+    assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
 
 
 # Time

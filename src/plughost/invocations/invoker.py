@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import os
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
-from plughost.invocations.record import RecordSink
+from plughost.invocations.record import STRAY, RecordSink, Said
 from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas, problems
@@ -265,6 +266,7 @@ class LocalInvoker:
             raise
         finally:
             run.confined_by = plugin.confined_by
+            process.last = run.id
             if self._strays:
                 self._tell_strays(run, plugin)
             if self._gateway is not None and prepared.granted.scopes:
@@ -286,11 +288,15 @@ class LocalInvoker:
 
     def _tell_strays(self, run: Run, plugin: Plugin) -> None:
         for what in self._strays.take(plugin.name):
-            self._records.tell(run.said({"type": "protocol.refused", "message": what}))
+            self._records.tell(run.said(_refused(what)))
 
-    async def _tidy_up(self, plugin: Plugin) -> None:
+    async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""
-        self._strays.take(plugin.name)
+        plugin = process.plugin
+        for number, what in enumerate(self._strays.take(plugin.name), STRAY):
+            if process.last:
+                told = Said(invocation_id=process.last, number=number, at=time.time(), event=_refused(what))
+                self._records.tell(told)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
@@ -346,3 +352,7 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
+
+
+def _refused(what: str) -> dict[str, Any]:
+    return {"type": "protocol.refused", "message": what}

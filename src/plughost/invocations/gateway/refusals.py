@@ -11,14 +11,12 @@ from typing import Any
 
 from plughost.invocations.gateway.guest import Guest
 from plughost.invocations.gateway.messages import Head, Problem
-from plughost.invocations.record import RecordSink, Said
+from plughost.invocations.record import AFTERWARDS, RecordSink, Said
 
 MOST = 100
 """Of one invocation while it runs, and as many after its end."""
 REMEMBERED = 1024
 """Invocations that have ended, the latest."""
-AFTERWARDS = 1 << 30
-"""The number of the first event that comes after an invocation's own."""
 TOLD = frozenset({401, 403, 404})
 
 

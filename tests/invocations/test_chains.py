@@ -26,7 +26,9 @@ async def chains(tmp_path: Path):
 
 @pytest.mark.clause("VAI-51")
 async def test_a_tools_result_is_in_its_chain_once(chains: Chains) -> None:
-    results = [chains.insert_tool_result(SOURCE.scope, "ch_1", "toolx_1", {"content": [{"n": n}]}) for n in range(8)]
+    results = [
+        chains.insert_tool_result(SOURCE.scope, "ch_1", "toolx_1", {"content": [{"n": n}]}) for n in range(8)
+    ]
     assert sorted(await asyncio.gather(*results)) == [False] * 7 + [True]
     assert await chains.insert_tool_result(SOURCE.scope, "ch_1", "toolx_2", {"content": []})
     kinds = [block.kind for block in await chains.blocks("ch_1")]

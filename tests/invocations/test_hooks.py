@@ -202,7 +202,9 @@ async def test_a_host_leaves_the_events_of_tenants_that_it_does_not_serve(runtim
 
 
 @pytest.mark.clause("VAI-54")
-async def test_no_delivery_goes_to_another_tenants_binding_or_to_one_that_wants_other_events(runtime_of) -> None:
+async def test_no_delivery_goes_to_another_tenants_binding_or_to_one_that_wants_other_events(
+    runtime_of,
+) -> None:
     other = Scope("org_2", "proj_1")
     runtime = await runtime_of(bound("reacts"), bound("watches"), bound("reads", other))
     await runtime.deliveries.publish(completed(1), ["bind_reacts"], other)

@@ -62,7 +62,9 @@ async def test_a_chain_becomes_a_smaller_one_with_lineage(woven, size):
     older = [Block("output", [{"type": "text", "text": "word " * 80}]) for _ in range(size)]
     task = Block("task", [{"type": "text", "text": "Mend it."}], {"id": "t1", "status": "open", "weight": 3})
     newest = Block("input", [{"type": "text", "text": "Go on."}])
-    seeds = await woven([system, result, *older, task, *older, newest], 1000, [{"type": "text", "text": "keep me"}])
+    seeds = await woven(
+        [system, result, *older, task, *older, newest], 1000, [{"type": "text", "text": "keep me"}]
+    )
     assert seeds[0] == system
     assert seeds[1].content == [{"type": "text", "text": "keep me"}]
     assert seeds[-1] == newest

@@ -50,8 +50,9 @@ class Hidden:
 
     def learn_from(self, other: Hidden) -> None:
         """All that another has learned."""
-        self._known |= other._known
-        self._shapes = {**self._shapes, **other._shapes} if other._shapes else self._shapes
+        if other._known or other._shapes:
+            self._known |= other._known
+            self._shapes = {**self._shapes, **other._shapes}
 
     def text(self, said: str) -> str:
         """Two secrets may overlap: what belongs to either is left out."""

@@ -73,7 +73,7 @@ Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
 
 
 class Deliveries:
-    """`now` is the time of day. Nothing is delivered before `start`, and to no tenant that it does not serve."""
+    """`now` is the time of day. Nothing is delivered before `start`, nor to who is not served."""
 
     def __init__(
         self,

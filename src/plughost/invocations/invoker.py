@@ -243,9 +243,7 @@ class LocalInvoker:
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
         plugin = process.plugin
-        guarded = bool(prepared.export.permissions.secret_slots or prepared.granted.scopes)
-        if guarded:
-            run.hidden = process.hidden_from(run.scope)
+        self._hide(run, process)
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
@@ -253,8 +251,7 @@ class LocalInvoker:
             secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
             op, left = OPS[prepared.export.kind], run.left
             body = self._body(run, left, scratch, secrets)
-            if guarded:
-                plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
+            plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
             outcome = self._settlement.judged(run, op, answer)
@@ -278,6 +275,11 @@ class LocalInvoker:
                 if scratch is not None and self._scratch.strewn(os.path.dirname(scratch)):
                     self.pool.retire(process)  # what it has left there goes with it
                 self.pool.give_back(process)
+
+    def _hide(self, run: Run, process: Process) -> None:
+        """From its tenant what the process was given for it, if it is given anything."""
+        if run.prepared.export.permissions.secret_slots or run.prepared.granted.scopes:
+            run.hidden = process.hidden_from(run.scope)
 
     async def _process(self, prepared: Prepared, scope: Scope) -> Process:
         """One that may serve this tenant, to be given back."""

@@ -50,8 +50,8 @@ class Process:
         self._hidden: dict[Scope, Hidden] = {}
 
     def hidden_from(self, tenant: Scope) -> Hidden:
-        """What it was given for this tenant. Another's secrets in what it says to this one are texts like any:
-        whoever saw them hidden could guess them."""
+        """What it was given for this tenant. In what it says to this one another's secrets are just texts:
+        who saw them hidden could guess them."""
         return self._hidden.setdefault(tenant, Hidden())
 
 

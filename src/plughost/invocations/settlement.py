@@ -94,7 +94,8 @@ def _pinned(work: Compaction, seeds: list[Block]) -> list[Block]:
 
 
 def _has_name(block: Any) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("id"), str) and {"kind", "content"} <= block.keys()
+    named = isinstance(block, dict) and isinstance(block.get("id"), str)
+    return named and {"kind", "content"} <= block.keys()
 
 
 def _wrong_output(run: Run, result: Any) -> list[str]:

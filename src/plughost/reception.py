@@ -101,7 +101,7 @@ class Reception:
         if overheard is None:
             return  # a log of the embedding program's own, without stderr
         try:
-            overheard(caller, [self.hidden.text(line) for line in lines])
+            overheard(caller, lines)
         except Exception as error:
             caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 
 import pytest
 
 from plughost import config
+from plughost.base.json_schema import Checker
 from plughost.conformance.subject import Sample
 from plughost.conformance.suite import Report, examine
 from plughost.conformance.vai import AXES
-from plughost.conformance.vai.examples import example
+from plughost.conformance.vai.examples import example, marked
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
 
@@ -77,6 +79,54 @@ async def test_the_reference_plugin_conforms():
     assert failed(report) == {}
     skipped = [verdict.axis for verdict in report.verdicts if verdict.outcome == "skipped"]
     assert sorted(skipped) == ["scratch", "secrets"]
+
+
+@pytest.mark.parametrize(
+    ("canary", "before", "after", "reason"),
+    [
+        (
+            "tenants",
+            "    succeed(id, made[key])",
+            "    said.append(body['input'])\n    succeed(id, str(said))",
+            "work told one tenant something of another",
+        ),
+        (
+            "scratch",
+            "    place = ",
+            "    for tmp in filter(None, [os.environ.get('TMPDIR')]):\n"
+            "        Path(tmp, 'x').write_text('')\n"
+            "    place = ",
+            "it wrote outside its scratch folder: tmpdir/x",
+        ),
+    ],
+)
+async def test_what_is_kept_of_a_request_and_what_is_written_elsewhere_is_found(
+    tmp_path, canary, before, after, reason
+):
+    folder = tmp_path / canary
+    shutil.copytree(CANARIES / "vai" / canary, folder)
+    program = folder / "bin/plugin"
+    text = program.read_text().replace(before, after).replace("import sys", "import os, sys\nsaid = []", 1)
+    program.write_text(text)
+    input = '{"type": "object", "properties": {"query": {"type": "string"}}}'
+    (folder / "schemas/input.json").write_text(input)
+    assert failed(await examine(config.of_folder(folder))) == {canary: reason}
+
+
+def test_a_mark_is_in_every_text_that_may_have_one():
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"enum": ["x"]},
+            "c": {"maxLength": 1},
+            "d": {"type": "string"},
+        },
+    }
+    value = {"a": "one", "b": "x", "c": "y", "e": ["z", {"f": "w"}]}
+    assert marked(value, schema, "MARK", Checker(schema).fits) == {
+        "a": "one MARK", "b": "x", "c": "y", "d": "MARK", "e": ["z MARK", {"f": "w MARK"}],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Chains: what the host writes for tools and compactors."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from plughost.base.errors import InvalidSpec
+from plughost.invocations.binding import Scope
 from plughost.invocations.chains import Block, Chain, Chains
 from plughost.invocations.state import State
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
+OTHER = Chain(chain_id="ch_2", org_id="org_2", project_id="proj_1")
 
 
 @pytest.fixture
@@ -23,9 +26,11 @@ async def chains(tmp_path: Path):
 
 @pytest.mark.clause("VAI-51")
 async def test_a_tools_result_is_in_its_chain_once(chains: Chains) -> None:
-    results = [chains.insert_tool_result("ch_1", "toolx_1", {"content": [{"n": n}]}) for n in range(8)]
+    results = [
+        chains.insert_tool_result(SOURCE.scope, "ch_1", "toolx_1", {"content": [{"n": n}]}) for n in range(8)
+    ]
     assert sorted(await asyncio.gather(*results)) == [False] * 7 + [True]
-    assert await chains.insert_tool_result("ch_1", "toolx_2", {"content": []})
+    assert await chains.insert_tool_result(SOURCE.scope, "ch_1", "toolx_2", {"content": []})
     kinds = [block.kind for block in await chains.blocks("ch_1")]
     assert kinds == ["system", "tool_result", "tool_result"]
 
@@ -36,28 +41,47 @@ async def test_a_compaction_makes_a_chain_that_names_its_source_and_changes_noth
 ) -> None:
     seeds = [SYSTEM, Block("input", [{"type": "text", "text": "Summary of prior work."}])]
     before = await chains.blocks("ch_1")
-    derived = await chains.derive("ch_1", "cmp_1", seeds)
-    assert await chains.derive("ch_1", "cmp_1", seeds) == derived
+    derived = await chains.derive(SOURCE.scope, "ch_1", "cmp_1", seeds)
+    assert await chains.derive(SOURCE.scope, "ch_1", "cmp_1", seeds) == derived
     told = await chains.chain(derived)
     assert (told.source_chain_id, told.compaction_id, told.org_id, told.session_id) == (
         "ch_1", "cmp_1", "org_1", "sess_1",
     )  # fmt: skip
     assert await chains.blocks(derived) == seeds
     assert await chains.blocks("ch_1") == before
-    assert await chains.derive("ch_1", "cmp_2", seeds) != derived
+    assert await chains.derive(SOURCE.scope, "ch_1", "cmp_2", seeds) != derived
 
 
 @pytest.mark.clause("VAI-51")
 async def test_two_tenants_may_use_the_same_names(chains: Chains) -> None:
     """Neither learns of the other's chain, nor keeps its results out."""
-    await chains.create(Chain(chain_id="ch_2", org_id="org_2", project_id="proj_1"))
-    for chain_id in ("ch_1", "ch_2"):
-        assert await chains.insert_tool_result(chain_id, "toolx_1", {"of": chain_id})
-        assert not await chains.insert_tool_result(chain_id, "toolx_1", {"of": chain_id})
+    await chains.create(OTHER)
+    for chain in (SOURCE, OTHER):
+        insert = partial(chains.insert_tool_result, chain.scope, chain.chain_id, "toolx_1")
+        assert await insert({"of": chain.chain_id})
+        assert not await insert({"of": chain.chain_id})
     assert [block.content[0]["result"] for block in await chains.blocks("ch_2")] == [{"of": "ch_2"}]
-    await chains.derive("ch_1", "cmp_1", [SYSTEM])
+    await chains.derive(SOURCE.scope, "ch_1", "cmp_1", [SYSTEM])
     with pytest.raises(InvalidSpec, match="cmp_1 already, of another chain"):
-        await chains.derive("ch_2", "cmp_1", [SYSTEM])
+        await chains.derive(OTHER.scope, "ch_2", "cmp_1", [SYSTEM])
+
+
+@pytest.mark.clause("VAI-56")
+async def test_nobody_writes_for_another_tenants_chain(chains: Chains) -> None:
+    await chains.derive(SOURCE.scope, "ch_1", "cmp_1", [])
+    for scope in (OTHER.scope, Scope("org_1"), Scope("org_1", "proj_2")):
+        with pytest.raises(InvalidSpec, match="there is no chain ch_1"):
+            await chains.derive(scope, "ch_1", "cmp_1", [SYSTEM])
+        with pytest.raises(InvalidSpec, match="there is no chain ch_1"):
+            await chains.insert_tool_result(scope, "ch_1", "toolx_1", {})
+    assert await chains.blocks("ch_1") == [SYSTEM]
+
+
+async def test_a_block_keeps_all_its_members(chains: Chains) -> None:
+    task = Block.of({"kind": "task", "content": [], "id": "t1", "status": "open"})
+    await chains.append("ch_1", [task])
+    assert (await chains.blocks("ch_1"))[-1].told == task.told
+    assert task.told == {"kind": "task", "content": [], "id": "t1", "status": "open"}
 
 
 async def test_a_chain_that_is_not_there(chains: Chains) -> None:
@@ -65,8 +89,8 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
         chains.chain("ch_9"),
         chains.blocks("ch_9"),
         chains.append("ch_9", [SYSTEM]),
-        chains.derive("ch_9", "cmp_9", []),
-        chains.insert_tool_result("ch_9", "toolx_9", {}),
+        chains.derive(SOURCE.scope, "ch_9", "cmp_9", []),
+        chains.insert_tool_result(SOURCE.scope, "ch_9", "toolx_9", {}),
     ):
         with pytest.raises(InvalidSpec, match="ch_9"):
             await use

@@ -39,6 +39,15 @@ def plughost(place: Path, *words: str, stdin: str = "") -> subprocess.CompletedP
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, env=os.environ)
 
 
+def test_every_tenant_has_bindings_of_its_own(place: Path) -> None:
+    for words in ([], ["--org", "other"], ["--project", "other"], []):
+        plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none", *words)
+    rows = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+    tenants = {(row["binding_id"], row["org_id"], row["project_id"]) for row in rows}
+    assert len(rows) == 4
+    assert len(tenants) == len({binding_id for binding_id, _, _ in tenants}) == 3
+
+
 @pytest.mark.usefixtures("strict")
 def test_a_tool_of_a_folder_is_run_confined_and_recorded(place: Path) -> None:
     ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}')
@@ -74,7 +83,7 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
         (("reads", '{"do": "crash"}'), 3, "crashed"),
         (("reads", '{"do": "wait"}', "--timeout", "0.1"), 3, "deadline_exceeded"),
         (("reads", "{"), 2, "no JSON"),
-        (("other", "{}"), 2, "it has: reads, writes"),
+        (("other", "{}"), 2, "it has: reads, knows"),
         (("reads", '{"do": "echo"}', "--egress", "example.com"), 2, "asks for no network"),
         (("shortens", "{}"), 2, "lacks 'blocks'"),
         (("reacts", '{"type": 1}'), 2, "not what a hook is asked"),

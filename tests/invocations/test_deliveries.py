@@ -18,6 +18,7 @@ from plughost.invocations import database
 from plughost.invocations.deliveries import AT_ONCE, FILE, TAKE_OVER, Deliveries, Delivery
 from plughost.invocations.retry import Backoff
 from plughost.testkit.clock import VirtualClock
+from tests.invocations.conftest import TENANT
 from tests.support import until
 
 PLAIN = Backoff(attempts=4, first=5.0, factor=2.0, jitter=0.0)
@@ -51,7 +52,8 @@ async def deliveries_to(tmp_path: Path):
     clock = VirtualClock()
 
     def make(hook, **other) -> tuple[Deliveries, VirtualClock]:
-        deliveries = Deliveries(str(tmp_path), hook, clock, now=clock.time, **{"backoff": PLAIN, **other})
+        options = {"backoff": PLAIN, "serves": lambda scope: True, **other}
+        deliveries = Deliveries(str(tmp_path), hook, clock, now=clock.time, **options)
         made.append(deliveries)
         return deliveries, clock
 
@@ -77,7 +79,7 @@ async def test_an_acknowledged_delivery_is_made_once(deliveries_to: Callable) ->
     hook = Hook()
     deliveries, _ = deliveries_to(hook)
     deliveries.start()
-    (delivery_id,) = await deliveries.publish(event(), ["bind_1"])
+    (delivery_id,) = await deliveries.publish(event(), ["bind_1"], TENANT)
     await eventually(deliveries, [("acknowledged", 1)])
     (given,) = hook.given
     assert (given.delivery_id, given.attempt, given.binding_id, given.event) == (
@@ -95,7 +97,7 @@ async def test_what_fails_is_tried_again_later_with_the_same_id_and_a_rising_att
     hook = Hook("retryable_failure", "cancelled")
     deliveries, clock = deliveries_to(hook)
     deliveries.start()
-    await deliveries.publish(event(), ["bind_1"])
+    await deliveries.publish(event(), ["bind_1"], TENANT)
     await eventually(deliveries, [("pending", 1)])
     for attempt, wait in ((2, 5.0), (3, 10.0)):
         await until(lambda: clock.pending)
@@ -116,7 +118,7 @@ async def test_the_last_attempt_leads_to_the_dead_letters_and_from_there_back(
     hook = Hook(*["retryable_failure"] * 2)
     deliveries, clock = deliveries_to(hook, backoff=Backoff(attempts=2, first=1.0, jitter=0.0))
     deliveries.start()
-    (delivery_id,) = await deliveries.publish(event(), ["bind_1"])
+    (delivery_id,) = await deliveries.publish(event(), ["bind_1"], TENANT)
     await eventually(deliveries, [("pending", 1)])
     await until(lambda: clock.pending)
     clock.advance(1.1)
@@ -133,7 +135,7 @@ async def test_the_last_attempt_leads_to_the_dead_letters_and_from_there_back(
 async def test_failed_goes_to_the_dead_letters_at_once(deliveries_to: Callable) -> None:
     deliveries, _ = deliveries_to(Hook("failed"))
     deliveries.start()
-    await deliveries.publish(event(), ["bind_1"])
+    await deliveries.publish(event(), ["bind_1"], TENANT)
     await eventually(deliveries, [("dead", 1)])
 
 
@@ -143,7 +145,7 @@ async def test_a_fault_of_the_hosts_own_is_no_reason_to_give_up(deliveries_to: C
 
     deliveries, _ = deliveries_to(broken)
     deliveries.start()
-    await deliveries.publish(event(), ["bind_1"])
+    await deliveries.publish(event(), ["bind_1"], TENANT)
     await eventually(deliveries, [("pending", 1)])
     assert (await deliveries.all())[0].why == "RuntimeError: no disk"
 
@@ -152,8 +154,8 @@ async def test_the_same_event_is_delivered_once_to_each(deliveries_to: Callable)
     hook = Hook()
     deliveries, _ = deliveries_to(hook)
     deliveries.start()
-    assert len(await deliveries.publish(event(), ["bind_1", "bind_2"])) == 2
-    assert await deliveries.publish(event(), ["bind_1", "bind_2"]) == []
+    assert len(await deliveries.publish(event(), ["bind_1", "bind_2"], TENANT)) == 2
+    assert await deliveries.publish(event(), ["bind_1", "bind_2"], TENANT) == []
     await eventually(deliveries, [("acknowledged", 1)] * 2)
     assert {each.binding_id for each in hook.given} == {"bind_1", "bind_2"}
 
@@ -173,7 +175,7 @@ async def test_not_too_many_at_a_time_and_none_forgotten(deliveries_to: Callable
     deliveries, _ = deliveries_to(slow)
     deliveries.start()
     for number in range(60):
-        await deliveries.publish(event(number), ["bind_1"])
+        await deliveries.publish(event(number), ["bind_1"], TENANT)
     await until(lambda: busy == AT_ONCE)
     gate.set()
     await eventually(deliveries, [("acknowledged", 1)] * 60)
@@ -185,10 +187,10 @@ async def test_of_two_hosts_one_delivers_and_the_other_takes_over(deliveries_to:
     one, clock = deliveries_to(first)
     other, _ = deliveries_to(second)
     one.start()
-    await one.publish(event(1), ["bind_1"])
+    await one.publish(event(1), ["bind_1"], TENANT)
     await eventually(one, [("acknowledged", 1)])
     other.start()
-    await other.publish(event(2), ["bind_1"])
+    await other.publish(event(2), ["bind_1"], TENANT)
     await until(lambda: clock.pending)
     assert not second.given
     await one.close()
@@ -202,6 +204,7 @@ HOST = textwrap.dedent(
     import asyncio, sys
     from plughost.base.clock import best_clock
     from plughost.invocations.deliveries import Deliveries
+    from tests.invocations.conftest import TENANT
     from tests.invocations.test_deliveries import event
 
     async def hang(delivery):
@@ -209,10 +212,12 @@ HOST = textwrap.dedent(
         await asyncio.Event().wait()
 
     async def main():
-        deliveries = Deliveries(sys.argv[1], hang, best_clock(asyncio.get_running_loop()))
+        deliveries = Deliveries(
+            sys.argv[1], hang, best_clock(asyncio.get_running_loop()), serves=lambda scope: True
+        )
         deliveries.start()
         if sys.argv[2] == "publish":
-            await deliveries.publish(event(), ["bind_1"])
+            await deliveries.publish(event(), ["bind_1"], TENANT)
         await asyncio.Event().wait()
 
     asyncio.run(main())
@@ -249,7 +254,7 @@ async def test_a_locked_database_stops_deliveries_for_a_while_only(
         return "succeeded", None
 
     deliveries, clock = deliveries_to(locks_it)
-    await deliveries.publish(event(), ["bind_1"])
+    await deliveries.publish(event(), ["bind_1"], TENANT)
     deliveries.start()
     await until(lambda: told)
     other.execute("ROLLBACK")

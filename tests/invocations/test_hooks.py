@@ -94,7 +94,7 @@ async def test_a_hook_that_is_gone_is_a_dead_letter_that_says_why(runtime_of) ->
     known = runtime._bindings._known
     broken = msgspec.structs.replace(bound("watches"), package_version="9.9.9")
     known["bind_watches"] = broken
-    await runtime.deliveries.publish(completed(1), ["bind_gone", "bind_watches"])
+    await runtime.deliveries.publish(completed(1), ["bind_gone", "bind_watches"], TENANT)
     await runtime.publish(TENANT, completed(2))
     told = {each.binding_id: each for each in await over(runtime, 3)}
     assert (told["bind_gone"].status, told["bind_gone"].why) == ("dead", "the binding bind_gone is gone")
@@ -160,7 +160,7 @@ async def test_a_hook_may_look_and_begins_nothing(runtime_of) -> None:
 
 
 async def test_what_happens_while_nobody_listens_is_told_later(runtime_of, ground) -> None:
-    first = await runtime_of()
+    first = await runtime_of(bound("reads"))
     await first.publish(TENANT, completed(1))
     await until(lambda: first.hooks._handing is None)
     assert not first.deliveries.is_there, "nobody subscribes"
@@ -180,6 +180,42 @@ async def test_an_attempt_that_was_cut_short_is_made_again(runtime_of) -> None:
     second = await runtime_of(bound("reacts"))
     (told,) = await over(second, 1)
     assert (told.status, told.attempt) == ("acknowledged", 2)
+
+
+@pytest.mark.clause("VAI-54")
+async def test_a_host_leaves_the_events_of_tenants_that_it_does_not_serve(runtime_of) -> None:
+    theirs = Scope("org_2", "proj_1")
+    first = await runtime_of(bound("reacts", TENANT))
+    await first.publish(theirs, completed(1))
+    await first.deliveries.publish(completed(2), ["bind_theirs"], theirs)
+    await first.publish(TENANT, completed(3))
+    await until(lambda: first.hooks._handing is None)
+    for _ in range(3000):
+        told = {each.event.subject.id: each.status for each in await first.deliveries.all()}
+        if told.get("run_3") == "acknowledged":
+            break
+        await asyncio.sleep(0.01)
+    assert told == {"run_2": "pending", "run_3": "acknowledged"}
+    await first.__aexit__(None, None, None)
+    second = await runtime_of(bound("reacts", theirs, "bind_theirs"))
+    assert {each.status for each in await over(second, 3)} == {"acknowledged"}
+
+
+@pytest.mark.clause("VAI-54")
+async def test_no_delivery_goes_to_another_tenants_binding_or_to_one_that_wants_other_events(
+    runtime_of,
+) -> None:
+    other = Scope("org_2", "proj_1")
+    runtime = await runtime_of(bound("reacts"), bound("watches"), bound("reads", other))
+    await runtime.deliveries.publish(completed(1), ["bind_reacts"], other)
+    await runtime.deliveries.publish(completed(2), ["bind_watches"], TENANT)
+    runtime.deliveries.start()
+    told = {each.event.subject.id: each.why for each in await over(runtime, 2)}
+    assert told == {
+        "run_1": "the binding bind_reacts is another tenant's",
+        "run_2": "the binding bind_watches does not subscribe to run.completed",
+    }
+    assert await invocations(runtime) == []
 
 
 def test_a_projects_binding_wins_over_its_organisations() -> None:
@@ -215,7 +251,9 @@ HOST = textwrap.dedent(
 
         folder = str(ground / "state")
         state = State(folder)
-        deliveries = Deliveries(folder, deliver, best_clock(asyncio.get_running_loop()))
+        deliveries = Deliveries(
+            folder, deliver, best_clock(asyncio.get_running_loop()), serves=lambda scope: True
+        )
         hooks = Hooks(state.happened, deliveries, FixedBindings([bound("reacts")]), Shelf(ground / "lab"))
         hooks.soon()
         deliveries.start()

@@ -46,7 +46,9 @@ BROKEN = pytest.mark.parametrize(
 async def lab(bench, monkeypatch) -> Bench:
     monkeypatch.setattr(database, "PATIENCE", 0.05)
     made: Bench = bench()
-    await made.chains.create(Chain(chain_id="ch_1", org_id="org_1"), [Block("input", [])])
+    await made.chains.create(
+        Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])]
+    )
     return made
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import plughost
@@ -131,13 +132,16 @@ async def test_what_is_said_for_another_request_is_nobodys_result(bench) -> None
 
 
 @pytest.mark.clause("VAI-34")
-async def test_what_a_process_said_last_is_not_its_successors(bench) -> None:
-    """It has the same name, and may be another tenant's."""
+async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_of_its_successors(
+    bench,
+) -> None:
+    """Which has a process of the same name, and may be another tenant's."""
     lab = bench(most_processes=1)
-    await lab.tool("writes", do="stray afterwards")
+    first = await lab.tool("writes", do="stray afterwards")
     await until(lambda: lab.invoker._strays)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
-    assert not lab.kept.of(Said)
+    [said] = lab.kept.of(Said)
+    assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
 
 
 # Time
@@ -206,7 +210,7 @@ async def test_a_crash_is_tried_again_only_where_effects_are_not_doubled(bench, 
 @pytest.mark.clause("VAI-51", "VAI-52")
 async def test_a_retried_call_keeps_its_id_and_its_result_is_in_the_chain_once(bench) -> None:
     lab = bench()
-    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1"))
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"))
     outcome = await lab.tool(do="retry", times=3, chain_id="ch_1", tool_execution_id="toolx_7")
     assert outcome.result["structured_output"]["seen"] == ["toolx_7"] * 3
     again = await lab.tool(do="echo", chain_id="ch_1", tool_execution_id="toolx_7")
@@ -386,7 +390,7 @@ def compaction(blocks: int, **other: object) -> Compaction:
 @pytest.mark.parametrize(("blocks", "how"), [(3, "inline"), (INLINE // 1000 + 10, "artifact")])
 async def test_a_compaction_makes_a_derived_chain(bench, blocks: int, how: str) -> None:
     lab = bench()
-    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1"), [Block("input", [])])
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])])
     outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(blocks)))
     assert outcome.ok, outcome
     chain = await lab.chains.chain(outcome.result["derived_chain_id"])
@@ -397,6 +401,33 @@ async def test_a_compaction_makes_a_derived_chain(bench, blocks: int, how: str) 
     )
     assert seeds[1].content[0]["text"] == f"{how}: {blocks} blocks"
     assert await lab.chains.blocks("ch_1") == [Block("input", [])]
+
+
+@pytest.mark.clause("VAI-56")
+async def test_a_compaction_of_another_tenants_chain_makes_none(bench) -> None:
+    lab = bench()
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_2", project_id="proj_1"), [Block("input", [])])
+    outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(1)))
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
+    assert await lab.chains.derived("cmp_1") is None
+    outcome = await lab.tool(do="echo", chain_id="ch_1")
+    assert (outcome.status, outcome.message) == ("failed", "there is no chain ch_1")
+    assert await lab.chains.blocks("ch_1") == [Block("input", [])]
+
+
+@pytest.mark.clause("VAI-29")
+async def test_a_pinned_block_is_kept_by_the_host_as_it_is(bench) -> None:
+    lab = bench()
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"))
+    block = {"kind": "task", "content": [{"type": "text", "text": "mend it"}], "id": "b3", "status": "open"}
+    work = msgspec.structs.replace(
+        compaction(1), blocks=[block], pinned_items=["b3", {"block_id": "b3"}, "said"]
+    )
+    outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=work))
+    seeds = await lab.chains.blocks(outcome.result["derived_chain_id"])
+    assert [seed.told for seed in seeds[:-1]] == [
+        block, {"kind": "pinned", "content": [{"type": "text", "text": "said"}]},
+    ]  # fmt: skip
 
 
 @pytest.mark.clause("VAI-57", "VAI-40")

@@ -51,6 +51,25 @@ async def test_inline_shares_one_process_with_everybody(bench) -> None:
     assert len(lab.invoker.pool) == 1
 
 
+@pytest.mark.clause("VAI-90")
+async def test_what_is_hidden_from_one_tenant_tells_another_nothing(bench, ground: Path) -> None:
+    lab = bench()
+    pin = ground / "secrets" / "org_2" / "key"
+    pin.parent.mkdir()
+    pin.write_text("4711")
+    pin.chmod(0o600)
+    theirs = msgspec.structs.replace(lab.binding("knows", "org_2"), secrets={"key": "secret://org_2/key"})
+    own = await lab.tool(binding=theirs, do="say", text="mine is KEY, 4711")
+    assert own.result["structured_output"]["text"] == "mine is ***, ***"
+    heard: list[dict[str, object]] = []
+    other = await lab.tool("knows", on_event=heard.append, do="say", text="is it 4710, 4711, 4712? KEY")
+    assert len(lab.invoker.pool) == 1
+    assert other.result["structured_output"]["text"] == "is it 4710, 4711, 4712? ***"
+    assert [each["message"] for each in heard] == ["is it 4710, 4711, 4712? ***"]
+    logged = [line.message for plugin in lab.host.plugins for line in lab.host.service("logs").recent(plugin)]
+    assert logged == ["mine is ***, ***", "is it 4710, ***, 4712? ***"], "the log is of all tenants"
+
+
 async def test_a_process_is_there_before_its_first_invocation(bench) -> None:
     lab = bench()
     binding = of_organisation(lab, "reads", execution_class="isolated")

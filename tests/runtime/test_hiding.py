@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 import plughost
 from plughost.base.events import Dropped, Logged
 from plughost.base.hiding import HIDDEN, Hidden
+from plughost.contracts.vai import framed
+from plughost.contracts.vai.errors import InvalidFrame
 from tests.support import until
 
 SECRET = 'p4ss"word\\ ü/?'
@@ -112,3 +114,14 @@ async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> N
     assert any(f"using {HIDDEN}" in each for each in told)
     assert not any("p4ss" in each for each in told)
     assert any(isinstance(event, Dropped | Logged) for event in seen)
+
+
+@pytest.mark.parametrize("type", ["hello", "x" * 150 + "the-secret-of-somebody"])
+def test_a_message_tells_what_a_plugin_said_whole_or_not_at_all(type: str) -> None:
+    hidden = Hidden()
+    hidden.learn(["the-secret-of-somebody"])
+    with pytest.raises(InvalidFrame) as failure:
+        framed.read(json.dumps({"protocol": type * 2, "type": "event"}).encode())
+    shown = hidden.text(failure.value.message)
+    assert "the-s" not in shown
+    assert "hellohello" in shown or "something of 346 characters" in shown

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.runtime.stderr import StderrTail
+from plughost.base.hiding import Hidden
+from plughost.runtime.stderr import LONGEST_LINE, StderrTail
 
 
 @given(st.lists(st.binary(max_size=300), max_size=100))
@@ -39,3 +41,33 @@ def test_only_the_last_lines_are_told():
     tail = StderrTail()
     tail.feed(b"".join(b"%d\n" % n for n in range(100)))
     assert tail.text(lines=2) == "98\n99"
+
+
+@pytest.mark.parametrize(
+    "secret", ["0123456789abcdefghij" * 5, "süß-" + "".join(map(chr, range(0xC0, 0x100)))]
+)
+@pytest.mark.parametrize("end", ["", " ", "\n"])
+def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
+    hidden = Hidden()
+    hidden.learn([secret])
+    tail = StderrTail(hidden=hidden)
+    said = (secret + end).encode() * 3000
+    told = [line for at in range(0, len(said), 5003) for line in tail.feed(said[at : at + 5003])]
+    told += [tail.rest(), tail.text()]
+    pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
+    assert not [piece for piece in pieces for each in told if piece in each]
+
+
+def test_the_end_of_a_token_is_not_shown_either():
+    hidden = Hidden()
+    hidden.learn_shape("tok_[a-z]+")
+    tail = StderrTail(limit=20, hidden=hidden)
+    tail.feed(b"the token is tok_abcdefghijkl, and")
+    assert tail.text() == "*** and"
+
+
+def test_the_rest_of_a_long_line_is_left_out_of_the_log():
+    tail = StderrTail()
+    assert [len(line) for line in tail.feed(b"x" * 10_000)] == [LONGEST_LINE]
+    assert tail.feed(b"x" * 10_000) == []
+    assert tail.feed(b"x\nnext\n") == ["next"]

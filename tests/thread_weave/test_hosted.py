@@ -49,8 +49,10 @@ async def test_it_compacts_confined_with_nothing_but_its_package(host):
         view = Vai(plugin)
         woven = await view.compact(compaction(blocks, 1000), timeout=60)
         assert (woven.status, plugin.sandbox) == ("succeeded", "strict")
-        assert woven.result.diagnostics.output_tokens_estimate <= 1000
-        assert woven.result.seed_blocks[1].content == blocks[1]["content"]
-        assert "[woven: 17 blocks of chain ch_1, b2 to b18]" in woven.result.seed_blocks[2].content[0]["text"]
+        assert woven.result.diagnostics["output_tokens_estimate"] <= 1000
+        assert woven.result.seed_blocks[1]["content"] == blocks[1]["content"]
+        assert (
+            "[woven: 17 blocks of chain ch_1, b2 to b18]" in woven.result.seed_blocks[2]["content"][0]["text"]
+        )
         failed = await view.compact(compaction(blocks, 5), timeout=60)
         assert (failed.status, "holds no block" in failed.problem.message) == ("failed", True)

@@ -34,19 +34,18 @@ async def woven(host, monkeypatch):
         )  # fmt: skip
 
         async def compact(blocks, budget, pinned=()):
-            await chains.create(Chain(chain_id="ch_1", org_id="org_1"), blocks)
+            await chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), blocks)
             work = Compaction(
                 compaction_id="cmp_1",
                 chain_id="ch_1",
-                blocks=[
-                    {"kind": block.kind, "content": block.content} for block in await chains.blocks("ch_1")
-                ],
+                blocks=[block.told for block in await chains.blocks("ch_1")],
                 pinned_items=list(pinned),
                 token_estimate=9000,
                 target=CompactionTarget(budget, "gpt-5.4"),
             )
             outcome = await invoker.invoke(Invocation(binding=binding, work=work, timeout_ms=60_000))
             assert outcome.ok, outcome
+            assert outcome.result["diagnostics"]["estimator"] == "classes", "all that it tells is there"
             return await chains.blocks(outcome.result["derived_chain_id"])
 
         yield compact
@@ -61,12 +60,16 @@ async def test_a_chain_becomes_a_smaller_one_with_lineage(woven, size):
     system = Block("system", [{"type": "text", "text": "You are a coding agent."}])
     result = Block("tool_result", [{"tool_execution_id": "toolx_1", "result": {"content": []}}])
     older = [Block("output", [{"type": "text", "text": "word " * 80}]) for _ in range(size)]
+    task = Block("task", [{"type": "text", "text": "Mend it."}], {"id": "t1", "status": "open", "weight": 3})
     newest = Block("input", [{"type": "text", "text": "Go on."}])
-    seeds = await woven([system, result, *older, newest], 1000, [{"type": "text", "text": "keep me"}])
+    seeds = await woven(
+        [system, result, *older, task, *older, newest], 1000, [{"type": "text", "text": "keep me"}]
+    )
     assert seeds[0] == system
     assert seeds[1].content == [{"type": "text", "text": "keep me"}]
     assert seeds[-1] == newest
-    [line] = [seed.content[0] for seed in seeds if "lineage" in seed.content[0]]
+    assert task in seeds, "with all its members"
+    line, *_ = [seed.content[0] for seed in seeds if "lineage" in seed.content[0]]
     assert line["text"].startswith("[woven: ")
     assert line["lineage"]["chain_id"] == "ch_1"
     assert line["lineage"]["ranges"][0]["first"] == "#1"

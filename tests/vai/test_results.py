@@ -54,8 +54,8 @@ def test_the_answers_of_the_contract_s_text_are_understood():
     assert (told.status, told.result) == ("succeeded", ToolResult(**found))
     compacted = outcome("compactor.compact", raw({"status": "succeeded", "result": COMPACTED})).result
     assert isinstance(compacted, CompactorResult)
-    assert compacted.seed_blocks[1].content[0]["cited"] == [1]
-    assert compacted.diagnostics.output_tokens_estimate == 5400
+    assert compacted.seed_blocks[1]["content"][0]["cited"] == [1]
+    assert compacted.diagnostics["output_tokens_estimate"] == 5400
     ran = outcome("harness.run", raw({"status": "succeeded", "result": RAN})).result
     assert isinstance(ran, HarnessResult)
     assert (ran.checkpoint.data, ran.summary.text[:8]) == ({"cursor": 12}, "Gathered")

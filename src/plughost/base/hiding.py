@@ -19,6 +19,7 @@ SHORTEST = 4
 NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
+_WORD = re.compile(r"\S+")
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
 
@@ -47,19 +48,33 @@ class Hidden:
         if shape not in self._shapes:
             self._shapes = {**self._shapes, shape: re.compile(shape)}
 
+    def learn_from(self, other: Hidden) -> None:
+        """All that another has learned."""
+        if other._known or other._shapes:
+            self._known |= other._known
+            self._shapes = {**self._shapes, **other._shapes}
+
     def text(self, said: str) -> str:
         """Two secrets may overlap: what belongs to either is left out."""
+        return _without(said, self._found(said))
+
+    def piece(self, said: str) -> str:
+        """The same of a text that something was cut off, before it or after it.
+
+        Of a secret that stood there a part is left. The end of one that has a shape looks like any word.
+        """
+        found = self._found(said)
+        for known in self._known:
+            found += _parts(known, said)
+        if self._shapes and (word := _WORD.match(said)):
+            found.append(word.span())
+        return _without(said, found)
+
+    def _found(self, said: str) -> list[tuple[int, int]]:
         found = [span for known in self._known if known in said for span in _places(known, said)]
         for shape in self._shapes.values():
             found += [match.span() for match in shape.finditer(said)]
-        if not found:
-            return said
-        shown, end = [], 0
-        for start, stop in sorted(found):
-            if start >= end:
-                shown += [said[end:start], HIDDEN]
-            end = max(end, stop)
-        return "".join([*shown, said[end:]])
+        return found
 
     def value(self, said: Any, depth: int = 0) -> Any:
         """The same of all texts in a JSON value, names and numbers too."""
@@ -78,6 +93,29 @@ class Hidden:
         return said
 
 
+def _without(said: str, found: list[tuple[int, int]]) -> str:
+    if not found:
+        return said
+    shown, end = [], 0
+    for start, stop in sorted(found):
+        if start >= end:
+            shown += [said[end:start], HIDDEN]
+        end = max(end, stop)
+    return "".join([*shown, said[end:]])
+
+
+def _parts(known: str, said: str) -> Iterator[tuple[int, int]]:
+    """Where a text that was cut begins with the end of a secret, or ends with its beginning."""
+    if said and said in known:
+        yield 0, len(said)
+        return
+    sizes = range(min(len(known) - 1, len(said)), 0, -1)
+    if size := next((size for size in sizes if known.endswith(said[:size])), 0):
+        yield 0, size
+    if size := next((size for size in sizes if known.startswith(said[-size:])), 0):
+        yield len(said) - size, len(said)
+
+
 def _places(known: str, said: str) -> Iterator[tuple[int, int]]:
     start = said.find(known)
     while start >= 0:
@@ -90,6 +128,7 @@ def _spellings(secret: str) -> Iterable[str]:
     for part in {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
         data = part.encode(errors="surrogatepass")
         yield part
+        yield repr(part)[1:-1]
         yield json.dumps(part)[1:-1]
         yield json.dumps(part, ensure_ascii=False)[1:-1]
         yield quote(data, safe="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import sys
 import time
@@ -20,7 +21,7 @@ from plughost.cli.targets import pair
 
 if TYPE_CHECKING:
     from plughost.contracts.vai.manifest import Export
-    from plughost.invocations.binding import Binding
+    from plughost.invocations.binding import Binding, Scope
     from plughost.invocations.outcome import Outcome
     from plughost.invocations.package import PackageSource
     from plughost.invocations.runtime import Runtime
@@ -101,7 +102,7 @@ def invoke(
         raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
     stranger = its.execution_class == "inline" and not found.trusted_inline
     binding = Binding(
-        binding_id=f"bind_{LOCAL}_{export}",
+        binding_id=_binding_id(name, Scope(org, project), export),
         package_id=name,
         package_version=version,
         export_id=export,
@@ -120,6 +121,12 @@ def invoke(
         _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
     )
     _tell(outcome, stream=stream, as_json=as_json)
+
+
+def _binding_id(package_id: str, scope: Scope, export_id: str) -> str:
+    """The same each time for one tenant: what happened is delivered to it by a later command, too."""
+    whose = msgspec.json.encode([package_id, scope, export_id])
+    return f"bind_{LOCAL}_{export_id}_{hashlib.sha256(whose).hexdigest()[:16]}"
 
 
 async def _invoke(
@@ -165,7 +172,7 @@ def _others(source: PackageSource, binding: Binding) -> list[Binding]:
     return [
         msgspec.structs.replace(
             binding,
-            binding_id=f"bind_{LOCAL}_{export.id}",
+            binding_id=_binding_id(binding.package_id, binding.scope, export.id),
             export_id=export.id,
             config={},
             policy=Policy(network="none", execution_class="isolated"),

@@ -14,6 +14,7 @@ from typing import Any
 
 from plughost.base.errors import Denied, HostFailed
 from plughost.base.hiding import Hidden
+from plughost.base.text import brief
 from plughost.guard.beneath import Escapes, open_beneath
 from plughost.invocations.scratch import opened
 
@@ -40,7 +41,7 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden:
         left -= len(content)
         text = content.decode(errors="replace")
         if hidden.text(text) != text:
-            raise Denied(f"the artifact {artifact['path']!r:.200} holds a secret")
+            raise Denied(f"the artifact {brief(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:
             _keep(content, folder, digest)
@@ -66,7 +67,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         looked = open_beneath(root, inside, os.O_PATH)
         try:
             if not stat.S_ISREG(os.fstat(looked).st_mode):
-                raise Denied(f"the artifact {path!r:.200} is no file")
+                raise Denied(f"the artifact {brief(path)} is no file")
             with open(f"/proc/self/fd/{looked}", "rb") as file:
                 content: bytes = file.read(left + 1)
                 if len(content) > left:
@@ -75,7 +76,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         finally:
             os.close(looked)
     except (OSError, Escapes) as error:
-        raise Denied(f"the artifact {path!r:.200} is not in its scratch folder") from error
+        raise Denied(f"the artifact {brief(path)} is not in its scratch folder") from error
     finally:
         os.close(root)
 

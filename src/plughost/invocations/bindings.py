@@ -17,6 +17,12 @@ class Bindings(Protocol):
     def of(self, scope: Scope) -> Sequence[Binding]:
         """Those that serve a project: its own, and its organisation's for exports that it has not bound."""
 
+    def serves(self, scope: Scope) -> bool:
+        """Whether they are all that this tenant has. What is another host's tenant's is left to that one.
+
+        Asked in any thread.
+        """
+
 
 class FixedBindings:
     """These and no others."""
@@ -34,3 +40,6 @@ class FixedBindings:
                 if binding.scope == level:
                     found[binding.package_id, binding.export_id] = binding
         return [*found.values()]
+
+    def serves(self, scope: Scope) -> bool:
+        return bool(self.of(scope))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -25,21 +25,33 @@ TABLES = (
         source_chain_id, compaction_id UNIQUE) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS blocks (chain_id NOT NULL, number INTEGER NOT NULL, kind NOT NULL,
         content NOT NULL, once UNIQUE, PRIMARY KEY (chain_id, number)) WITHOUT ROWID""",
+    "ALTER TABLE blocks ADD COLUMN more NOT NULL DEFAULT '{}'",
 )
 CREATE = "INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)"
 FIND = "SELECT * FROM chains WHERE chain_id = ?"
 DERIVED = "SELECT chain_id, source_chain_id FROM chains WHERE compaction_id = ?"
 INSERT = """INSERT INTO blocks
-    SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4 FROM blocks WHERE chain_id = ?1"""
-PAGE = "SELECT number, kind, content FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
+    SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 FROM blocks WHERE chain_id = ?1"""
+PAGE = "SELECT number, kind, content, more FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
 LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
 IS_THERE = "SELECT 1 FROM blocks WHERE once = ?"
-SIZE = "SELECT coalesce(sum(length(content)), 0) FROM blocks WHERE chain_id = ?"
+SIZE = "SELECT coalesce(sum(length(content) + length(more) - 2), 0) FROM blocks WHERE chain_id = ?"
 
 
 class Block(msgspec.Struct, frozen=True):
     kind: str
     content: list[Any]
+    more: Mapping[str, Any] = {}
+    """Its other members, such as its `id`: a block that is kept stays as it is."""
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Block:
+        more = {name: value for name, value in told.items() if name not in ("kind", "content")}
+        return cls(told["kind"], told["content"], more)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return {**self.more, "kind": self.kind, "content": self.content}
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,15 +77,22 @@ class Page(msgspec.Struct, frozen=True):
 class ChainSink(Protocol):
     """The seam to whoever keeps chains. What it cannot keep is an error, of its own kind or the system's."""
 
-    async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
-        """True when it is there now, False when it was before."""
+    async def insert_tool_result(
+        self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
+    ) -> bool:
+        """True when it is there now, False when it was before. InvalidSpec for a chain of another tenant."""
 
-    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
-        """The chain that a compaction has made: the same one for the same compaction."""
+    async def derive(
+        self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
+    ) -> str:
+        """The chain that a compaction has made: the same one for the same compaction.
+
+        InvalidSpec for a source of another tenant.
+        """
 
 
 class Chains:
-    """InvalidSpec for a chain that is not there."""
+    """InvalidSpec for a chain that is not there. Another tenant's is not there."""
 
     def __init__(self, database: Database, happened: Happened) -> None:
         self._database = database
@@ -106,12 +125,14 @@ class Chains:
             lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
         )
 
-    async def insert_tool_result(self, chain_id: str, tool_execution_id: str, result: Any) -> bool:
+    async def insert_tool_result(
+        self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
+    ) -> bool:
         block = Block(
             "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
         )
         return await self._database.do(
-            lambda connection: _once(connection, chain_id, tool_execution_id, block)
+            lambda connection: _once(connection, scope, chain_id, tool_execution_id, block)
         )
 
     async def derived(self, compaction_id: str) -> str | None:
@@ -121,11 +142,13 @@ class Chains:
         )
         return None if row is None else str(row["chain_id"])
 
-    async def derive(self, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]) -> str:
+    async def derive(
+        self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
+    ) -> str:
         """And an event for hooks, the first time."""
         try:
             return await self._database.do(
-                lambda connection: _derive(connection, source_chain_id, compaction_id, seed_blocks)
+                lambda connection: _derive(connection, scope, source_chain_id, compaction_id, seed_blocks)
             )
         finally:
             self._happened.announce()
@@ -151,14 +174,16 @@ def _append(
 
 
 def _insert(connection: sqlite3.Connection, chain_id: str, block: Block, once: str | None) -> None:
-    connection.execute(INSERT, (chain_id, block.kind, msgspec.json.encode(block.content), once))
+    content, more = msgspec.json.encode(block.content), msgspec.json.encode(block.more)
+    connection.execute(INSERT, (chain_id, block.kind, content, once, more))
 
 
-def _chain(connection: sqlite3.Connection, chain_id: str) -> Chain:
+def _chain(connection: sqlite3.Connection, chain_id: str, scope: Scope | None = None) -> Chain:
     row = connection.execute(FIND, (chain_id,)).fetchone()
-    if row is None:
+    chain = None if row is None else Chain(**dict(row))
+    if chain is None or scope not in (None, chain.scope):
         raise InvalidSpec(f"there is no chain {chain_id}")
-    return Chain(**dict(row))
+    return chain
 
 
 def _page(
@@ -167,17 +192,17 @@ def _page(
     _chain(connection, chain_id)
     blocks: list[tuple[int, Block]] = []
     size = 0
-    for number, kind, content in connection.execute(PAGE, (chain_id, after)):
-        size += len(content)
+    for number, kind, content, more in connection.execute(PAGE, (chain_id, after)):
+        size += len(content) + len(more)
         if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
             return Page(blocks, blocks[-1][0])
-        blocks.append((number, Block(kind, msgspec.json.decode(content))))
+        blocks.append((number, Block(kind, msgspec.json.decode(content), msgspec.json.decode(more))))
     return Page(blocks, None)
 
 
-def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block) -> bool:
+def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str, block: Block) -> bool:
     """Tenants name their executions themselves, so two may have the same name."""
-    scope = _chain(connection, chain_id).scope
+    _chain(connection, chain_id, scope)
     own = msgspec.json.encode([scope, once]).decode()
     if connection.execute(IS_THERE, (own,)).fetchone():
         return False
@@ -185,13 +210,15 @@ def _once(connection: sqlite3.Connection, chain_id: str, once: str, block: Block
     return True
 
 
-def _derive(connection: sqlite3.Connection, source: str, compaction_id: str, seeds: Sequence[Block]) -> str:
+def _derive(
+    connection: sqlite3.Connection, scope: Scope, source: str, compaction_id: str, seeds: Sequence[Block]
+) -> str:
+    origin = _chain(connection, source, scope)
     made = connection.execute(DERIVED, (compaction_id,)).fetchone()
     if made is not None:
         if made["source_chain_id"] != source:
             raise InvalidSpec(f"there is a compaction {compaction_id} already, of another chain")
         return str(made["chain_id"])
-    origin = _chain(connection, source)
     derived = Chain(
         chain_id=f"ch_{secrets.token_hex(8)}",
         org_id=origin.org_id,

@@ -19,6 +19,7 @@ import msgspec
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.bodies import HookEvent
+from plughost.invocations.binding import Scope
 from plughost.invocations.database import Database
 from plughost.invocations.retry import Backoff
 
@@ -26,18 +27,18 @@ FILE = "deliveries.db"
 LOCK = "deliveries.lock"
 TAKE_OVER = 5.0
 """Seconds between looks whether the host that delivers has ended."""
-VERSION = 1
+VERSION = 2
 TABLES = (
     """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id,
         event NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, due_at REAL,
         status NOT NULL DEFAULT 'pending', why, UNIQUE (binding_id, event)) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS due ON deliveries (due_at) WHERE status = 'pending'",
+    "ALTER TABLE deliveries ADD COLUMN org_id NOT NULL DEFAULT ''",
 )
-KEEP = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, project_id, event, due_at)
-    VALUES (?, ?, ?, ?, ?)"""
-DUE = """SELECT * FROM deliveries WHERE status = 'pending' AND due_at <= ? ORDER BY due_at LIMIT ?"""
+KEEP = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, org_id, project_id, event, due_at)
+    VALUES (?, ?, ?, ?, ?, ?)"""
+PENDING = "SELECT * FROM deliveries WHERE status = 'pending' ORDER BY due_at"
 BEGIN = "UPDATE deliveries SET attempt = attempt + 1, status = 'under way' WHERE delivery_id = ?"
-NEXT_DUE = "SELECT min(due_at) FROM deliveries WHERE status = 'pending'"
 SETTLE = "UPDATE deliveries SET status = ?, due_at = ?, why = ? WHERE delivery_id = ?"
 REPLAY = """UPDATE deliveries SET status = 'pending', attempt = 0, due_at = ?
     WHERE delivery_id = ? AND status = 'dead'"""
@@ -50,8 +51,9 @@ AT_ONCE = 16
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     delivery_id: str
     binding_id: str
+    org_id: str
     project_id: str | None = None
-    """Where it happened, for a binding of the whole organisation."""
+    """Where it happened, for a binding of the whole organisation, too."""
     event: HookEvent
     attempt: int
     due_at: float | None
@@ -61,13 +63,17 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
     """What the last attempt came to."""
 
+    @property
+    def scope(self) -> Scope:
+        return Scope(self.org_id, self.project_id)
+
 
 Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
 """Makes one attempt: the terminal status of its invocation, and why it is not `succeeded`."""
 
 
 class Deliveries:
-    """`now` is the time of day. Nothing is delivered before `start`."""
+    """`now` is the time of day. Nothing is delivered before `start`, nor to who is not served."""
 
     def __init__(
         self,
@@ -75,6 +81,7 @@ class Deliveries:
         deliver: Deliver,
         clock: Clock,
         *,
+        serves: Callable[[Scope], bool],
         backoff: Backoff | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -82,6 +89,7 @@ class Deliveries:
         self._lock = -1
         self._database = Database(os.path.join(folder, FILE), VERSION, TABLES)
         self._deliver = deliver
+        self._serves = serves
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._now = now
@@ -98,13 +106,11 @@ class Deliveries:
         """Whether this host or an earlier one has had anything to deliver."""
         return os.path.exists(os.path.join(self._folder, FILE))
 
-    async def publish(
-        self, event: HookEvent, binding_ids: Iterable[str], project_id: str | None = None
-    ) -> list[str]:
+    async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
         """Kept for each binding when this returns; the same event twice is delivered once."""
         told = msgspec.json.encode(event)
         rows = [
-            (f"del_{secrets.token_hex(12)}", binding_id, project_id, told, self._now())
+            (f"del_{secrets.token_hex(12)}", binding_id, scope.org_id, scope.project_id, told, self._now())
             for binding_id in binding_ids
         ]
 
@@ -186,7 +192,9 @@ class Deliveries:
             return
         await self._settle()
         now, room = self._now(), AT_ONCE - len(self._under_way)
-        due, following = await self._database.do(lambda connection: _begin(connection, now, room))
+        due, following = await self._database.do(
+            lambda connection: _begin(connection, self._serves, now, room)
+        )
         for delivery in due:
             task = asyncio.get_running_loop().create_task(self._attempt(delivery))
             self._under_way.add(task)
@@ -245,13 +253,22 @@ def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float |
     return "pending", now + delay
 
 
-def _begin(connection: sqlite3.Connection, now: float, room: int) -> tuple[list[Delivery], float | None]:
+def _begin(
+    connection: sqlite3.Connection, serves: Callable[[Scope], bool], now: float, room: int
+) -> tuple[list[Delivery], float | None]:
     """What is due now, each with one attempt more, before anybody makes it; and when the next one is."""
-    rows = connection.execute(DUE, (now, max(room, 0))).fetchall()
-    for row in rows:
-        connection.execute(BEGIN, (row["delivery_id"],))
-    due = [msgspec.structs.replace(_delivery(row), attempt=row["attempt"] + 1) for row in rows]
-    return due, connection.execute(NEXT_DUE).fetchone()[0]
+    due: list[Delivery] = []
+    following = None
+    for row in connection.execute(PENDING):
+        if not serves(Scope(row["org_id"], row["project_id"])):
+            continue
+        if row["due_at"] > now or len(due) >= room:
+            following = row["due_at"]
+            break
+        due.append(msgspec.structs.replace(_delivery(row), attempt=row["attempt"] + 1))
+    for delivery in due:
+        connection.execute(BEGIN, (delivery.delivery_id,))
+    return due, following
 
 
 def _delivery(row: sqlite3.Row) -> Delivery:

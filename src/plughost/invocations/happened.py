@@ -22,7 +22,7 @@ TABLES = (
         project_id, event NOT NULL)""",
 )
 TELL = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
-WAITING = "SELECT * FROM happened ORDER BY number LIMIT ?"
+WAITING = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
 DONE = "DELETE FROM happened WHERE number = ?"
 
 AT_ONCE = 100
@@ -58,8 +58,8 @@ class Happened:
         finally:
             self.announce()
 
-    async def waiting(self) -> list[Kept]:
-        """The first of what nobody has taken, in its order."""
+    async def waiting(self, after: int = 0) -> list[Kept]:
+        """The first of what nobody has taken, in its order, after that number."""
         return await self._database.do(
             lambda connection: [
                 Kept(
@@ -67,7 +67,7 @@ class Happened:
                     Scope(row["org_id"], row["project_id"]),
                     msgspec.json.decode(row["event"], type=HookEvent),
                 )
-                for row in connection.execute(WAITING, (AT_ONCE,))
+                for row in connection.execute(WAITING, (after, AT_ONCE))
             ]
         )
 

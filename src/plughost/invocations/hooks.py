@@ -60,44 +60,54 @@ class Hooks:
             self.soon()
 
     async def _hand_over(self) -> None:
-        while not self._closed and (waiting := await self._happened.waiting()):
+        last = 0
+        while not self._closed and (waiting := await self._happened.waiting(last)):
+            last = waiting[-1].number
             for kept in waiting:
+                if not self._bindings.serves(kept.scope):
+                    continue  # the host that does finds it here
                 subscribers = [
                     binding.binding_id
                     for binding in self._bindings.of(kept.scope)
-                    if self._subscribes(binding, kept.event.type)
+                    if self._would_hear(binding, kept.event.type)
                 ]
                 if subscribers:
-                    await self._deliveries.publish(kept.event, subscribers, kept.scope.project_id)
+                    await self._deliveries.publish(kept.event, subscribers, kept.scope)
                     self._deliveries.start()
                 await self._happened.done(kept.number)
 
-    def _subscribes(self, binding: Binding, kind: str) -> bool:
+    def _would_hear(self, binding: Binding, kind: str) -> bool:
         try:
-            package = self._packages.find(binding.package_id, binding.package_version)
+            return self._subscribes(binding, kind)
         except InvalidSpec:
             return False  # nobody knows any more what it wanted to hear
+
+    def _subscribes(self, binding: Binding, kind: str) -> bool:
+        package = self._packages.find(binding.package_id, binding.package_version)
         export = package.manifest.export(binding.export_id)
         return export is not None and export.hook is not None and kind in export.hook.subscribes_to
 
-
-async def deliver(bindings: Bindings, invoker: Invoker, delivery: Delivery) -> tuple[str, str | None]:
-    """One attempt: the status of its invocation, and why it is not `succeeded`."""
-    binding = bindings.by_id(delivery.binding_id)
-    if binding is None:
-        return "failed", f"the binding {delivery.binding_id} is gone"
-    event = delivery.event
-    wanted = Invocation(
-        binding=binding,
-        work=Hook(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
-        related=Related(
-            chain_id=event.subject.id if event.subject.kind == "chain" else None,
-            run_id=event.subject.id if event.subject.kind == "run" else None,
-            project_id=delivery.project_id,
-        ),
-    )
-    try:
-        outcome = await invoker.invoke(wanted)
-    except InvalidSpec as error:  # no later attempt could begin either
-        return "failed", error.message
-    return outcome.status, outcome.message or outcome.reason
+    async def deliver(self, invoker: Invoker, delivery: Delivery) -> tuple[str, str | None]:
+        """One attempt: the status of its invocation, and why it is not `succeeded`."""
+        binding = self._bindings.by_id(delivery.binding_id)
+        if binding is None:
+            return "failed", f"the binding {delivery.binding_id} is gone"
+        if binding.scope not in (Scope(delivery.org_id), delivery.scope):
+            return "failed", f"the binding {delivery.binding_id} is another tenant's"
+        event = delivery.event
+        wanted = Invocation(
+            binding=binding,
+            work=Hook(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
+            related=Related(
+                chain_id=event.subject.id if event.subject.kind == "chain" else None,
+                run_id=event.subject.id if event.subject.kind == "run" else None,
+                project_id=delivery.project_id,
+            ),
+        )
+        try:
+            if not self._subscribes(binding, event.type):
+                return "failed", f"the binding {delivery.binding_id} does not subscribe to {event.type}"
+            outcome = await invoker.invoke(wanted)
+        except InvalidSpec as error:  # no later attempt could begin either
+            return "failed", error.message
+        return outcome.status, outcome.message or outcome.reason

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import os
 import secrets
+import time
 from collections.abc import AsyncGenerator, Awaitable
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
-from plughost.invocations.record import RecordSink
+from plughost.invocations.record import STRAY, RecordSink, Said
 from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schemas, problems
@@ -242,7 +243,7 @@ class LocalInvoker:
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
         plugin = process.plugin
-        run.hidden = plugin.hidden
+        self._hide(run, process)
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
@@ -250,6 +251,7 @@ class LocalInvoker:
             secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
             op, left = OPS[prepared.export.kind], run.left
             body = self._body(run, left, scratch, secrets)
+            plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
             outcome = self._settlement.judged(run, op, answer)
@@ -261,6 +263,7 @@ class LocalInvoker:
             raise
         finally:
             run.confined_by = plugin.confined_by
+            process.last = run.id
             if self._strays:
                 self._tell_strays(run, plugin)
             if self._gateway is not None and prepared.granted.scopes:
@@ -273,6 +276,11 @@ class LocalInvoker:
                     self.pool.retire(process)  # what it has left there goes with it
                 self.pool.give_back(process)
 
+    def _hide(self, run: Run, process: Process) -> None:
+        """From its tenant what the process was given for it, if it is given anything."""
+        if run.prepared.export.permissions.secret_slots or run.prepared.granted.scopes:
+            run.hidden = process.hidden_from(run.scope)
+
     async def _process(self, prepared: Prepared, scope: Scope) -> Process:
         """One that may serve this tenant, to be given back."""
         scopes = self._gateway if prepared.granted.scopes else None
@@ -282,16 +290,20 @@ class LocalInvoker:
 
     def _tell_strays(self, run: Run, plugin: Plugin) -> None:
         for what in self._strays.take(plugin.name):
-            self._records.tell(run.said({"type": "protocol.refused", "message": what}))
+            self._records.tell(run.said(_refused(what)))
 
-    async def _tidy_up(self, plugin: Plugin) -> None:
+    async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""
-        self._strays.take(plugin.name)
+        plugin = process.plugin
+        for number, what in enumerate(self._strays.take(plugin.name), STRAY):
+            if process.last:
+                told = Said(invocation_id=process.last, number=number, at=time.time(), event=_refused(what))
+                self._records.tell(told)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
     async def _revealed(self, run: Run) -> dict[str, str]:
-        """The secrets of its slots, from now on hidden in all that its process says."""
+        """The secrets of its slots, from now on hidden in all that its process says to its tenant."""
         if self._secrets is None:
             raise InvalidSpec("this host keeps no secrets")
         slots = run.prepared.export.permissions.secret_slots
@@ -342,3 +354,7 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
+
+
+def _refused(what: str) -> dict[str, Any]:
+    return {"type": "protocol.refused", "message": what}

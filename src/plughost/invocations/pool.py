@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import PluginError, Quarantined, Stopped
+from plughost.base.hiding import Hidden
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.invocations.binding import Scope
@@ -44,6 +45,14 @@ class Process:
         self.retired = alone
         """Those who are in it are the last; the first is, of one that is made for it alone."""
         self.ending = False
+        self.last = ""
+        """The invocation that ended last in it."""
+        self._hidden: dict[Scope, Hidden] = {}
+
+    def hidden_from(self, tenant: Scope) -> Hidden:
+        """What it was given for this tenant. In what it says to this one another's secrets are just texts:
+        who saw them hidden could guess them."""
+        return self._hidden.setdefault(tenant, Hidden())
 
 
 class Pool:
@@ -56,7 +65,7 @@ class Pool:
         *,
         most: int = 64,
         idle: float = 300.0,
-        after: Callable[[Plugin], Awaitable[None]] | None = None,
+        after: Callable[[Process], Awaitable[None]] | None = None,
     ) -> None:
         """`after` is called when a process is gone."""
         self._host = host
@@ -200,7 +209,7 @@ class Pool:
             pass  # somebody else has removed it
         try:
             if self._after is not None:
-                await self._after(process.plugin)
+                await self._after(process)
         finally:
             self._free(process.number)
 

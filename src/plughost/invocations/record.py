@@ -9,6 +9,10 @@ import msgspec
 
 from plughost.invocations.permissions import Granted
 
+AFTERWARDS = 1 << 30
+"""The number of the first event that comes after an invocation's own: what the gateway refused it."""
+STRAY = AFTERWARDS + (1 << 20)
+"""Of the first thing that its process said when nothing ran in it any more."""
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
 

@@ -48,7 +48,7 @@ class Run:
         self._on_event = on_event
         self.deadline = clock.time() + allowed / 1000
         self.hidden = Hidden()
-        """That of its process, once it has one."""
+        """What its process was given for its tenant, once it has one that is given something."""
         self.retries = 0
         self.events = 0
         self.confined_by: tuple[str, ...] = ()

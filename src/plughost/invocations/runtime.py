@@ -15,7 +15,7 @@ from plughost.invocations.bindings import Bindings
 from plughost.invocations.deliveries import Deliveries, Delivery
 from plughost.invocations.gateway.gateway import Gateway
 from plughost.invocations.gateway.http import Bounds
-from plughost.invocations.hooks import Hooks, deliver
+from plughost.invocations.hooks import Hooks
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.invoker import LocalInvoker, Options
 from plughost.invocations.journal import Journal
@@ -84,7 +84,9 @@ class Runtime:
                 options=self._options,
             )
             making.push_async_callback(self.invoker.close)
-            self.deliveries = Deliveries(self._folder, self._deliver, clock, backoff=self._backoff)
+            self.deliveries = Deliveries(
+                self._folder, self._deliver, clock, serves=self._bindings.serves, backoff=self._backoff
+            )
             making.push_async_callback(self.deliveries.close)
             self.hooks = Hooks(self.state.happened, self.deliveries, self._bindings, self._packages)
             making.push_async_callback(self.hooks.close)
@@ -108,7 +110,7 @@ class Runtime:
         await self.hooks.publish(scope, event)
 
     async def _deliver(self, delivery: Delivery) -> tuple[str, str | None]:
-        return await deliver(self._bindings, self, delivery)
+        return await self.hooks.deliver(self, delivery)
 
     async def _go_on(self) -> None:
         """With what an earlier host left."""

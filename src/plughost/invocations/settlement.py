@@ -67,15 +67,35 @@ class Settlement:
         """A tool's result into its chain, a compaction into one of its own."""
         work, chain_id = run.wanted.work, run.wanted.related.chain_id
         if isinstance(work, Tool) and chain_id is not None:
-            await chains.insert_tool_result(chain_id, work.tool_execution_id, result)
+            await chains.insert_tool_result(run.scope, chain_id, work.tool_execution_id, result)
         elif isinstance(work, Compaction):
-            seeds = [Block(seed["kind"], seed["content"]) for seed in result["seed_blocks"]]
+            seeds = [Block.of(seed) for seed in result["seed_blocks"]]
             compactor = run.prepared.export.compactor
             if compactor is not None and not compactor.supports_pinned_items:
-                seeds = [*(Block("pinned", [item]) for item in work.pinned_items), *seeds]
-            derived = await chains.derive(work.chain_id, work.compaction_id, seeds)
+                seeds = [*_pinned(work, seeds), *seeds]
+            derived = await chains.derive(run.scope, work.chain_id, work.compaction_id, seeds)
             result = {**result, "derived_chain_id": derived}
         return result
+
+
+def _pinned(work: Compaction, seeds: list[Block]) -> list[Block]:
+    """The pinned items that are not among the seeds: a block of the chain by its id, or something said."""
+    known = {block["id"]: block for block in work.blocks if _has_name(block)}
+    there = {seed.more["id"] for seed in seeds if _has_name(seed.told)}
+    pins = []
+    for item in work.pinned_items:
+        name = item.get("block_id", item.get("id")) if isinstance(item, dict) else item
+        if isinstance(name, str) and name in known:
+            pins += [] if name in there else [Block.of(known[name])]
+            there.add(name)
+        else:
+            pins.append(Block("pinned", [{"type": "text", "text": item} if isinstance(item, str) else item]))
+    return pins
+
+
+def _has_name(block: Any) -> bool:
+    named = isinstance(block, dict) and isinstance(block.get("id"), str)
+    return named and {"kind", "content"} <= block.keys()
 
 
 def _wrong_output(run: Run, result: Any) -> list[str]:

@@ -12,7 +12,7 @@ from plughost.invocations.runs import Runs
 from plughost.invocations.sessions import Sessions
 
 FILE = "state.db"
-VERSION = 1
+VERSION = 2
 
 
 class State:

@@ -1,7 +1,8 @@
 """What a process says that belongs to no request of its own: nobody's result, and told in a record.
 
 Nothing tells which of its invocations said it. It stands in the record of the one that ends next in that
-process, which has the same package, export and, unless it is inline, tenant.
+process, or of its last one when the process is gone, which has the same package, export and, unless it is
+inline, tenant.
 """
 
 from __future__ import annotations

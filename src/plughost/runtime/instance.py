@@ -21,6 +21,7 @@ from plughost.base.errors import (
     Timeout,
 )
 from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
+from plughost.base.text import cut_out
 from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.checkup import Checkup
@@ -270,6 +271,7 @@ class Instance:
                 self._on_exit,
                 self._on_stderr,
                 self._on_refused,
+                self._home.hidden,
             )
         except Exception as error:
             # Not from inside the caller's own call: every failure arrives the same way.
@@ -565,7 +567,8 @@ class Instance:
         pending.fail(self._witness.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        self._witness.tell(Dropped, what=what, head=head.decode(errors="backslashreplace"))
+        shown = self._home.hidden.piece(cut_out(head))
+        self._witness.tell(Dropped, what=what, head=shown)
 
     def on_notification(self, notification: Notification) -> None:
         if self._caller is not None and self._home.hear(self._caller, notification):

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 
 from plughost.base.errors import LaunchFailed
+from plughost.base.hiding import Hidden
 from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
 from plughost.runtime.launch import Launch, Report
 from plughost.runtime.refused import Refused
@@ -38,10 +39,12 @@ class Process:
         on_exit: Callable[[], None],
         on_stderr: Callable[[list[str]], None] | None = None,
         on_refused: Callable[[list[bytes]], None] | None = None,
+        hidden: Hidden | None = None,
     ) -> None:
         """Start it. Raises LaunchFailed when not even the launcher could be started.
 
-        `on_refused` hears what a confined one was refused, in the words of `launcher/watch.h`.
+        `on_refused` hears what a confined one was refused, in the words of `launcher/watch.h`. On its stderr
+        nobody sees what is `hidden`.
         """
         self._launch = launch
         self._loop = loop
@@ -53,7 +56,7 @@ class Process:
         self.mode = ""
         self.confined_by: tuple[str, ...] = ()
         self.exit_status: int | None = None
-        self.stderr = StderrTail()
+        self.stderr = StderrTail(hidden=hidden)
         self.pid = self.stdin = self.stdout = -1
         self._pidfd = self._stderr_fd = self._report_fd = self._refused_fd = -1
         self._refused = Refused()

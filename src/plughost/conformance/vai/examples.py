@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 DEEPEST = 8
@@ -31,3 +32,37 @@ def example(schema: Any, depth: int = 0) -> Any:
     if not isinstance(members, dict) or not isinstance(required, list):
         return {}
     return {name: example(members.get(name), depth + 1) for name in required if isinstance(name, str)}
+
+
+def marked(value: Any, schema: Any, mark: str, fits: Callable[[Any], bool]) -> Any:
+    """With a mark in every text of it, and in those that it may have, where the schema takes that."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    if isinstance(value, dict) and isinstance(members, dict):
+        free = [name for name, member in members.items() if example(member) == _PLAIN["string"]]
+        for name in free:
+            value = _if_it_fits({**value, name: value.get(name, "")}, value, fits)
+    for place in [*_texts(value)]:
+        value = _if_it_fits(_with_mark(value, place, mark), value, fits)
+    return value
+
+
+def _if_it_fits(changed: Any, value: Any, fits: Callable[[Any], bool]) -> Any:
+    return changed if fits(changed) else value
+
+
+def _texts(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, str):
+        yield place
+    elif isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(inner, (*place, name))
+
+
+def _with_mark(value: Any, place: tuple[Any, ...], mark: str) -> Any:
+    if not place:
+        return f"{value} {mark}".strip()
+    name, *rest = place
+    changed = _with_mark(value[name], tuple(rest), mark)
+    if isinstance(value, dict):
+        return {**value, name: changed}
+    return [*value[:name], changed, *value[name + 1 :]]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from plughost.base import json_schema
 from plughost.conformance.subject import Subject
-from plughost.conformance.vai.examples import example
+from plughost.conformance.vai.examples import example, marked
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
 
@@ -59,26 +61,29 @@ def context(export: Export, tenant: str = TENANT, **changes: Any) -> Body:
 
 
 def request(
-    subject: Subject, export: Export, told: Body | None = None, tenant: str = TENANT
+    subject: Subject, export: Export, told: Body | None = None, tenant: str = TENANT, mark: str = ""
 ) -> tuple[str, Body]:
-    """The op and the body for an export, with this context or the usual one."""
+    """The op and the body for an export, with this context or the usual one, and a mark in what is said."""
     body: Body = {
         "export_id": export.id,
         "context": context(export, tenant) if told is None else told,
         "config": example(schema_of(subject, export.config_schema)),
         "secrets": {slot: f"secret_{slot}_{tenant}" for slot in export.permissions.secret_slots},
     }
-    return OPS[export.kind], body | _own(subject, export, tenant)
+    return OPS[export.kind], body | _own(subject, export, tenant, mark)
 
 
-def _own(subject: Subject, export: Export, tenant: str) -> Body:
+def _own(subject: Subject, export: Export, tenant: str, mark: str) -> Body:
     """The members that are its kind's own."""
     match export.kind:
         case "tool":
             assert export.tool is not None
-            given = example(schema_of(subject, export.tool.input_schema))
+            schema = schema_of(subject, export.tool.input_schema)
+            given = example(schema)
             if subject.sample is not None and subject.sample.method == export.id:
                 given = subject.sample.params
+            if mark:
+                given = marked(given, schema, mark, _fits(schema))
             return {"tool_execution_id": f"toolx_{tenant}", "input": given}
         case "hook":
             assert export.hook is not None
@@ -86,11 +91,11 @@ def _own(subject: Subject, export: Export, tenant: str) -> Body:
                 "type": export.hook.subscribes_to[0],
                 "occurred_at": "2026-03-12T19:00:00Z",
                 "subject": {"kind": "run", "id": f"run_{tenant}"},
-                "summary": {},
+                "summary": {"task": mark} if mark else {},
             }
             return {"delivery_id": f"del_{tenant}", "attempt": 1, "event": event}
         case "compactor":
-            said = {"kind": "input", "content": [{"type": "text", "text": "Fix the redirect."}]}
+            said = {"kind": "input", "content": [{"type": "text", "text": f"Fix the redirect. {mark}"}]}
             projection = {"transport": "inline", "blocks": [said], "pinned_items": [], "token_estimate": 8}
             return {
                 "compaction_id": f"cmp_{tenant}",
@@ -102,6 +107,15 @@ def _own(subject: Subject, export: Export, tenant: str) -> Body:
     return {
         "mode": "start",
         "target": ids,
-        "trigger": {"type": "user_request", "input": [{"type": "text", "text": "Do nothing."}]},
+        "trigger": {"type": "user_request", "input": [{"type": "text", "text": f"Do nothing. {mark}"}]},
         "policy": {"max_depth": 1, "max_child_runs": 0, "allow_compaction": False},
     }
+
+
+def _fits(schema: Any) -> Callable[[Any], bool]:
+    """Whether a value is what a schema takes; anything, where there is no schema that could tell."""
+    try:
+        fits: Callable[[Any], bool] = json_schema.Checker(schema or {}).fits
+    except ValueError:
+        return lambda value: True
+    return fits

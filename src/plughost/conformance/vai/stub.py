@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -76,9 +76,9 @@ def frame(type: str, **members: Any) -> Frame:
 
 
 @asynccontextmanager
-async def greeted(subject: Subject) -> AsyncIterator[Stub]:
+async def greeted(subject: Subject, env: Mapping[str, str] | None = None) -> AsyncIterator[Stub]:
     """A new process that has said hello, whoever it said it is."""
-    async with subject.wire() as wire:
+    async with subject.wire(env) as wire:
         stub = Stub(wire)
         await stub.hello()
         yield stub

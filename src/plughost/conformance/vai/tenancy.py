@@ -17,11 +17,19 @@ from plughost.wire.envelope import encode
 
 async def scratch(subject: Subject) -> None:
     before = _listing(folder_of(subject))
-    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as root:
-        async with greeted(subject) as stub:
+    with (
+        tempfile.TemporaryDirectory(prefix="plughost-conform-") as root,
+        tempfile.TemporaryDirectory(prefix="plughost-conform-") as outside,
+    ):
+        elsewhere = {name: os.path.join(outside, name.lower()) for name in ("TMPDIR", "HOME")}
+        for place in elsewhere.values():
+            os.mkdir(place)
+        async with greeted(subject, elsewhere) as stub:
             for export in manifest_of(subject).exports:
                 if export.permissions.filesystem == "scratch":
                     await _twice(subject, stub, export, root)
+        strewn = ", ".join(sorted(_listing(Path(outside))))
+        demand(not strewn, f"it wrote outside its scratch folder: {strewn:.300}")
     changed = sorted(before.items() ^ _listing(folder_of(subject)).items())
     demand(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
 
@@ -56,13 +64,14 @@ def _asks_for_none(subject: Subject) -> str | None:
 
 
 async def tenants(subject: Subject) -> None:
-    """The same is asked for two tenants, the second time too."""
+    """The same is asked for two tenants, and then something of their own, the second time too."""
     first, second = (uuid.uuid4().hex for _ in range(2))
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
-            await stub.ask(*request(subject, export, tenant=first))
-            for _ in range(2):
-                id = stub.request(*request(subject, export, tenant=second))
+            for mark in ("", first):
+                await stub.ask(*request(subject, export, tenant=first, mark=mark))
+            for mark in ("", "", second):
+                id = stub.request(*request(subject, export, tenant=second, mark=mark))
                 said = [await stub.response(id, export.id), *stub.events(id)]
                 leaked = first.encode() in encode(said)
                 demand(not leaked, f"{export.id} told one tenant something of another")
@@ -71,14 +80,14 @@ async def tenants(subject: Subject) -> None:
 AXES = (
     Axis(
         name="scratch",
-        promise="writes in the scratch folder of the invocation at hand, and neither in an earlier one's nor "
-        "in its own package",
+        promise="writes in the scratch folder of the invocation at hand: not in an earlier one's, not in its "
+        "own package, not in TMPDIR and not in HOME (other places are the sandbox's to keep from it)",
         test=scratch,
         spares=_asks_for_none,
     ),
     Axis(
         name="tenants",
-        promise="keeps nothing of one tenant's request for another's",
+        promise="keeps nothing of one tenant's request for another's: not who it is, not what it said",
         test=tenants,
     ),
 )

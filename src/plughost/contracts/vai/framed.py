@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from plughost.base.text import brief
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.contracts.vai.manifest import PROTOCOL
 from plughost.contracts.vai.messages import Envelope
@@ -28,7 +29,7 @@ def read(frame: Frame) -> Envelope:
     except (ValueError, RecursionError) as error:
         raise invalid(f"not a frame of {PROTOCOL}: {error}", frame) from error
     if envelope.protocol != PROTOCOL:
-        raise invalid(f"its protocol is {envelope.protocol!r:.100}, expected {PROTOCOL!r}", frame)
+        raise invalid(f"its protocol is {brief(envelope.protocol)}, expected {PROTOCOL!r}", frame)
     if not envelope.type:
         raise invalid("a frame without a type", frame)
     if not is_utf8(frame):

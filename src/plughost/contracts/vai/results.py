@@ -36,7 +36,13 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
         _check(self.content)
 
 
-class SeedBlock(msgspec.Struct, frozen=True):
+SeedBlock = dict[str, Any]
+"""A block of a chain, of a `kind` and with its `content`; whatever else it has it keeps, as in its chain."""
+Diagnostics = dict[str, Any]
+"""`input_tokens_estimate` and `output_tokens_estimate`, and whatever a compactor tells beside them."""
+
+
+class _BlockShape(msgspec.Struct):
     kind: str
     content: list[Part]
 
@@ -44,11 +50,16 @@ class SeedBlock(msgspec.Struct, frozen=True):
         _check(self.content)
 
 
+def check_blocks(blocks: list[SeedBlock]) -> None:
+    """ValueError for one that is no block."""
+    msgspec.convert(blocks, list[_BlockShape])
+
+
 class Summary(msgspec.Struct, frozen=True):
     text: str
 
 
-class Diagnostics(msgspec.Struct, frozen=True, kw_only=True):
+class _DiagnosticsShape(msgspec.Struct):
     input_tokens_estimate: Count
     output_tokens_estimate: Count
 
@@ -57,6 +68,10 @@ class CompactorResult(msgspec.Struct, frozen=True, kw_only=True):
     seed_blocks: list[SeedBlock]
     summary: Summary
     diagnostics: Diagnostics
+
+    def __post_init__(self) -> None:
+        check_blocks(self.seed_blocks)
+        msgspec.convert(self.diagnostics, _DiagnosticsShape)
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

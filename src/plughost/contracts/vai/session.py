@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import CallFailed, HandshakeFailed, Malformed, PluginError
+from plughost.base.text import brief
 from plughost.contracts.vai import framed
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.local import Local
@@ -79,21 +80,21 @@ class VaiSession(Conversation):
             return self._response(envelope, frame)
         if envelope.type == "event":
             return self._event(envelope, frame)
-        return Noise(f"a frame of type {envelope.type!r:.100}, which a host is not sent", _head(frame))
+        return Noise(f"a frame of type {brief(envelope.type)}, which a host is not sent", _head(frame))
 
     def _greeted(self, envelope: Envelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
             error = _error(envelope)
             raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
         if envelope.type != "hello" or bytes(envelope.role) != b'"plugin"':
-            raise HandshakeFailed(f"it began with {envelope.type!r:.100}, expected the hello of a plugin")
+            raise HandshakeFailed(f"it began with {brief(envelope.type)}, expected the hello of a plugin")
         try:
             told = _identities.decode(envelope.plugin)
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
         if told != self._identity:
             raise IdentityMismatch(
-                f"it says that it is {str(told)!r:.200}, but what is installed is {str(self._identity)!r}",
+                f"it says that it is {brief(str(told))}, but what is installed is {str(self._identity)!r}",
                 hint="build it anew, or mend vai-plugin.toml",
             )
 

@@ -52,7 +52,7 @@ class Compactions:
         if size > MOST_BYTES:
             raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
         guest.spend(len(body))
-        blocks = msgspec.to_builtins(await self._state.chains.blocks(asked.chain_id))
+        blocks = [block.told for block in await self._state.chains.blocks(asked.chain_id)]
         wanted = Invocation(
             binding=binding,
             work=Compaction(

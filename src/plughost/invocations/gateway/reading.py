@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.vai.results import SeedBlock
+from plughost.contracts.vai.results import SeedBlock, check_blocks
 from plughost.invocations.chains import Block
 from plughost.invocations.gateway.guest import Guest
 from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
@@ -26,6 +26,9 @@ HOSTS_OWN = frozenset({"tool_result"})
 class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     blocks: Annotated[list[SeedBlock], msgspec.Meta(min_length=1)]
 
+    def __post_init__(self) -> None:
+        check_blocks(self.blocks)
+
 
 class Reading:
     def __init__(self, state: State) -> None:
@@ -43,9 +46,7 @@ class Reading:
         after = number(head.query, "after", 0, 10**9)
         limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
         page = await self._state.chains.page(chain_id, after, limit, MOST_BYTES)
-        blocks = [
-            {"number": place, "kind": block.kind, "content": block.content} for place, block in page.blocks
-        ]
+        blocks = [{**block.told, "number": place} for place, block in page.blocks]
         estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
         told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
         return Answer(200, {**told, "blocks": blocks, "next": page.following})
@@ -53,11 +54,10 @@ class Reading:
     async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
         asked = read(body, NewBlocks)
         await its_own(guest, self._state.chains.chain(chain_id))
-        if forged := HOSTS_OWN & {block.kind for block in asked.blocks}:
+        if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
             raise Problem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
         guest.spend(len(body))
-        hidden = guest.run.hidden
-        blocks = [Block(hidden.text(block.kind), hidden.value(block.content)) for block in asked.blocks]
+        blocks = [Block.of(guest.run.hidden.value(block)) for block in asked.blocks]
         once = named(guest, "append", head.key) if head.key else None
         last = await self._state.chains.append(chain_id, blocks, once)
         return Answer(201, {"chain_id": chain_id, "last": last})

@@ -11,14 +11,12 @@ from typing import Any
 
 from plughost.invocations.gateway.guest import Guest
 from plughost.invocations.gateway.messages import Head, Problem
-from plughost.invocations.record import RecordSink, Said
+from plughost.invocations.record import AFTERWARDS, RecordSink, Said
 
 MOST = 100
 """Of one invocation while it runs, and as many after its end."""
 REMEMBERED = 1024
 """Invocations that have ended, the latest."""
-AFTERWARDS = 1 << 30
-"""The number of the first event that comes after an invocation's own."""
 TOLD = frozenset({401, 403, 404})
 
 
@@ -33,7 +31,11 @@ class Refusals:
         if problem.status not in TOLD or guest.over or guest.refusals >= MOST:
             return
         guest.refusals += 1
-        told = {**_refused(head, problem), "path": head.path[:200], "message": problem.message}
+        told = {
+            **_refused(head, problem),
+            "path": guest.run.hidden.text(head.path)[:200],
+            "message": problem.message,
+        }
         self._records.tell(guest.run.said(told))
 
     def after(self, invocation_id: str, head: Head, problem: Problem) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.text import brief
 from plughost.invocations.binding import Binding, Scope
 from plughost.invocations.bindings import Bindings
 from plughost.invocations.gateway.guest import Guest
@@ -51,7 +52,7 @@ def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None)
         if binding.export_id == export and package_id in (None, binding.package_id)
     ]
     if not found:
-        raise Problem(404, "not_bound", f"no export {export!r:.100} is bound here")
+        raise Problem(404, "not_bound", f"no export {brief(export)} is bound here")
     if len(found) > 1:
         packages = ", ".join(binding.package_id for binding in found)
         raise Problem(409, "ambiguous", f"name its package_id, too, one of: {packages}")

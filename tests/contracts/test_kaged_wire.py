@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Linted, Notified
+from plughost.base.events import Dropped, Linted, Notified, StateChanged
 from plughost.contracts.kaged import Context, Kaged
 from tests.contracts.kaged_support import ABOUT, folder, spec
 from tests.support import all_gone, processes, seen, until
@@ -109,6 +109,16 @@ async def test_an_error_to_initialize_is_a_failure_with_its_words(slow_host, tmp
     plugin = await slow_host.add(spec(folder(tmp_path / mark, env={"init": "refuse"}), failure_limit=1))
     with pytest.raises(plughost.HandshakeFailed, match="-32000 not today"):
         await plugin.call("p.echo")
+
+
+async def test_a_refusal_of_megabytes_is_told_in_a_few_kilobytes(slow_host, tmp_path, mark):
+    place = folder(tmp_path / mark, env={"init": "refuse", "marks": "3000000"})
+    plugin = await slow_host.add(spec(place, failure_limit=1))
+    with slow_host.events() as told:
+        with pytest.raises(plughost.HandshakeFailed, match=r"not today!!!.*characters in all") as caught:
+            await plugin.call("p.echo")
+        whys = [event.why for event in taken(told, StateChanged)]
+    assert max(map(len, [str(caught.value), *whys])) < 5000
 
 
 @pytest.mark.clause("KAGED-27")
@@ -293,6 +303,11 @@ async def test_the_plugins_own_error_reaches_the_caller_unchanged(host, place):
         with pytest.raises(plughost.CallFailed) as caught:
             await plugin.call("p.fail", error)
         assert caught.value.error == error
+    words = {"code": -32000, "message": "a" * 3_000_000}
+    with pytest.raises(plughost.CallFailed) as caught:
+        await plugin.call("p.fail", words)
+    assert caught.value.error == words
+    assert len(str(caught.value)) < 5000, "what is printed of it is bounded"
 
 
 @pytest.mark.clause("KAGED-34")

@@ -11,6 +11,9 @@ from plughost.base.events import EventHub
 from plughost.base.hiding import Hidden
 from plughost.runtime.session import Session
 
+LONGEST = 4096
+"""Characters of an error's message: a plugin's own words are in it, and everybody prints it."""
+
 
 class Witness:
     """Knows the instance's name and its contract's words; the process tells its own last ones."""
@@ -48,12 +51,15 @@ class Witness:
         return self._shown(error)
 
     def _shown(self, error: PluginError) -> PluginError:
-        """Without what must not be shown."""
+        """Without what must not be shown, and no longer than anybody reads."""
         error.stderr_tail = self._hidden.text(error.stderr_tail)
         message = self._hidden.text(error.message)
         if message != error.message:
-            error.message, error.args = message, (message,)
             error.__cause__ = None
+        if len(message) > LONGEST:
+            message = f"{message[:LONGEST]}… ({len(message)} characters in all)"
+        if message != error.message:
+            error.message, error.args = message, (message,)
         return error
 
 

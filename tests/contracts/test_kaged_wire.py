@@ -233,6 +233,32 @@ async def test_notifications_beyond_a_hundred_a_second_are_dropped_with_one_warn
     assert await plugin.call("p.echo", {"a": 1}) == {"a": 1}
 
 
+@pytest.mark.clause("KAGED-26", "KAGED-35")
+@pytest.mark.parametrize("line", ['{"jsonrpc":"2.0","method":"p.other","params":{}}', "garbage"])
+async def test_a_flood_of_what_is_dropped_is_counted_whole_and_told_in_a_few_words(
+    slow_host, clock, place, line
+):
+    plugin = await slow_host.add(spec(place))
+    await plugin.call("p.echo")
+    flood = {"text": f"{line}\n" * 5000 + '{"jsonrpc":"2.0","id":$ID,"result":1}\n'}
+    with slow_host.events() as told:
+        await plugin.call("p.raw", flood)
+        whats = [event.what for event in taken(told, Dropped)]
+        assert len(whats) == 21, "single ones are told, a burst once"
+        assert whats[-1].endswith("(and more, which are counted until there are fewer)")
+        assert seen(plugin)["dropped"] == 5000
+        clock.advance(0.5)
+        await plugin.call("p.raw", flood)  # the same burst goes on
+        assert taken(told, Dropped) == []
+        clock.advance(1)
+        await plugin.call("p.tell", {"tells": [["p.other", {}]]})
+        assert next(event.what for event in taken(told, Dropped)) == "9979 more, which were only counted"
+        await plugin.call("p.raw", flood)
+        taken(told, Dropped)
+        await slow_host.remove("puppet")
+        assert [event.what for event in taken(told, Dropped)] == ["4980 more, which were only counted"]
+
+
 @pytest.mark.clause("KAGED-25")
 async def test_a_message_over_four_megabytes_is_not_sent(host, place):
     plugin = await host.add(spec(place))

@@ -20,7 +20,7 @@ from plughost.base.errors import (
     Stopped,
     Timeout,
 )
-from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
+from plughost.base.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
 from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.checkup import Checkup
@@ -464,6 +464,7 @@ class Instance:
             self._processes.pop(process, None)
             process.release()
         event = self._supervisor.judge(self._clock.time(), executed=self._executed)
+        self._witness.rest_of_drops()
         if process is not None:
             self._witness.tell(
                 Exited,
@@ -561,7 +562,7 @@ class Instance:
         pending.fail(self._witness.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        self._witness.tell(Dropped, what=what, head=head.decode(errors="backslashreplace"))
+        self._witness.dropped(what, head)
 
     def on_notification(self, notification: Notification) -> None:
         if self._caller is not None and self._home.hear(self._caller, notification):

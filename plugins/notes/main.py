@@ -10,6 +10,8 @@ from wire import Refused
 INJECTED = 5
 """Notes that a session starts with."""
 INJECTED_CHARACTERS = 4000
+ENVELOPE = 1000
+"""Bytes of an answer around its results, and more than enough."""
 
 
 def retain(params):
@@ -23,8 +25,19 @@ def recall(params):
     query, most = _text(params, "query"), params.get("max_results", 10)
     if type(most) is not int or not 1 <= most <= notes.MOST_RESULTS:
         raise Refused(-32602, f"max_results must be from 1 to {notes.MOST_RESULTS}")
-    results = notes.recall(_project(params), query, _tags(params), most)
-    return {"count": len(results), "results": results, "query": query}
+    found = notes.recall(_project(params), query, _tags(params), most)
+    results = list(_fitting(found, wire.LONGEST - ENVELOPE - len(wire.encoded(query))))
+    answer = {"count": len(results), "results": results, "query": query}
+    return answer if len(results) == len(found) else {**answer, "left_out": len(found) - len(results)}
+
+
+def _fitting(results, room):
+    """The best of them, as many as one answer has room for."""
+    for result in results:
+        room -= len(wire.encoded(result)) + len(", ")
+        if room < 0:
+            return
+        yield result
 
 
 def forget(params):

@@ -7,6 +7,8 @@ import sys
 
 WINDOW = 64
 """Questions to the host at a time: so few fit into the pipe, also while the host is busy answering."""
+LONGEST = 4_000_000
+"""Bytes of a message. For a longer one the host would end the plugin."""
 
 source, wire = sys.stdin.buffer, sys.stdout.buffer
 numbers = itertools.count(1)
@@ -33,7 +35,10 @@ def serve(about, methods):
     while True:
         message = backlog.popleft() if backlog else _receive()
         if message.get("id") is not None:  # else nobody waits for an answer
-            _send(id=message["id"], **_answer(answers, message))
+            try:
+                _send(id=message["id"], **_answer(answers, message))
+            except Refused as refused:  # it was too long
+                _send(id=message["id"], error=refused.error)
 
 
 def ask(method, params):
@@ -62,8 +67,17 @@ def ask_all(method, every):
             yield answers[number]["result"]
 
 
+def encoded(value):
+    """As it goes over the wire."""
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
 def _send(**message):
-    wire.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    line = encoded({"jsonrpc": "2.0", **message})
+    if len(line) > LONGEST:
+        told = {"code": "message_too_large", "actual_bytes": len(line), "max_bytes": LONGEST}
+        raise Refused(-32000, f"a message of {len(line)} bytes is over the limit of {LONGEST}", told)
+    wire.write(line + b"\n")
     wire.flush()
 
 
@@ -84,6 +98,7 @@ def _receive():
 def _answer(answers, message):
     method, params = message.get("method"), message.get("params", {})
     try:
+        encoded(message)
         if not isinstance(method, str):
             raise Refused(-32600, "a request needs a method")
         if method not in answers:
@@ -93,5 +108,7 @@ def _answer(answers, message):
         return {"result": answers[method](params)}
     except Refused as refused:
         return {"error": refused.error}
+    except UnicodeEncodeError:  # an escape may hold one, but nobody would take it from us
+        return {"error": {"code": -32602, "message": "half of a character"}}
     except Exception as error:
         return {"error": {"code": -32603, "message": f"Internal error: {error!r}"}}

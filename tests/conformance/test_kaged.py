@@ -13,6 +13,7 @@ import pytest
 
 from plughost import config
 from plughost.conformance.kaged import AXES, powers
+from plughost.conformance.kaged.talk import CONTEXT
 from plughost.conformance.subject import Sample
 from plughost.conformance.suite import Report, examine
 from tests.confinable import PATH, needs, open_folder
@@ -106,6 +107,10 @@ def test_the_reference_plugins_conform(reports, name):
         pytest.skip(f"what runs {name} is not installed")
     assert failed(reports[name]) == {}
     assert reports[name].count("passed") == len(AXES)
+
+
+def test_the_context_of_its_calls_is_one_that_plugins_in_the_wild_read():
+    assert re.fullmatch(r"primary(\.subagents\.[^.]+)*", CONTEXT["agent_path"])
 
 
 async def test_a_sample_must_be_of_a_declared_method(place):

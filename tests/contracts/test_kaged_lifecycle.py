@@ -160,20 +160,55 @@ async def test_the_five_seconds_begin_with_the_answer_that_was_waited_for(slow_h
 
 
 @pytest.mark.clause("KAGED-23")
+@pytest.mark.parametrize("withdrawn", [10, 30], ids=["before it is asked", "after"])
 async def test_a_call_that_was_withdrawn_keeps_a_plugin_busy_until_its_deadline(
-    slow_host, clock, tmp_path, mark
+    slow_host, clock, tmp_path, mark, withdrawn
 ):
     plugin = await slow_host.add(spec(folder(tmp_path / mark)))
     await plugin.call("p.echo")
     with slow_host.events() as told:
         lost = asyncio.create_task(plugin.call("p.freeze", timeout=100))
         await until(lambda: seen(plugin)["in_flight"] == 1)
-        clock.advance(30)
+        clock.advance(withdrawn)
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
-        clock.advance(74.9)
+        clock.advance(104.9 - withdrawn)
         assert plugin.state == "Running"
         clock.advance(0.2)
+        await reaches(told, "Backoff")
+
+
+@pytest.mark.clause("KAGED-23")
+async def test_one_that_is_busy_with_what_nobody_waits_for_is_not_sick(slow_host, clock, tmp_path, mark):
+    """Its caller has gone before its health was asked for."""
+    plugin = await slow_host.add(spec(folder(tmp_path / mark)))
+    await plugin.call("p.echo")
+    lost = asyncio.create_task(plugin.call("p.freeze", timeout=90))
+    await until(lambda: seen(plugin)["in_flight"] == 1)
+    lost.cancel()
+    await asyncio.gather(lost, return_exceptions=True)
+    first = plugin_process(mark)
+    for _ in range(6):
+        clock.advance(10)
+        await asyncio.sleep(0)
+    os.kill(first, signal.SIGUSR1)
+    assert await plugin.call("p.echo", {"a": 1}) == {"a": 1}
+    assert (plugin.state, plugin_process(mark)) == ("Running", first)
+
+
+@pytest.mark.clause("KAGED-23")
+async def test_a_call_that_was_withdrawn_and_answered_keeps_nobody_busy(slow_host, clock, tmp_path, mark):
+    plugin = await slow_host.add(spec(folder(tmp_path / mark, env={"silent": "health.check"})))
+    await plugin.call("p.echo")
+    with slow_host.events() as told:
+        lost = asyncio.create_task(plugin.call("p.hold", timeout=1000))
+        await until(lambda: seen(plugin)["in_flight"] == 1)
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+        held = next(m["id"] for m in await plugin.call("p.received") if m["method"] == "p.hold")
+        answers = '{"jsonrpc":"2.0","id":%d,"result":1}\n{"jsonrpc":"2.0","id":$ID,"result":1}\n' % held
+        await plugin.call("p.raw", {"text": answers})
+        clock.advance(35.1)
         await reaches(told, "Backoff")
 
 

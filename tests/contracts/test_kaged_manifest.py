@@ -172,6 +172,68 @@ async def test_every_problem_is_told_at_once_and_nothing_is_started(host, tmp_pa
     assert not processes(mark)
 
 
+@pytest.mark.clause("KAGED-06")
+def test_what_is_wrong_with_the_methods_is_told_beside_what_is_wrong_elsewhere(tmp_path):
+    text = changed(
+        version="3",
+        methods="[A.b, 1, kaged.x, initialize]",
+        hooks="[A]",
+        notifications="[1, '']",
+        tools="[3]",
+    )
+    assert problems(tmp_path, text) == [
+        (2, "version"), (6, "methods[1]"), (6, "methods[0]"), (6, "methods[2]"), (6, "methods[3]"),
+        (7, "hooks[0]"), (8, "notifications[0]"), (8, "notifications[1]"), (9, "tools[0]"),
+    ]  # fmt: skip
+    text = changed(name="7", methods="[]", tools="[{name: X}, {name: 1}]")
+    assert problems(tmp_path, text) == [(1, "name"), (7, "tools[1].name"), (7, "tools[0].name")]
+
+
+@pytest.mark.clause("KAGED-07")
+def test_keys_that_nobody_knows_and_keys_without_a_value_are_in_nobodys_way(tmp_path):
+    text = """\
+name: wild
+version: 1.0.0
+kaged_api: 1
+description: d
+author:
+command: [python3, main.py]
+methods:
+env:
+tools:
+  - name: t
+    description:
+    parameters_schema:
+    annotations: {readOnlyHint: true, 1: one}
+knobs:
+  n: {type: enum, values: [0, 1], labels: {0: none, yes: one}, 1: &x 2, 1: *x}
+2: what is this
+"""
+    told = read(tmp_path, text)
+    assert told.manifest.all_methods == {"wild.t"}
+    assert (told.manifest.env, told.manifest.tools[0].description) == ({}, "")
+    assert [(lint.line, lint.field) for lint in told.lints] == [
+        (5, "author"), (7, "methods"), (8, "env"), (11, "tools[0].description"),
+        (12, "tools[0].parameters_schema"), (13, "tools[0].annotations"), (14, "knobs"), (16, "2"),
+        (7, "methods"),
+    ]  # fmt: skip
+    assert problems(tmp_path, changed(name="")) == [(1, "name")], "what is required needs a value"
+    assert problems(tmp_path, changed(env="{1: x}")) == [(7, "env.1")]
+
+
+@pytest.mark.clause("KAGED-07")
+def test_a_tool_that_is_not_among_the_methods_is_told(tmp_path):
+    told = read(tmp_path, changed(tools="[{name: add}, {name: lost}]"))
+    assert [(lint.line, lint.field) for lint in told.lints] == [(7, "tools[1].name")]
+
+
+def test_a_manifest_of_unknown_keys_that_are_wrong_too_is_read_quickly(tmp_path):
+    begun = time.process_time()
+    told = read(tmp_path, GOOD + "".join(f"x{n}: &a 1\n" for n in range(9000)))
+    assert len(told.lints) == 9000
+    assert time.process_time() - begun < 10
+
+
 @pytest.mark.clause("KAGED-07")
 def test_a_manifest_from_the_wild_loads_and_its_looseness_is_told(tmp_path):
     told = read(tmp_path, WILD, "kaged-plugin.yaml")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Linted, Notified
+from plughost.base.events import Dropped, Linted, Notified, StateChanged
 from plughost.contracts.kaged import Context, Kaged
 from tests.contracts.kaged_support import ABOUT, folder, spec
 from tests.support import all_gone, processes, seen, until
@@ -109,6 +109,16 @@ async def test_an_error_to_initialize_is_a_failure_with_its_words(slow_host, tmp
     plugin = await slow_host.add(spec(folder(tmp_path / mark, env={"init": "refuse"}), failure_limit=1))
     with pytest.raises(plughost.HandshakeFailed, match="-32000 not today"):
         await plugin.call("p.echo")
+
+
+async def test_a_refusal_of_megabytes_is_told_in_a_few_kilobytes(slow_host, tmp_path, mark):
+    place = folder(tmp_path / mark, env={"init": "refuse", "marks": "3000000"})
+    plugin = await slow_host.add(spec(place, failure_limit=1))
+    with slow_host.events() as told:
+        with pytest.raises(plughost.HandshakeFailed, match=r"not today!!!.*characters in all") as caught:
+            await plugin.call("p.echo")
+        whys = [event.why for event in taken(told, StateChanged)]
+    assert max(map(len, [str(caught.value), *whys])) < 5000
 
 
 @pytest.mark.clause("KAGED-27")
@@ -223,6 +233,32 @@ async def test_notifications_beyond_a_hundred_a_second_are_dropped_with_one_warn
     assert await plugin.call("p.echo", {"a": 1}) == {"a": 1}
 
 
+@pytest.mark.clause("KAGED-26", "KAGED-35")
+@pytest.mark.parametrize("line", ['{"jsonrpc":"2.0","method":"p.other","params":{}}', "garbage"])
+async def test_a_flood_of_what_is_dropped_is_counted_whole_and_told_in_a_few_words(
+    slow_host, clock, place, line
+):
+    plugin = await slow_host.add(spec(place))
+    await plugin.call("p.echo")
+    flood = {"text": f"{line}\n" * 5000 + '{"jsonrpc":"2.0","id":$ID,"result":1}\n'}
+    with slow_host.events() as told:
+        await plugin.call("p.raw", flood)
+        whats = [event.what for event in taken(told, Dropped)]
+        assert len(whats) == 21, "single ones are told, a burst once"
+        assert whats[-1].endswith("(and more, which are counted until there are fewer)")
+        assert seen(plugin)["dropped"] == 5000
+        clock.advance(0.5)
+        await plugin.call("p.raw", flood)  # the same burst goes on
+        assert taken(told, Dropped) == []
+        clock.advance(1)
+        await plugin.call("p.tell", {"tells": [["p.other", {}]]})
+        assert next(event.what for event in taken(told, Dropped)) == "9979 more, which were only counted"
+        await plugin.call("p.raw", flood)
+        taken(told, Dropped)
+        await slow_host.remove("puppet")
+        assert [event.what for event in taken(told, Dropped)] == ["4980 more, which were only counted"]
+
+
 @pytest.mark.clause("KAGED-25")
 async def test_a_message_over_four_megabytes_is_not_sent(host, place):
     plugin = await host.add(spec(place))
@@ -293,6 +329,11 @@ async def test_the_plugins_own_error_reaches_the_caller_unchanged(host, place):
         with pytest.raises(plughost.CallFailed) as caught:
             await plugin.call("p.fail", error)
         assert caught.value.error == error
+    words = {"code": -32000, "message": "a" * 3_000_000}
+    with pytest.raises(plughost.CallFailed) as caught:
+        await plugin.call("p.fail", words)
+    assert caught.value.error == words
+    assert len(str(caught.value)) < 5000, "what is printed of it is bounded"
 
 
 @pytest.mark.clause("KAGED-34")

@@ -21,6 +21,7 @@ from plughost import control
 from plughost.base.events import Dropped
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
+from plughost.runtime import serving
 from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.faults.test_cancellation import parley
 from tests.support import ROOT, all_gone, puppet, seen, until
@@ -51,13 +52,36 @@ async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, 
     host.service("actions").register("wait", lambda caller, payload: never.wait())
     invoke = {"action": "wait", "payload": "", "timeout_ms": 0}
     flood = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", invoke, 10_000)}))
-    serving = await until(lambda: plugin._current._peer._serving)
-    await until(lambda: len(serving) > 1024)
+    waiting = await until(lambda: plugin._current._peer._serving)
+    await until(lambda: len(waiting) > 1024)
     for n in range(100):
         assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}
-    assert len(serving) < 3000
+    assert len(waiting) < 3000
     flood.cancel()
     plugin.kill()
+
+
+@pytest.mark.clause("KAGED-25")
+async def test_requests_of_more_bytes_than_may_wait_are_not_read(host, tmp_path, mark, monkeypatch):
+    """Few enough to be counted in hundreds, large enough to be a host's memory."""
+    monkeypatch.setattr(serving, "MOST_HELD", 1 << 20)
+    plugin = await host.add(spec(folder(tmp_path / mark)))
+    other = await host.add(spec(folder(tmp_path / mark, "other")))
+    await plugin.call("echo", {})
+    await other.call("echo", {})
+    gate = asyncio.Event()
+    host.service("actions").register("wait", lambda caller, payload: gate.wait())
+    invoke = {"action": "wait", "payload": b64("x" * 70_000), "timeout_ms": 0}
+    flood = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", invoke, 100)}))
+    waiting = await until(lambda: plugin._current._peer._serving)
+    await until(lambda: len(waiting) > 10)
+    for n in range(100):
+        assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}
+    assert len(waiting) < 15
+    gate.set()
+    await until(lambda: not waiting)  # all of them are read and served in the end
+    assert await plugin.call("echo", {"still": 1}) == {"still": 1}
+    flood.cancel()
 
 
 async def test_answers_that_a_plugin_does_not_read_are_not_made(host, tmp_path, mark):

@@ -59,7 +59,8 @@ MUTANTS = [
     Mutant("output-after-the-answer-is-taken", "runtime/peer.py", "self._deaf = self._warn = True", "self._warn = True", RUNE),
     Mutant("a-withdrawn-call-stays", "runtime/peer.py", "            del self._ledger[number]\n            if reason", "            if reason", f"{MCPTEST} tests/faults/test_cancellation.py"),
     Mutant("answers-nobody-reads-are-made", "runtime/serving.py", "return self._channel.buffered >= HIGH_WATER", "return False", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
-    Mutant("requests-without-end-are-read", "runtime/serving.py", "return self._is_full() or len(self._waiting) >= MOST_WAITING", "return self._is_full()", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
+    Mutant("megabytes-of-requests-are-read", "runtime/serving.py", " or self._held >= MOST_HELD", "", "tests/faults/test_services_under_fire.py"),
+    Mutant("requests-without-end-are-read", "runtime/serving.py", "or len(self._waiting) >= MOST_WAITING", "", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
     Mutant("any-number-is-served-at-a-time", "runtime/serving.py", "if len(self._tasks) < self._limit and not self._is_full():\n            self._start(request)", "if True:\n            self._start(request)", "tests/faults/test_services_under_fire.py tests/host/test_outside_contract.py"),
     # The life of a process
     Mutant("failures-are-not-counted", "runtime/supervisor.py", "self._failures = (*(at for at in self._failures if at > window), now)", "self._failures = (now,)", "tests/runtime/test_supervisor.py"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 import plughost
@@ -121,6 +122,24 @@ async def test_what_cannot_be_is_refused_with_its_reason(notes):
     too_large = await refused(notes, "retain", {"content": "é" * 51_200 + "x"})
     assert too_large["code"] == -32000
     assert too_large["data"] == {"code": "content_too_large", "actual_bytes": 102_401, "max_bytes": 102_400}
+
+
+@pytest.mark.clause("KAGED-25")
+async def test_more_than_one_message_holds_is_left_out_and_said(notes):
+    for number in range(45):
+        await retain(notes, f"tea {number} " + "漢" * 34_000)
+    answer = await notes.tool("recall", {"query": "tea", "max_results": 100}, context=HERE)
+    assert (answer["count"], answer["left_out"]) == (len(answer["results"]), 45 - answer["count"])
+    assert 35 < answer["count"] < 40, "as much as there is room for, each character in three bytes"
+    few = await notes.tool("recall", {"query": "tea", "max_results": 5}, context=HERE)
+    assert (few["count"], "left_out" in few) == (5, False)
+    too_large = await refused(notes, "retain", {"content": "x", "context": "x" * 3_999_800})
+    assert (too_large["code"], too_large["data"]["code"]) == (-32000, "message_too_large")
+
+
+async def test_half_of_a_character_is_refused_and_harms_nobody(notes):
+    assert (await refused(notes, "retain", msgspec.Raw(rb'{"content": "\ud83c"}')))["code"] == -32602
+    assert await recalled(notes, "") == []
 
 
 @pytest.mark.clause("KAGED-28")

@@ -120,6 +120,18 @@ async def test_its_refusals_reach_the_caller_as_they_are(host, place):
     assert (caught.value.error["code"], caught.value.error["data"]) == (-32000, told)
 
 
+@pytest.mark.clause("KAGED-25")
+async def test_more_than_one_message_holds_is_left_out_and_said(host, place):
+    notes = Kaged(await host.add(spec(place, "declared", MKDIR)))
+    for number in range(45):
+        await notes.tool("retain", {"content": f"tea {number} " + "漢" * 34_000}, context=HERE)
+    answer = await notes.tool("recall", {"query": "tea", "max_results": 100}, context=HERE)
+    assert (answer["count"], answer["left_out"]) == (len(answer["results"]), 45 - answer["count"])
+    assert 35 < answer["count"] < 40
+    few = await notes.tool("recall", {"query": "tea", "max_results": 5}, context=HERE)
+    assert (few["count"], "left_out" in few) == (5, False)
+
+
 @pytest.mark.clause("KAGED-28")
 async def test_what_is_compacted_is_kept(host, place):
     notes = Kaged(await host.add(spec(place, "declared", MKDIR)))

@@ -1,6 +1,7 @@
 """A kaged plugin that does as it is told, well or badly. Standard library only.
 
 Variables say how it begins: `init` (a JSON object over its answer to initialize, or never, crash, refuse),
+`marks` (how many exclamation marks its refusal has),
 `unknown` (protocol methods it does not know), `silent` (methods it never answers), `failing` (methods it refuses), `rude` (ignores the end of its
 stdin and SIGTERM), `first` (what it writes before it answers initialize), `witness` (a file that it makes when it
 hears initialized).
@@ -52,7 +53,10 @@ def initialize(number, params):
         sys.stderr.flush()
         os._exit(3)
     if INIT == "refuse":
-        send(id=number, error={"code": -32000, "message": "not today"})
+        send(
+            id=number,
+            error={"code": -32000, "message": "not today" + "!" * int(os.environ.get("marks", "0"))},
+        )
         return
     sys.stdout.flush()
     write_all(os.environ.get("first", "").encode())

@@ -226,6 +226,13 @@ def test_a_panel_fits_any_size_and_obeys_nothing():
         assert all(run.text.isprintable() for row in rows for run in row)
 
 
+@pytest.mark.timeout(30)
+def test_a_panel_wraps_no_more_of_a_message_than_it_has_room_for():
+    for words in ("a" * 15_000_000, "\x1b-" * 7_000_000):
+        trouble = unresponsive(3)._replace(why=words, remedy=words)
+        assert len(panel("loud", trouble, [words], 80, 24)) == 24
+
+
 async def test_the_others_of_a_root_are_there_for_it_and_a_broken_one_is_no_matter(tmp_path):
     shown, other = easel(tmp_path, "shown"), easel(tmp_path, "other", spawn="eager")
     broken = easel(tmp_path, "broken", env={"ROWS": "no JSON"}, spawn="eager", failure_limit=1)

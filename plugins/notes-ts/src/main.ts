@@ -1,6 +1,6 @@
 // The kaged protocol: one JSON-RPC object per line, answered one after another. Ends with its stdin.
 import { hooks, tools, type Answer } from "./notes.ts";
-import { isObject, Refused, type Params, type Refusal } from "./params.ts";
+import { isObject, LONGEST, Refused, type Params, type Refusal } from "./params.ts";
 
 const NAME = "notes-ts";
 
@@ -29,7 +29,13 @@ function initialize(): unknown {
 }
 
 function send(message: { id: unknown; result: unknown } | { id: unknown; error: Refusal }): void {
-  process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n");
+  const line = JSON.stringify({ jsonrpc: "2.0", ...message });
+  const actual_bytes = Buffer.byteLength(line);
+  if (actual_bytes > LONGEST) {
+    const data = { code: "message_too_large", actual_bytes, max_bytes: LONGEST };
+    throw new Refused({ code: -32000, message: "message too large", data });
+  }
+  process.stdout.write(line + "\n");
 }
 
 function take(line: string): void {

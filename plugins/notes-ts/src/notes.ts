@@ -1,11 +1,14 @@
 // What the tools and hooks do.
-import { atLeastOne, contextOf, idOf, optionalText, Refused, tagsOf, text, type Params } from "./params.ts";
+import { atLeastOne, contextOf, idOf, LONGEST, optionalText, Refused, tagsOf, text, type Params } from "./params.ts";
 import { isId, readAll, remove, write, type Note } from "./store.ts";
 
 export type Answer = (params: Params) => unknown;
 
 const MAX_BYTES = 102_400;
 const INJECTED = 5;
+const ENVELOPE = 1000; // bytes of an answer around its results, and more than enough
+
+const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 const wordsOf = (text: string): string[] =>
   text.normalize("NFKC").toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [];
@@ -50,14 +53,22 @@ function retain(params: Params): { status: "stored"; id: string } {
   return { status: "stored", id: write(project, about, content) };
 }
 
-function recall(params: Params): { count: number; results: Note[]; query: string } {
+// The best of them, as many as one answer has room for.
+function fitting(notes: Note[], room: number): Note[] {
+  const end = notes.findIndex((note) => (room -= bytesOf(note) + 1) < 0);
+  return end < 0 ? notes : notes.slice(0, end);
+}
+
+function recall(params: Params): { count: number; results: Note[]; query: string; left_out?: number } {
   const query = text(params, "query");
   const wanted = tagsOf(params);
   const most = atLeastOne(params, "max_results", 10);
   const notes = readAll(contextOf(params).project);
   const tagged = notes.filter((note) => wanted.every((tag) => note.tags.includes(tag)));
-  const results = scored(tagged, query).slice(0, most);
-  return { count: results.length, results, query };
+  const found = scored(tagged, query).slice(0, most);
+  const results = fitting(found, LONGEST - ENVELOPE - bytesOf(query));
+  const left_out = found.length - results.length;
+  return { count: results.length, results, query, ...(left_out && { left_out }) };
 }
 
 function forget(params: Params): { status: "forgotten" | "not_found"; id: string } {

@@ -1,4 +1,7 @@
-// What a caller sent, read from what may be anything.
+// What a caller sent, read from what may be anything; and how much can be said to it.
+
+// Bytes of a message. For a longer one the host would end the plugin.
+export const LONGEST = 4_000_000;
 
 export type Params = Readonly<Record<string, unknown>>;
 

@@ -44,7 +44,8 @@ class Exited(Event, frozen=True):
 
 
 class Dropped(Event, frozen=True):
-    """Something the plugin sent was not used: a late or doubled answer, noise, an unknown notification."""
+    """Something the plugin sent was not used: a late or doubled answer, noise, an unknown notification.
+    Of a flood the first few are told, then how many more there were."""
 
     what: str
     head: str

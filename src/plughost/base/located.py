@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -46,8 +46,12 @@ class Document:
     def __init__(self, file: str, data: dict[str, Any], lines: Mapping[Field, int]) -> None:
         self.file = file
         self.data = data
-        self.problems: list[Problem] = []
         self._lines = lines
+        self._found: list[tuple[Field, Problem]] = []
+
+    @property
+    def problems(self) -> list[Problem]:
+        return [problem for _, problem in self._found]
 
     def line(self, field: Field) -> int:
         """The line of a field, or of the nearest thing around it that has one."""
@@ -58,38 +62,54 @@ class Document:
         return 0
 
     def problem(self, field: Field, message: str, line: int | None = None) -> None:
-        self.problems.append(self.lint(field, message, line))
+        self._found.append((field, self.lint(field, message, line)))
 
     def lint(self, field: Field, message: str, line: int | None = None) -> Problem:
         """Something that is no problem of this document, but should be better."""
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field).lstrip(".")
         return Problem(self.file, self.line(field) if line is None else line, name, message)
 
-    def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any, field: Field = ()) -> list[Problem]:
-        """Keys of a later revision, or misspelt: out of the way, and told."""
-        if not isinstance(data, dict):
-            return []
+    def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any) -> list[Problem]:
+        """Keys of a later revision, or misspelt, and those without a value that need none: out of the way,
+        and told. What is out of the way cannot be wrong any more."""
         lints: list[Problem] = []
-        sections = {info.encode_name: info.type for info in msgspec.structs.fields(kind)}
-        for name in [*data]:
-            if name not in sections:
-                lints.append(self.lint((*field, name), "unknown key, ignored"))
-                del data[name]
-            elif isinstance(sections[name], type) and issubclass(sections[name], msgspec.Struct):
-                lints += self.set_aside_unknown(sections[name], data[name], (*field, name))
+        aside: set[Field] = set()
+        for field, why in self._needless(kind, data, ()):
+            lints.append(self.lint(field, f"{why}, ignored"))
+            aside.add(field)
+        self._found = [
+            (field, problem)
+            for field, problem in self._found
+            if not any(field[:end] in aside for end in range(1, len(field) + 1))
+        ]
         return lints
+
+    def _needless(self, kind: Any, data: Any, field: Field) -> Iterator[tuple[Field, str]]:
+        """Takes away what `kind` has no use for, and tells where that was."""
+        if get_origin(kind) is list and isinstance(data, list):
+            for number, each in enumerate(data):
+                yield from self._needless(get_args(kind)[0], each, (*field, number))
+        if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(data, dict)):
+            return
+        known = {info.encode_name: info for info in _members(kind)}
+        for name, value in [*data.items()]:
+            place = (*field, name)
+            if name in known and (value is not None or known[name].required):
+                yield from self._needless(known[name].type, value, place)
+            else:
+                yield place, "without a value" if name in known else "unknown key"
+                del data[name]
 
     def check(self) -> None:
         """Raise everything found, in the order of the file."""
-        if self.problems:
-            self.problems.sort(key=lambda problem: problem.line)
-            raise InvalidConfig(self.problems)
+        if self._found:
+            raise InvalidConfig(sorted(self.problems, key=lambda problem: problem.line))
 
     def read(self, kind: type[T], field: Field, data: Any) -> T | None:
         """`data` as a `kind` struct; None with its problems noted when it is not one."""
-        found = len(self.problems)
+        found = len(self._found)
         values = self._fields(kind, field, data)
-        return None if len(self.problems) > found or values is None else kind(**values)
+        return None if len(self._found) > found or values is None else kind(**values)
 
     def _fields(self, kind: Any, field: Field, data: Any) -> dict[str, Any] | None:
         if not isinstance(data, dict):

@@ -115,10 +115,10 @@ class _Reader:
         while not isinstance(event := next(events), yaml.MappingEndEvent):
             key = self._value(event, events, (*field, "?"))
             value_event = next(events)
+            place = (*field, key if isinstance(key, str) else _shown(key))
             if not isinstance(key, str):
-                self._blame(field, event, f"the key {_shown(key)} is no text; put it in quotes")
+                self._blame(place, event, f"the key {_shown(key)} is no text; put it in quotes")
                 key = _shown(key)
-            place = (*field, key)
             if key in found:
                 self._blame(place, event, f"the key comes twice; first in line {self.lines[place]}")
             else:

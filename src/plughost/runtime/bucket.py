@@ -29,6 +29,11 @@ class Bucket:
         self._tokens -= 1
         return True
 
+    @property
+    def overflowing(self) -> bool:
+        """Whether the burst that was too much goes on: the bucket has not been full again since."""
+        return self._overflowed
+
     def overflows(self) -> bool:
         """Whether this is the first of its burst that was too much."""
         first = not self._overflowed

@@ -1,8 +1,8 @@
 """Looks after the health of a running plugin: asks at intervals, and notices when no answer comes.
 
 A plugin that does one thing after another answers behind the calls it was given before. So the time to
-answer starts when the last of those is answered or should have been: a busy plugin is not sick, and a
-hung one is found.
+answer starts when the last of those is answered or should have been, also when its caller has gone: a busy
+plugin is not sick, and a hung one is found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plughost.wire.ledger import FOREVER
 class Checkup:
     """From the start of a process to its end. Uses the instance's one `due`, which nothing else does then."""
 
-    __slots__ = ("_clock", "_due", "_ended", "_health", "_peer", "_session", "_sick", "_since")
+    __slots__ = ("_busy_until", "_clock", "_due", "_ended", "_health", "_peer", "_session", "_sick", "_since")
 
     def __init__(
         self,
@@ -44,6 +44,8 @@ class Checkup:
         self._ended = False
         self._since = clock.time()
         """When it was asked last."""
+        self._busy_until = self._since
+        """With what nobody waited for any more when it was asked."""
         self._rest()
 
     def end(self) -> None:
@@ -59,6 +61,7 @@ class Checkup:
         if asked is None:
             return  # nothing more to learn than its exit would tell
         ahead = {call: call.deadline for call in self._peer.taken()}
+        self._busy_until = self._peer.busy_until()
         probe = self._peer.ask_now(*asked, timeout=FOREVER)
         if probe is None:
             self._rest()
@@ -77,7 +80,7 @@ class Checkup:
         self._wait(probe, ahead)
 
     def _wait(self, probe: Pending, ahead: dict[Pending, float]) -> None:
-        begins = max([self._since, *ahead.values()])
+        begins = max([self._busy_until, *ahead.values()])
         if begins < FOREVER:
             within = self._health.within
             told = f"it did not answer {probe.method!r} within {within:g} s"

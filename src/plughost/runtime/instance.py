@@ -20,8 +20,7 @@ from plughost.base.errors import (
     Stopped,
     Timeout,
 )
-from plughost.base.events import Dropped, EventHub, Exited, Linted, Notified, Spawned, StateChanged
-from plughost.base.text import cut_out
+from plughost.base.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
 from plughost.runtime.caller import Caller
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.checkup import Checkup
@@ -470,6 +469,7 @@ class Instance:
             self._processes.pop(process, None)
             process.release()
         event = self._supervisor.judge(self._clock.time(), executed=self._executed)
+        self._witness.rest_of_drops()
         if process is not None:
             self._witness.tell(
                 Exited,
@@ -567,8 +567,7 @@ class Instance:
         pending.fail(self._witness.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        shown = self._home.hidden.piece(cut_out(head))
-        self._witness.tell(Dropped, what=what, head=shown)
+        self._witness.dropped(what, head)
 
     def on_notification(self, notification: Notification) -> None:
         if self._caller is not None and self._home.hear(self._caller, notification):

@@ -78,10 +78,10 @@ class Peer:
     """The other side of one instance's conversation."""
 
     __slots__ = (
-        "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing", "_held", "_ledger",
-        "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner", "_policy", "_said",
-        "_serve", "_serving", "_session", "_small_bites", "_stopping", "_sweeper", "_time",
-        "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
+        "_abandoned", "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing",
+        "_held", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner",
+        "_policy", "_said", "_serve", "_serving", "_session", "_small_bites", "_stopping", "_sweeper",
+        "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
     )  # fmt: skip
 
     def __init__(
@@ -116,6 +116,8 @@ class Peer:
         """What open calls have said in this read; None when nothing."""
         self._stopping: dict[int, float] = _NONE
         """Calls that nobody waits for and that it was told to stop: until when it must answer them."""
+        self._abandoned: dict[int, float] = _NONE
+        """Calls that nobody waits for and that it may still be busy with: until when."""
         self._caller: Caller | None = None
         self._channel: Channel | None = None
         self._open = False
@@ -145,6 +147,12 @@ class Peer:
     def taken(self) -> list[Pending]:
         """The calls that were written and wait for their answers."""
         return list(self._ledger.values())
+
+    def busy_until(self) -> float:
+        """By when it should have done all that it was given and that nobody waits for any more."""
+        now = self._time()
+        self._abandoned = {number: until for number, until in self._abandoned.items() if until > now} or _NONE
+        return max(self._abandoned.values(), default=now)
 
     @property
     def busy(self) -> bool:
@@ -305,6 +313,10 @@ class Peer:
         number = pending.number
         if self._ledger.get(number) is pending:
             del self._ledger[number]
+            if self._policy.health is not None:
+                if self._abandoned is _NONE:
+                    self._abandoned = {}
+                self._abandoned[number] = pending.deadline
             if reason is not None:
                 self._tell_to_stop(number, reason)
         elif self._waiting and self._waiting.get(number) is pending:
@@ -381,7 +393,7 @@ class Peer:
         """The process is gone: the calls it took along."""
         self._open = False
         self._channel = self._held = None
-        self._stopping = _NONE
+        self._stopping = self._abandoned = _NONE
         self._max_in_flight = self._policy.max_in_flight
         if self._serving is not None:
             self._serving.close()
@@ -577,6 +589,7 @@ class Peer:
         if answer.id in self._stopping:
             self._has_stopped(answer.id)
         elif self._ledger.was_minted(answer.id):
+            self._abandoned.pop(answer.id, None)
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
             self._take(self._session.unasked(answer, _head(frame)))

@@ -1,7 +1,7 @@
 """What one process asks of the host: each request a task, as many at a time as the policy allows.
 
 Nothing of it grows without end. A plugin that does not read its answers is not read either, until it does;
-nor is one with a thousand requests in line, until some of them are served.
+nor is one with a thousand requests in line, or with many megabytes of them, until some are served.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ HIGH_WATER = 256 * 1024
 """With so many bytes of answers unread, no further answer is made."""
 MOST_WAITING = 1024
 """Requests that wait for their turn; with so many, no more are read."""
+MOST_HELD = 32 << 20
+"""Bytes of params that wait or are served; with so many, no more are read. Twice the largest message."""
 SHOWN = 200
 """Characters of a method's name in an error."""
 
 
 class Serving:
     __slots__ = (
-        "_caller", "_channel", "_framing", "_limit", "_room", "_serve", "_session", "_tasks", "_waiting",
+        "_caller", "_channel", "_framing", "_held", "_limit", "_room", "_serve", "_session", "_tasks",
+        "_waiting",
     )  # fmt: skip
 
     def __init__(
@@ -53,12 +56,14 @@ class Serving:
         self._limit = limit
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: deque[Request] = deque()
+        self._held = 0
         self._room: list[asyncio.Future[None]] = []
 
     def __len__(self) -> int:
         return len(self._tasks) + len(self._waiting)
 
     def take(self, request: Request) -> None:
+        self._held += len(request.params)
         if self._has_too_much():
             self._channel.pause()  # what this read has brought is still taken
         if len(self._tasks) < self._limit and not self._is_full():
@@ -88,7 +93,7 @@ class Serving:
         return self._channel.buffered >= HIGH_WATER
 
     def _has_too_much(self) -> bool:
-        return self._is_full() or len(self._waiting) >= MOST_WAITING
+        return self._is_full() or len(self._waiting) >= MOST_WAITING or self._held >= MOST_HELD
 
     def _start(self, request: Request) -> None:
         task = asyncio.create_task(self._respond(request))
@@ -117,6 +122,8 @@ class Serving:
         except Exception as error:  # a service's own fault must not end the conversation
             fault = f"the host failed to serve {request.method[:SHOWN]!r}: {type(error).__name__}"
             frame = self._refusal(request, PluginError(fault))
+        finally:
+            self._held -= len(request.params)
         if frame:
             self._channel.write(frame)
             if self._is_full():

@@ -7,15 +7,24 @@ from typing import Any
 
 from plughost.base.clock import Clock
 from plughost.base.errors import PluginError
-from plughost.base.events import EventHub
+from plughost.base.events import Dropped, EventHub
 from plughost.base.hiding import Hidden
+from plughost.base.text import cut_out
+from plughost.runtime.bucket import Bucket
 from plughost.runtime.session import Session
+
+LONGEST = 4096
+"""Characters of an error's message: a plugin's own words are in it, and everybody prints it."""
+DROPS_TOLD = 20
+"""Things that were dropped and are told one by one. Of more in a second, only how many there were."""
 
 
 class Witness:
     """Knows the instance's name and its contract's words; the process tells its own last ones."""
 
-    __slots__ = ("_clock", "_events", "_generation", "_hidden", "_name", "_session", "last_words")
+    __slots__ = (
+        "_clock", "_drops", "_events", "_generation", "_hidden", "_name", "_session", "_untold", "last_words",
+    )  # fmt: skip
 
     def __init__(
         self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, hidden: Hidden
@@ -26,6 +35,8 @@ class Witness:
         self._events = events
         self._clock = clock
         self._hidden = hidden
+        self._drops: Bucket | None = None  # made at need
+        self._untold = 0
         self.last_words: Any = None
         """The tail of the running process's stderr."""
 
@@ -36,6 +47,28 @@ class Witness:
             self._events.publish(
                 kind(plugin=self._name, generation=self._generation, at=self._clock.time(), **fields)
             )
+
+    def dropped(self, what: str, head: bytes) -> None:
+        """Something was not used. A plugin that floods its host floods nobody who listens to it: what is too
+        much at once is only counted until it gets less."""
+        if self._drops is None:
+            self._drops = Bucket(DROPS_TOLD, self._clock.time)
+        if self._drops.take() and not self._drops.overflowing:
+            self.rest_of_drops()
+            self._tell_drop(what, head)
+        elif self._drops.overflows():
+            self._tell_drop(f"{what} (and more, which are counted until there are fewer)", head)
+        else:
+            self._untold += 1
+
+    def rest_of_drops(self) -> None:
+        """How many were counted since the last one that was told."""
+        if self._untold:
+            self._tell_drop(f"{self._untold} more, which were only counted", b"")
+            self._untold = 0
+
+    def _tell_drop(self, what: str, head: bytes) -> None:
+        self.tell(Dropped, what=what, head=self._hidden.piece(cut_out(head)))
 
     def error(self, error: PluginError) -> PluginError:
         """The contract's spelling of `error`, with the plugin's name and last words."""
@@ -48,12 +81,15 @@ class Witness:
         return self._shown(error)
 
     def _shown(self, error: PluginError) -> PluginError:
-        """Without what must not be shown."""
+        """Without what must not be shown, and no longer than anybody reads."""
         error.stderr_tail = self._hidden.text(error.stderr_tail)
         message = self._hidden.text(error.message)
         if message != error.message:
-            error.message, error.args = message, (message,)
             error.__cause__ = None
+        if len(message) > LONGEST:
+            message = f"{message[:LONGEST]}… ({len(message)} characters in all)"
+        if message != error.message:
+            error.message, error.args = message, (message,)
         return error
 
 

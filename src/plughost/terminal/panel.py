@@ -51,13 +51,14 @@ def unresponsive(seconds: float) -> Trouble:
 def panel(name: str, trouble: Trouble, stderr: Sequence[str], width: int, height: int) -> list[Row]:
     """The trouble as rows, as many as there are; the last words first to be left out."""
     rows = [line("", width), line(f"  {visible(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
+    room = width * height  # a plugin's own words may be megabytes, and wrapping them would hold up everything
     for paragraph in (trouble.why, trouble.remedy):
-        for text in textwrap.wrap(visible(paragraph), max(width - 4, 10)):
+        for text in textwrap.wrap(visible(paragraph[:room])[:room], max(width - 4, 10)):
             rows += [line(f"  {text}", width)]
     if trouble.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
     if stderr:
         rows += [line("", width), line("  its last words on stderr:", width, modifier=DIM)]
-        rows += [line(f"    {visible(text)}", width, modifier=DIM) for text in stderr[-LAST_LINES:]]
+        rows += [line(f"    {visible(text[:width])}", width, modifier=DIM) for text in stderr[-LAST_LINES:]]
     rows += [line("", width)] * (height - len(rows))
     return rows[:height]

@@ -26,7 +26,7 @@ from plughost.contracts.kaged.session import PROBES
 CONTEXT = {
     "operator_id": "operator",
     "project_id": "project",
-    "agent_path": "main/agent",
+    "agent_path": "primary",
     "session_id": "session",
     "request_id": "request",
 }

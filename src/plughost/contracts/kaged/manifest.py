@@ -82,8 +82,8 @@ def read(path: Path) -> Read:
         lints.append(document.lint((), f"the contract calls this file {FILES[0]}"))
     manifest = document.read(Manifest, (), document.data)
     _check(document, document.data)
+    _check_methods(document, document.data)
     if manifest is not None:
-        lints += _check_methods(document, manifest)
         lints += _loose(document, manifest)
     document.check()
     assert manifest is not None
@@ -120,48 +120,52 @@ def _check(document: Document, told: dict[str, Any]) -> None:
     if isinstance(config := told.get("config_schema"), dict) and (fault := json_schema.wrong(config)):
         document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
     _check_capabilities(document, told.get("capabilities"))
-    for number, word in enumerate(_texts(told.get("notifications"))):
+    for number, word in _texts(told.get("notifications")):
         need(("notifications", number), bool(word), "a name")
 
 
 def _check_capabilities(document: Document, words: Any) -> None:
-    for number, word in enumerate(words if isinstance(words, list) else ()):
-        if isinstance(word, str):
-            try:
-                capabilities.parse(word)
-            except ValueError as error:
-                document.problem(("capabilities", number), f"{word!r:.200}: {error}")
-    if capabilities.contradicts(_texts(words)):
+    for number, word in _texts(words):
+        try:
+            capabilities.parse(word)
+        except ValueError as error:
+            document.problem(("capabilities", number), f"{word!r:.200}: {error}")
+    if capabilities.contradicts([word for _, word in _texts(words)]):
         document.problem(("capabilities",), f"{capabilities.NO_NETWORK} beside another net: entry")
 
 
-def _check_methods(document: Document, manifest: Manifest) -> list[Problem]:
-    named: list[tuple[Field, str]] = [(("methods", n), method) for n, method in enumerate(manifest.methods)]
-    if not named:
-        named = [
-            (("tools", n, "name"), f"{manifest.name}.{tool.name}") for n, tool in enumerate(manifest.tools)
-        ]
+def _check_methods(document: Document, told: dict[str, Any]) -> None:
+    """The same of what may be called. A name that is wrong is not blamed again for each of its tools."""
+    named: list[tuple[Field, str]] = [(("methods", n), method) for n, method in _texts(told.get("methods"))]
+    if not told.get("methods"):
+        name = told.get("name")
+        prefix = name if isinstance(name, str) and _NAME.fullmatch(name) else "name"
+        named = [(("tools", n, "name"), f"{prefix}.{tool}") for n, tool in _tool_names(told.get("tools"))]
     for field, method in named:
         if method in PROTOCOL:
             document.problem(field, f"{method!r} is a method of the protocol itself")
         elif method.startswith(RESERVED):
-            document.problem(field, f"{method!r}: {' and '.join(RESERVED)} are reserved")
+            document.problem(field, f"{method!r:.200}: {' and '.join(RESERVED)} are reserved")
         elif not _METHOD.fullmatch(method):
             document.problem(
                 field, f"{method!r:.200}: expected 2 to 4 segments of a-z, 0-9, - and _, with dots between"
             )
-    for number, hook in enumerate(manifest.hooks):
+    for number, hook in _texts(told.get("hooks")):
         if not _METHOD.fullmatch(HOOK + hook):
             document.problem(("hooks", number), f"{hook!r:.200} is no name of a hook")
-    if not (named or manifest.hooks):
+    if not any(told.get(key) for key in ("methods", "tools", "hooks")):
         document.problem(("methods",), "expected at least one method")
-    elif not manifest.methods:
-        return [document.lint(("methods",), "empty: the methods are its tools, <name>.<tool>, and its hooks")]
-    return []
 
 
 def _loose(document: Document, manifest: Manifest) -> list[Problem]:
     lints = []
+    if not manifest.methods:
+        told = "empty: the methods are its tools, <name>.<tool>, and its hooks"
+        lints.append(document.lint(("methods",), told))
+    for number, tool in enumerate(manifest.tools):
+        if (method := f"{manifest.name}.{tool.name}") not in manifest.all_methods:
+            told = f"{method!r:.200} is not among its methods, so nobody can call it"
+            lints.append(document.lint(("tools", number, "name"), told))
     if manifest.license is not None and not _LICENSE.fullmatch(manifest.license):
         lints.append(document.lint(("license",), "expected an SPDX identifier such as MIT"))
     for number, hook in enumerate(manifest.hooks):
@@ -174,5 +178,12 @@ def _loose(document: Document, manifest: Manifest) -> list[Problem]:
     return lints
 
 
-def _texts(words: Any) -> list[str]:
-    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+def _texts(words: Any) -> list[tuple[int, str]]:
+    """The texts of a list, each with its number in it."""
+    listed = words if isinstance(words, list) else []
+    return [(number, word) for number, word in enumerate(listed) if isinstance(word, str)]
+
+
+def _tool_names(tools: Any) -> list[tuple[int, str]]:
+    listed = tools if isinstance(tools, list) else []
+    return _texts([tool.get("name") if isinstance(tool, dict) else None for tool in listed])

@@ -190,6 +190,17 @@ def test_a_signature_of_another_package_is_not_overwritten(run, trusted, folder)
     assert (code, json.loads(out)["file"]) == (0, "newer.json")
 
 
+@pytest.mark.parametrize("place", [".", "/", "", "..", "dist"])
+def test_a_folder_is_no_file_to_write_to(run, trusted, place, folder):
+    before = sorted(os.listdir(folder))
+    for words in (("keygen", place), ("sign", trusted["file"], "--key", "key", "--out", place)):
+        code, out, err = run(*words)
+        assert (code, out, "Traceback" in err) == (2, "", False), words
+        code, out, _ = run(*words, "--json")
+        assert (code, json.loads(out)["error"]["code"]) == (2, "invalid_spec")
+    assert sorted(os.listdir(folder)) == before
+
+
 @pytest.mark.clause("VAI-84")
 def test_vai_plugin_sign_is_the_same_command(run, trusted, folder, monkeypatch):
     import tomllib

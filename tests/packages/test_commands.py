@@ -190,6 +190,13 @@ def test_a_signature_of_another_package_is_not_overwritten(run, trusted, folder)
     assert (code, json.loads(out)["file"]) == (0, "newer.json")
 
 
+@pytest.mark.parametrize("place", ["nowhere/lock", "dist", "key/lock", "/proc/lock"])
+def test_what_cannot_be_pinned_is_not_installed(run, trusted, place):
+    code, out, err = run("install", trusted["file"], "--save", "--lock-file", place)
+    assert (code, out, f"{place} cannot be written" in err) == (2, "", True)
+    assert run("packages", "ls", "--json")[1] == "[]\n"
+
+
 @pytest.mark.parametrize("place", [".", "/", "", "..", "dist"])
 def test_a_folder_is_no_file_to_write_to(run, trusted, place, folder):
     before = sorted(os.listdir(folder))

@@ -125,6 +125,14 @@ def test_verify_says_one_word_and_exits_1(how, posture, run, trusted, folder):
     assert (code, json.loads(out)["posture"]) == (1, posture)
 
 
+@pytest.mark.parametrize("content", ["root:x:0:0:root:/root:/bin/sh\n" * 40, "", "\0" * 1024])
+def test_what_never_was_a_package_is_invalid_and_one_by_its_name_is_altered(content, run, trusted, folder):
+    for name, posture in (("passwd", "invalid"), ("x.tar", "invalid"), ("x.vai.tar", "altered")):
+        (folder / name).write_text(content)
+        code, out, _ = run("verify", name)
+        assert (code, out.startswith(f"{name}: {posture}: ")) == (1, True), out
+
+
 def test_diff_tells_files_permissions_and_schemas(run, trusted, folder):
     run("install", trusted["file"])
     asks = '[exports.permissions]\nnetwork = "egress"\nsecret_slots = ["token"]\n\n[exports.tool]'

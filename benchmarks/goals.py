@@ -199,7 +199,7 @@ GOALS = (
     Goal("storage, one set at a time / bare sqlite3", "≥", 0.6, "×", stored(storage.ALONE)),
     Goal("storage, 64 sets in flight / bare sqlite3", "≥", 8, "×", stored(storage.SHARED)),
     Goal(
-        "pull, verify and unpack 200 MB / sha256sum and tar x",
+        "install a signed 200 MB / sha256sum and tar x",
         "≤",
         1.5,
         "×",

@@ -125,6 +125,14 @@ def test_verify_says_one_word_and_exits_1(how, posture, run, trusted, folder):
     assert (code, json.loads(out)["posture"]) == (1, posture)
 
 
+@pytest.mark.parametrize("content", ["root:x:0:0:root:/root:/bin/sh\n" * 40, "", "\0" * 1024])
+def test_what_never_was_a_package_is_invalid_and_one_by_its_name_is_altered(content, run, trusted, folder):
+    for name, posture in (("passwd", "invalid"), ("x.tar", "invalid"), ("x.vai.tar", "altered")):
+        (folder / name).write_text(content)
+        code, out, _ = run("verify", name)
+        assert (code, out.startswith(f"{name}: {posture}: ")) == (1, True), out
+
+
 def test_diff_tells_files_permissions_and_schemas(run, trusted, folder):
     run("install", trusted["file"])
     asks = '[exports.permissions]\nnetwork = "egress"\nsecret_slots = ["token"]\n\n[exports.tool]'
@@ -188,6 +196,24 @@ def test_a_signature_of_another_package_is_not_overwritten(run, trusted, folder)
     assert (code, "another package" in err) == (2, True)
     code, out, _ = run("sign", "dist/little-0.2.0.vai.tar", "--key", "key", "--out", "newer.json", "--json")
     assert (code, json.loads(out)["file"]) == (0, "newer.json")
+
+
+@pytest.mark.parametrize("place", ["nowhere/lock", "dist", "key/lock", "/proc/lock"])
+def test_what_cannot_be_pinned_is_not_installed(run, trusted, place):
+    code, out, err = run("install", trusted["file"], "--save", "--lock-file", place)
+    assert (code, out, f"{place} cannot be written" in err) == (2, "", True)
+    assert run("packages", "ls", "--json")[1] == "[]\n"
+
+
+@pytest.mark.parametrize("place", [".", "/", "", "..", "dist"])
+def test_a_folder_is_no_file_to_write_to(run, trusted, place, folder):
+    before = sorted(os.listdir(folder))
+    for words in (("keygen", place), ("sign", trusted["file"], "--key", "key", "--out", place)):
+        code, out, err = run(*words)
+        assert (code, out, "Traceback" in err) == (2, "", False), words
+        code, out, _ = run(*words, "--json")
+        assert (code, json.loads(out)["error"]["code"]) == (2, "invalid_spec")
+    assert sorted(os.listdir(folder)) == before
 
 
 @pytest.mark.clause("VAI-84")

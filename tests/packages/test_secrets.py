@@ -35,7 +35,10 @@ SAMPLES = {
 @pytest.mark.clause("VAI-01", "VAI-90")
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_secret_is_found_and_its_line_told(kind):
-    for around in (b"one\ntwo\n%s\n", b"a=1\nx='%s';", b"\n\x00\x01%s\xff", b"\n%s"):
+    for around in (
+        b"one\ntwo\n%s\n", b"a=1\nx='%s';", b"\n\x00\x01%s\xff", b"\n%s", b"\nTOKEN_%s", rb'{"a": "x\n%s"}',
+        rb'{"a": "x\u000a%s"}', b"%s EXAMPLE",
+    ):  # fmt: skip
         text = around % SAMPLES[kind].encode()
         line = 1 + around.partition(b"%s")[0].count(b"\n")
         assert scan(io.BytesIO(text)) == [Finding(kind, line)]
@@ -78,10 +81,35 @@ def test_a_file_full_of_beginnings_is_scanned_in_linear_time():
     """A stranger's file must not keep us busy."""
     code = (
         "import io, time; from plughost.packages.secrets import scan\n"
-        "for piece in (b'eyJ', b' eyJ', b'eyJa.', b'-----BEGIN ', b'AKIA', b'sk-ant-'):\n"
+        "for piece in (b'eyJ', b' eyJ', b'eyJa.', b'-----BEGIN ', b'AKIA', b'sk-ant-', b'e\\0y\\0J\\0a\\0', b'-----BEGIN PRIVATE KEY----- ' + b'+' * 150):\n"
         "    scan(io.BytesIO(piece * (500_000 // len(piece))))\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=30)
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-16"])
+def test_it_is_found_in_the_text_of_another_system(kind, coding):
+    text = f"one\r\nkey = '{SAMPLES[kind]}'\r\n".encode(coding)
+    assert scan(io.BytesIO(text)) == [Finding(kind, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("GitHub token", "ghs_" + "0aA1" * 20),
+        ("JSON Web Token", SAMPLES["JSON Web Token"] + "EXAMPLE"),
+        ("JSON Web Token", "eyJ" + "EXAMPLE" * 3 + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + "a-_1" * 10),
+        ("private key", "'-----BEGIN " + "PRIVATE KEY-----' + MHcCAQ\n".replace("MHcCAQ", f"'{'MHcCAQEEIIu' * 6}'")),
+        ("private key", 'K = ("-----BEGIN ' + 'PRIVATE KEY-----\\n"\n     "' + "MHcCAQEEIIu" * 6 + '\\n"\n'),
+        ("private key", "-----BEGIN " + "RSA PRIVATE KEY-----" + "MHcCAQEEIIu" * 6),
+        ("private key", "-----BEGIN " + "RSA PRIVATE KEY----- " + "MHcCAQEEIIu" * 6 + " -----END"),
+        ("private key", "-----BEGIN " + "RSA PRIVATE KEY-----\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: AES,12\r\n\r\n"
+         + "MHcCAQEEIIu" * 6),
+    ],
+)  # fmt: skip
+def test_it_is_found_however_it_is_spelled(kind, text):
+    assert scan(io.BytesIO(text.encode())) == [Finding(kind, 1)]
 
 
 def test_a_key_is_found_however_deep_a_file_of_settings_has_it():

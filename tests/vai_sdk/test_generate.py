@@ -7,6 +7,9 @@ import subprocess
 import sys
 import tomllib
 
+import pytest
+
+from plughost.packages.packing import pack
 from tests.sdk.support import SDK
 from tests.vai_wire import Talk
 
@@ -41,9 +44,9 @@ def run(folder, *words):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60)
 
 
-def package(folder):
+def package(folder, source=SOURCE):
     (folder / "bin").mkdir()
-    (folder / "bin/plugin").write_text(f"#!{sys.executable}\n{SOURCE}")
+    (folder / "bin/plugin").write_text(f"#!{sys.executable}\n{source}")
     (folder / "bin/plugin").chmod(0o755)
     made = run(folder, "generate", "--package-id", "acme/shouter", "bin/plugin")
     assert made.returncode == 0, made.stderr
@@ -82,8 +85,10 @@ def test_what_is_said_of_the_package_stays_and_the_rest_follows_the_functions(tm
     before = manifest.read_text()
     manifest.write_text(
         before.replace('version = "0.1.0"', 'version = "2.0.0" # mine').replace("Says it", "Sings it")
+        + '[[exports]]\nid = "old"\n[exports.tool]\ninput_schema = "schemas/old_input.json"\n'
     )
-    (tmp_path / "schemas/old_input.json").write_text("{}")
+    for name in ("old_input", "own"):
+        (tmp_path / f"schemas/{name}.json").write_text("{}")
     checked = run(tmp_path, "generate", "--check", "bin/plugin")
     assert checked.returncode == 1
     assert [line.rpartition("/")[2].split()[0] for line in checked.stderr.splitlines()] == [
@@ -93,8 +98,39 @@ def test_what_is_said_of_the_package_stays_and_the_rest_follows_the_functions(tm
     assert run(tmp_path, "generate", "bin/plugin").returncode == 0
     assert manifest.read_text() == before.replace('version = "0.1.0"', 'version = "2.0.0" # mine')
     assert not (tmp_path / "schemas/old_input.json").exists()
+    assert (tmp_path / "schemas/own.json").exists(), "an author's own"
     checked = run(tmp_path, "generate", "--check", "bin/plugin")
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_what_holds_itself_can_be_packed(tmp_path):
+    tree = "@dataclass\nclass Tree:\n    name: str\n    below: list[Tree]\n    above: Tree | None = None\n\n\n@plugin.tool("
+    source = SOURCE.replace("@plugin.tool(", tree, 1).replace('Annotated[str, "what to shout"]', "list[Tree]")
+    program = source.replace("from typing", "from dataclasses import dataclass\nfrom typing", 1)
+    package(tmp_path, program)
+    assert pack(tmp_path, tmp_path).package_id == "acme/shouter"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "why"),
+    [
+        (
+            "text: datetime.datetime",
+            "shout: no JSON Schema for <class 'datetime.datetime'>; there is one for str",
+        ),
+        ("text: set[str]", "shout: no JSON Schema for set[str]"),
+        ("*text: str", "shout takes *args or **kwargs: a tool names what its input holds"),
+    ],
+)
+def test_a_type_that_json_has_no_word_for_is_told_in_a_line(parameter, why, tmp_path):
+    source = SOURCE.replace('text: Annotated[str, "what to shout"]', parameter).replace(
+        "from typing", "import datetime\nfrom typing", 1
+    )
+    (tmp_path / "plugin.py").write_text(source)
+    made = run(tmp_path, "generate", "--package-id", "acme/shouter", "plugin.py")
+    assert (made.returncode, made.stdout) == (2, "")
+    assert "Traceback" not in made.stderr
+    assert why in made.stderr.splitlines()[-1]
 
 
 def test_what_cannot_be_generated(tmp_path):

@@ -1,13 +1,15 @@
 """JSON Schemas of plugins, for their configuration, input and output.
 
 A schema is the plugin's, so it is a stranger's program in a small language. References lead nowhere but
-into the schema itself and never in a circle, and all of them written out must stay small: otherwise a page of
-schema keeps a checker busy for years.
+into the schema itself, and all of them written out must stay small: otherwise a page of schema keeps a
+checker busy for years. One may lead back to itself, as that of a tree does, where each round goes a step
+down into the value, and where there is one way to go on: with two, each step would double the work.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import Any, NamedTuple, NoReturn
 
 MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
@@ -15,6 +17,18 @@ LONGEST_CHAIN = 20
 MOST_ERRORS = 20
 LONGEST_ERROR = 500
 _ELSEWHERE = ("$dynamicRef", "$recursiveRef")
+_STEPS = {"properties", "patternProperties", "additionalProperties", "items", "prefixItems", "contains"}
+"""Whose schemas are about what is inside the value."""
+_MAPS = {"properties", "patternProperties", "dependentSchemas"}
+"""Whose keys are no words of the language."""
+_TWICE = {"unevaluatedProperties", "unevaluatedItems"}
+"""Which look once more at what others have looked at."""
+
+
+class Measure(NamedTuple):
+    parts: int
+    again: int = 0
+    """How many ways lead back into something that leads to itself."""
 
 
 def wrong(schema: dict[str, Any]) -> str | None:
@@ -35,7 +49,7 @@ class Checker:
     def __init__(self, schema: Any, mask: str | None = None) -> None:
         import jsonschema_rs
 
-        _measure(schema, schema, {}, ())
+        _measure(schema, schema, {}, (), ())
         patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
         try:
             self._validator = jsonschema_rs.validator_for(
@@ -47,8 +61,12 @@ class Checker:
 
     def problems(self, value: Any) -> list[str]:
         """What of a value is not as the schema wants it."""
-        found = []
-        for error in self._validator.iter_errors(value):
+        found: list[str] = []
+        try:
+            errors = self._validator.iter_errors(value)
+        except ValueError:  # its own limit, some 250 levels
+            return [] if self.fits(value) else ["it does not fit, and lies too many levels deep to say where"]
+        for error in errors:
             place = ".".join(str(part) for part in error.instance_path)
             found.append((f"{place}: {error.message}" if place else error.message)[:LONGEST_ERROR])
             if len(found) == MOST_ERRORS:
@@ -60,38 +78,75 @@ def _retrieve_nothing(uri: str) -> NoReturn:
     raise ValueError("a schema refers to itself only, as in #/$defs/name")
 
 
-def _measure(node: Any, root: dict[str, Any], known: dict[str, int], open_: tuple[str, ...]) -> int:
-    """How many parts `node` has, its references written out."""
+def _measure(
+    node: Any, root: dict[str, Any], known: dict[str, Measure], open_: tuple[str, ...], here: tuple[str, ...]
+) -> Measure:
+    """How much `node` is, its references written out.
+
+    `open_` are the references that led to it, `here` those of them that are about the same value.
+    """
     if isinstance(node, list):
-        size = 1 + sum(_measure(item, root, known, open_) for item in node)
-    elif isinstance(node, dict):
-        for word in _ELSEWHERE:
-            if word in node:
-                raise ValueError(f"{word} is not taken; use $ref")
-        if "$id" in node and node is not root:
-            raise ValueError("a $id inside a schema is not taken")
-        size = 1 + sum(_measure(value, root, known, open_) for value in node.values())
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            if reference in open_:
-                raise ValueError(f"the reference {reference!r} leads back to itself")
-            if len(open_) == LONGEST_CHAIN:
-                raise ValueError(f"a chain of more than {LONGEST_CHAIN} references")
-            if reference not in known:
-                target = _pointed(root, reference)
-                known[reference] = _measure(target, root, known, (*open_, reference))
-            size += known[reference]
-    else:
-        return 1
-    if size > MOST_PARTS:
-        raise ValueError(f"with its references written out it has more than {MOST_PARTS} parts")
+        return _sum(_measure(item, root, known, open_, here) for item in node)
+    if not isinstance(node, dict):
+        return Measure(1)
+    for word in _ELSEWHERE:
+        if word in node:
+            raise ValueError(f"{word} is not taken; use $ref")
+    if "$id" in node and node is not root:
+        raise ValueError("a $id inside a schema is not taken")
+    found = []
+    for word, value in node.items():
+        if word == "$defs":
+            continue  # what of it is used is found by its references
+        below = () if word in _STEPS else here
+        if word in _MAPS and isinstance(value, dict):
+            each = [_measure(inner, root, known, open_, below) for inner in value.values()]
+            # Each is about another member of the value: only one of them goes on along any one way.
+            again = max((one.again for one in each), default=0) if word == "properties" else None
+            found.append(_sum(each, again))
+        else:
+            found.append(_measure(value, root, known, open_, below))
+    if isinstance(reference := node.get("$ref"), str):
+        found.append(_referred(reference, root, known, open_, here))
+    size = _sum(found)
+    if size.again > 1 or (size.again and not _TWICE.isdisjoint(node)):
+        raise ValueError("it leads back to itself in more than one way")
     return size
+
+
+def _referred(
+    reference: str,
+    root: dict[str, Any],
+    known: dict[str, Measure],
+    open_: tuple[str, ...],
+    here: tuple[str, ...],
+) -> Measure:
+    if reference in here:
+        raise ValueError(f"the reference {reference!r} leads back to itself")
+    if reference in open_:
+        return Measure(1, 1)
+    if len(open_) == LONGEST_CHAIN:
+        raise ValueError(f"a chain of more than {LONGEST_CHAIN} references")
+    if reference not in known:
+        target = _pointed(root, reference)
+        known[reference] = _measure(target, root, known, (*open_, reference), (*here, reference))
+    return known[reference]
+
+
+def _sum(found: Iterable[Measure], again: int | None = None) -> Measure:
+    each = list(found)
+    parts = 1 + sum(one.parts for one in each)
+    if parts > MOST_PARTS:
+        raise ValueError(f"with its references written out it has more than {MOST_PARTS} parts")
+    return Measure(parts, sum(one.again for one in each) if again is None else again)
 
 
 def _pointed(root: dict[str, Any], reference: str) -> Any:
     node: Any = root
     if not reference.startswith("#/"):
         _retrieve_nothing(reference)
+    if "%" in reference:  # a checker would read it, and find something else than we do
+        raise ValueError(f"the reference {reference!r} is written with %")
     for part in reference.removeprefix("#/").split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(node, dict) or name not in node:

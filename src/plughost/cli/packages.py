@@ -65,6 +65,8 @@ def install(
     who = trust.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
+    if save:
+        pins.refuse_unwritable(lock_file)
     pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 

@@ -17,7 +17,7 @@ POSTURES = {
     "unknown_key": "signed by an unknown key",
     "unsigned": "unsigned",
     "altered": "altered",
-    "invalid": "the signature is invalid",
+    "invalid": "invalid",
 }
 
 plain_http_option = click.option(

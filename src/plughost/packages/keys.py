@@ -75,6 +75,8 @@ def public_of(private: Ed25519PrivateKey) -> PublicKey:
 def generate(path: Path) -> PublicKey:
     """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`; never over others."""
     require()
+    if not path.name:
+        raise InvalidSpec(f"{path} is a folder", hint="name a file for the key")
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

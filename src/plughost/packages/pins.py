@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -77,6 +78,16 @@ def read(path: Path) -> Pins:
     document.check()
     assert pins is not None
     return pins
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Before something is installed that could then not be pinned."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
 
 
 def save(path: Path, release: Release, verdict: Verdict) -> None:

@@ -13,8 +13,8 @@ from plughost.packages.disk import Readable
 MOST = 50
 """Findings told of one file."""
 _WINDOW = 256 << 10
-_LONGEST = 8192
-"""Bytes of a match, so that none is lost between two windows."""
+_LONGEST = 16 << 10
+"""Bytes of a match, also in UTF-16, so that none is lost between two windows."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -34,16 +34,13 @@ def _format(kind: str, starts: str, rest: str) -> _Format:
 
 
 _END = r"(?![A-Za-z0-9])"
-_IN = r"[ \t]{0,64}"
-"""How far a key may be indented in a file of settings."""
-_BODY = (
-    rf"(?:\r?\n|\\r?\\n|\\n){_IN}(?:[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\r?\n{_IN}|\r?\n{_IN}){{0,8}}"
-    r"[A-Za-z0-9+/=]{40}"
-)
+_GAP = r"(?:\\[nrt]|[\s\"'`+\\]){0,200}"
+"""Between the lines of a key: how far a file of settings indents it, or a program that puts it together."""
+_BODY = rf"{_GAP}(?:[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\n{_GAP}){{0,8}}[A-Za-z0-9+/=]{{40}}"
 
 FORMATS = (
-    _format("AWS access key", "AKIA ASIA", r"[A-Z2-7]{16}" + _END),
-    _format("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36}" + _END),
+    _format("AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END),  # as manuals show
+    _format("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,255}" + _END),
     _format("GitHub token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}" + _END),
     _format("GitLab token", "glpat- gldt- glrt- glptt-", r"[A-Za-z0-9_-]{20}"),
     _format("Slack token", "xoxa- xoxb- xoxe- xoxp- xoxr- xoxs-", r"[0-9]{6,20}-[A-Za-z0-9-]{10}"),
@@ -72,13 +69,14 @@ FORMATS = (
         r"[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20}",
     ),
 )
-_WORD = re.compile(rb"[A-Za-z0-9_]")
+_WORD = re.compile(rb"[A-Za-z0-9]")
+_ESCAPED = re.compile(rb"\\(?:[nrt]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})\Z")
+"""Whose last letter is no part of a word: a line's end inside of a string."""
 _LETTERS = string.ascii_letters + string.digits + "+/=_.-"
 _RUN = b"\1" * 20
+_ZEROS = bytes(20)
 _AS_RUNS = bytes(chr(byte) in _LETTERS for byte in range(256))
 """Every secret has at least so many of these letters in a row; machine code and compressed data seldom do."""
-_EXAMPLE = b"EXAMPLE"
-"""In keys that manuals show."""
 
 
 def scan(file: Readable) -> list[Finding]:
@@ -86,7 +84,8 @@ def scan(file: Readable) -> list[Finding]:
     found: list[Finding] = []
     line = 1
     for window, fresh in _windows(file):
-        likely = _hits(window) if _RUN in window.translate(_AS_RUNS) else ()
+        runs = window.translate(_AS_RUNS)
+        likely = [*(_hits(window) if _RUN in runs else ()), *_wide_hits(window, runs)]
         hits = sorted((place, kind) for place, kind in likely if place < fresh)
         found += [Finding(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
         if len(found) >= MOST:
@@ -111,8 +110,22 @@ def _hits(window: bytes) -> Iterator[tuple[int, str]]:
         for start in form.starts:
             place = window.find(start)
             while place >= 0:
-                alone = place == 0 or not _WORD.match(window, place - 1)
-                match = form.rest.match(window, place + len(start)) if alone else None
-                if match and _EXAMPLE not in match[0]:
+                if _alone(window, place) and form.rest.match(window, place + len(start)):
                     yield place, form.kind
                 place = window.find(start, place + 1)
+
+
+def _alone(window: bytes, place: int) -> bool:
+    """Whether no word goes on here. An underscore may stand before: TOKEN_ghp_…"""
+    inside = place > 0 and _WORD.match(window, place - 1)
+    return not inside or _ESCAPED.search(window, max(0, place - 6), place) is not None
+
+
+def _wide_hits(window: bytes, runs: bytes) -> Iterator[tuple[int, str]]:
+    """In UTF-16 every other byte is a letter, and zeros are between."""
+    if b"\0" not in window:
+        return
+    for first in (0, 1):
+        if _RUN in runs[first::2] and _ZEROS in window[1 - first :: 2]:
+            for place, kind in _hits(window[first::2]):
+                yield first + 2 * place, kind

@@ -40,6 +40,8 @@ async def sign(
     watch: Watch = nobody,
 ) -> Signed:
     """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
+    if into is not None and not into.name:
+        raise InvalidSpec(f"{into} is a folder", hint="name a file for the signature")
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
         one = await announced(place, Path(folder), Trust(), signed_at)
         await fetched(place, one, Path(folder), watch)

@@ -13,7 +13,7 @@ from plughost.packages.contents import Place
 from plughost.packages.errors import Altered, HoldsSecret, Unacceptable
 from plughost.packages.examining import announced, fetched
 from plughost.packages.oci.content import Watch, nobody
-from plughost.packages.oci.errors import BadContent, NotFound
+from plughost.packages.oci.errors import BadContent, NoLayout, NotFound
 from plughost.packages.release import Release
 from plughost.packages.signature import Verdict
 from plughost.packages.trust import Trust
@@ -28,7 +28,10 @@ class Verified(msgspec.Struct, frozen=True):
 async def verified(
     place: Place, trust: Trust, now: datetime | None = None, watch: Watch = nobody
 ) -> Verified:
-    """Exactly one posture. What cannot be read as the package that it was is altered."""
+    """Exactly one posture. What cannot be read as the package that it was is altered.
+
+    What never was one, neither by its name nor by its form, is invalid.
+    """
     release = None
     with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:
         try:
@@ -38,6 +41,8 @@ async def verified(
         except (BadContent, NotFound, Altered, Unacceptable) as error:
             if isinstance(error, NotFound) and place.file is None:
                 raise  # there it was never said to be
+            if isinstance(error, NoLayout) and place.file is None:
+                return Verified(Verdict("invalid", why=error.message), None)
             return Verified(Verdict("altered", _publisher(release), why=error.message), release)
         except (HoldsSecret, InvalidConfig) as error:  # whole, and still no package that anybody installs
             return Verified(Verdict("invalid", _publisher(release), why=error.message), release)

@@ -79,7 +79,12 @@ def repository(registry: str, request: pytest.FixtureRequest) -> str:
 def _nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No credentials of whoever runs the tests."""
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "no-docker"))
-    for name in ("REGISTRY_AUTH_FILE", "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"):
+    for name in (
+        "XDG_RUNTIME_DIR",
+        "REGISTRY_AUTH_FILE",
+        "PLUGHOST_REGISTRY_USER",
+        "PLUGHOST_REGISTRY_PASSWORD",
+    ):
         monkeypatch.delenv(name, raising=False)
 
 

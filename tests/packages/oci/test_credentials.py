@@ -65,6 +65,16 @@ def test_podmans_variable_wins(file, tmp_path):
     assert found("r.example", environ | {"REGISTRY_AUTH_FILE": str(tmp_path / "auth.json")}) == ("u", "p")
 
 
+def test_podmans_own_file_is_read_where_docker_s_knows_nobody(file, tmp_path):
+    (tmp_path / "containers").mkdir()
+    logins = {"auths": {"r.example": auth("podman", "p"), "other.example": auth("podman", "p")}}
+    (tmp_path / "containers/auth.json").write_text(json.dumps(logins))
+    environ = file({"auths": {"r.example": auth("docker", "d")}}) | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    assert found("r.example", environ) == ("docker", "d")
+    assert found("other.example", environ) == ("podman", "p")
+    assert found("third.example", environ) is None
+
+
 def test_a_login_in_a_browser_leaves_a_token(file):
     who = credentials_for("r.example", file({"auths": {"r.example": {"identitytoken": "refresh"}}}))
     assert (who.refresh, "refresh" in repr(who)) == ("refresh", False)

@@ -289,6 +289,8 @@ def test_retry_after_is_read_in_both_spellings():
     assert retry_after("120") == 120
     assert retry_after("Mon, 16 Nov 2026 12:00:30 GMT", now) == 30
     assert retry_after("Mon, 16 Nov 2020 12:00:30 GMT", now) == 0
+    far = f"Mon, 01 Jan 2024 00:00:00 +{'9' * 25}"
+    assert retry_after(far) is None
     assert [retry_after(text) for text in (None, "", "soon", "-1", "1e9", "٣", "9" * 100)] == [None] * 7
 
 

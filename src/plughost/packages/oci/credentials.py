@@ -77,7 +77,19 @@ def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | 
         raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
     if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
         return Credentials(user, password)
-    path = auth_file(environ)
+    return next(filter(None, (_in_file(path, registry, environ) for path in auth_files(environ))), None)
+
+
+def auth_files(environ: Mapping[str, str]) -> list[Path]:
+    """The first that knows the registry counts. Podman forgets its own with the session."""
+    if named := environ.get("REGISTRY_AUTH_FILE"):
+        return [Path(named)]
+    docker = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
+    session = environ.get("XDG_RUNTIME_DIR")
+    return [docker, Path(session, "containers/auth.json")] if session else [docker]
+
+
+def _in_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentials | None:
     file = read_auth_file(path)
     helper = _of(file.credHelpers, registry)
     if helper is not None:
@@ -86,12 +98,6 @@ def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | 
     if entry is not None and (found := _read(entry, registry, path)) is not None:
         return found
     return _ask(file.credsStore, registry, path, environ) if file.credsStore else None
-
-
-def auth_file(environ: Mapping[str, str]) -> Path:
-    if named := environ.get("REGISTRY_AUTH_FILE"):
-        return Path(named)
-    return Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
 
 
 def read_auth_file(path: Path) -> AuthFile:

@@ -4,6 +4,7 @@ TransferFailed     it could not be moved: no connection, no answer, no room
 ├── NotFound       it is not there
 ├── Unauthorized   the registry wants other credentials
 └── BadContent     what came is not what it was said to be; nothing of it is kept
+    └── NoLayout   a file that never was an OCI layout
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ class Unauthorized(TransferFailed):
 
 class BadContent(TransferFailed):
     code = "bad_content"
+
+
+class NoLayout(BadContent):
+    pass
 
 
 def no_room(error: OSError, where: object) -> TransferFailed:

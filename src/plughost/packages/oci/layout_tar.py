@@ -14,7 +14,7 @@ from plughost.packages.oci.content import MAX_MANIFEST, Descriptor, Progress
 from plughost.packages.oci.digests import check, hex_of
 from plughost.packages.oci.documents import TAG, Index, read_index, write_index
 from plughost.packages.oci.entries import about, named
-from plughost.packages.oci.errors import BadContent, NotFound, no_room
+from plughost.packages.oci.errors import BadContent, NoLayout, NotFound, no_room
 from plughost.packages.oci.layout import VERSION, LayoutFolder
 from plughost.packages.oci.pouring import pour
 from plughost.packages.oci.tarheads import Member, header, padding, read_members
@@ -79,8 +79,12 @@ class LayoutTar:
                     found[name] = member
         except OSError as error:
             raise no_room(error, self.path) from error
+        except BadContent as error:
+            if not found:
+                raise NoLayout(error.message) from error
+            raise
         if "oci-layout" not in found:
-            raise BadContent(f"{self.path} is no OCI layout: it has no oci-layout file")
+            raise NoLayout(f"{self.path} is no OCI layout: it has no oci-layout file")
         return found
 
     def _read(self, member: Member) -> bytes:

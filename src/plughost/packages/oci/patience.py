@@ -60,10 +60,10 @@ def retry_after(header: str | None, now: datetime | None = None) -> float | None
         return float(header)
     try:
         when = parsedate_to_datetime(header)
-    except ValueError:
+        when = when if when.tzinfo else when.replace(tzinfo=UTC)
+        return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+    except (ValueError, OverflowError):
         return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
 
 
 async def pause(clock: Clock, seconds: float) -> None:

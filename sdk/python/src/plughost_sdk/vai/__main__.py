@@ -45,13 +45,17 @@ def _generate(parser: argparse.ArgumentParser, program: Path, package_id: str | 
         before = generate.head(package_id)
     else:
         parser.error(f"no {MANIFEST} in {folder} yet: say --package-id publisher/name")
-    written = generate.files(_plugin(parser, program), before)
+    plugin = _plugin(parser, program)
+    try:
+        written = generate.files(plugin, before)
+    except generate.NoSchema as error:
+        parser.error(str(error))
     if check:
-        wrong = generate.stale(folder, written)
+        wrong = generate.stale(folder, written, before)
         for path in wrong:
             print(f"{folder / path} is not what the functions say", file=sys.stderr)
         return 1 if wrong else 0
-    for path in generate.left_over(folder, written):
+    for path in generate.left_over(folder, written, before):
         os.unlink(folder / path)
         print(f"removed {folder / path}")
     for path, text in written.items():

@@ -35,6 +35,10 @@ arch = ["amd64", "arm64"]
 """
 
 
+class NoSchema(TypeError):
+    """A function's types cannot be said in JSON Schema."""
+
+
 def head(package_id: str) -> str:
     """A manifest's beginning, for a package that has none yet."""
     name = package_id.rpartition("/")[2].replace("-", " ").title()
@@ -46,22 +50,26 @@ def files(plugin: Plugin, before: str) -> dict[str, str]:
     written: dict[str, str] = {}
     blocks = [_head_of(before)]
     for export in plugin.exports.values():
-        schemas = _schemas(export)
+        try:
+            schemas = _schemas(export)
+        except TypeError as error:
+            raise NoSchema(f"{export.id}: {error}") from error
         for part, schema in schemas.items():
             written[_path(export, part)] = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
         blocks.append(_export(export, {f"{part}_schema": _path(export, part) for part in schemas}))
     return {"vai-plugin.toml": "\n".join(blocks), **dict(sorted(written.items()))}
 
 
-def stale(folder: Path, written: dict[str, str]) -> list[str]:
-    """The files that are not as they would be written, and the schemas that no function has."""
+def stale(folder: Path, written: dict[str, str], before: str) -> list[str]:
+    """The files that are not as they would be written, and the schemas that no function has any more."""
     wrong = [path for path, text in written.items() if _text(folder / path) != text]
-    return sorted(wrong + left_over(folder, written))
+    return sorted(wrong + left_over(folder, written, before))
 
 
-def left_over(folder: Path, written: dict[str, str]) -> list[str]:
-    found = [f"schemas/{path.name}" for path in folder.glob("schemas/*.json")]
-    return sorted({*found} - written.keys())
+def left_over(folder: Path, written: dict[str, str], before: str) -> list[str]:
+    """Only what the manifest named for an export: whatever else lies there is the author's own."""
+    named = re.findall(r'_schema = "(schemas/[^"/]+\.json)"', before)
+    return sorted(path for path in {*named} - written.keys() if (folder / path).exists())
 
 
 def _text(path: Path) -> str | None:

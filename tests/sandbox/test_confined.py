@@ -343,6 +343,20 @@ def test_a_host_that_is_not_root_confines_as_itself(folder):
     assert list(base.iterdir()) == []
 
 
+@pytest.mark.parametrize("class_", ["strict", "landlock"])
+def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder, class_):
+    script = "import ctypes; print(sum(ctypes.CDLL(None).inotify_init() >= 0 for _ in range(200)))"
+    base = folder / "nobodys"
+    base.mkdir()
+    base.chmod(0o777)
+
+    def deed():
+        with Quarters(str(base)) as quarters:
+            return run(confinement(quarters, [PYTHON, "-c", script], class_=class_).launch).out
+
+    assert as_nobody(deed) == "16\n"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
 def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(quarters):
     script = "import os; print(os.getuid(), os.getgroups(), [l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"

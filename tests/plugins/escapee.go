@@ -59,7 +59,9 @@ func called(number uintptr, args ...uintptr) error {
 // In a process of its own, which may be in namespaces of its own: what it seizes or makes ends with it.
 func apart(flags uintptr, words ...string) error {
 	child := exec.Command(os.Args[0], words...)
-	own := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}} }
+	own := func(id int) []syscall.SysProcIDMap {
+		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: id, Size: 1}}
+	}
 	child.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
 	if flags != 0 {
 		child.SysProcAttr.UidMappings, child.SysProcAttr.GidMappings = own(os.Getuid()), own(os.Getgid())

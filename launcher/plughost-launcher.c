@@ -190,6 +190,15 @@ static int map_own_ids(uid_t uid, gid_t gid) {
            write_file("/proc/self/gid_map", groups);
 }
 
+/* What a user has few of, and a plugin of the same user must not take all of: bounded in its own namespace, where the
+ * kernel counts what is made in the namespaces below as well. A kernel without these files has no bound. */
+static void leave_some_to_others(const struct plan *plan) {
+    if (strcmp(plan->confine, "-") == 0)
+        return;
+    write_file("/proc/sys/user/max_inotify_instances", "16");
+    write_file("/proc/sys/user/max_inotify_watches", "8192");
+}
+
 /* In B, which has the rights that take: the loopback interface is down, and ports may be low ones. */
 static void open_way_out(const struct plan *plan) {
     unsigned uid = geteuid();
@@ -257,6 +266,8 @@ static pid_t start_in_namespace(const struct plan *plan, int *ended, const int a
     close(alive[1]);
     if ((extra & CLONE_NEWUSER) && !map_own_ids(uid, gid))
         _exit(127);
+    if (extra & CLONE_NEWUSER)
+        leave_some_to_others(plan);
     if (write(mapped[1], &yes, 1) != 1)
         _exit(127);
     close(mapped[0]);

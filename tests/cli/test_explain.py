@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
+import uuid
+from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
@@ -25,6 +29,7 @@ from plughost.sandbox.confinement import unconfined
 from plughost.sandbox.explain import explain
 from plughost.sandbox.explanation import Source
 from plughost.sandbox.machine import Machine
+from plughost.sandbox.users import RECORDS
 from tests.confinable import PATH, needs
 from tests.support import ROOT
 
@@ -235,27 +240,30 @@ KAGED = ["read:fs:/usr/share/doc", "exec:env:/usr/bin/env", "net:api.example.com
 
 
 @pytest.fixture
-def kaged(tmp_path):
-    """Explains a kaged plugin that declares one of each; the grants are on the command line."""
-    folder = tmp_path / "kg"
+def kaged():
+    """Explains a kaged plugin that declares one of each, in a folder that every user can reach; the grants are
+    on the command line."""
+    root = Path(tempfile.mkdtemp(prefix="plughost-explained-"))
+    root.chmod(0o755)
+    folder = root / f"kg{uuid.uuid4().hex}"
     folder.mkdir()
     (folder / "manifest.yaml").write_text(
-        "name: kg\nversion: 1.0.0\nkaged_api: 1\ndescription: explained\nlicense: none\ncommand: [./kg]\n"
+        f"name: {folder.name}\nversion: 1.0.0\nkaged_api: 1\ndescription: explained\nlicense: none\ncommand: [./kg]\n"
         f"methods: [kg.x]\ncapabilities: {json.dumps(KAGED)}\n"
     )
     (folder / "kg").write_text("#!/bin/sh\n")
     (folder / "kg").chmod(0o755)
 
-    def told(*words, folder=folder):
-        env = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    def told(*words):
+        env = {"XDG_DATA_HOME": str(root / "data")}
         return json.loads(plughost("explain", "--json", str(folder), *words, env=env).stdout)
 
-    return told
+    yield told
+    shutil.rmtree(root)
 
 
 def granted(told):
-    own = ("its own",)
-    return {each["what"]: each["rule"] for each in told["granted"] if each["rule"] not in own}
+    return {each["what"]: each["rule"] for each in told["granted"] if each["rule"] != "its own"}
 
 
 def test_a_kaged_grant_of_all_that_is_declared_is_the_rule_of_each(kaged):
@@ -300,7 +308,7 @@ def test_a_vai_manifests_permissions_are_told_though_each_invocation_decides():
     assert "jira_token" in plughost("explain", "plugins/acme-devkit").stdout
 
 
-def test_a_path_is_never_cut(kaged, capsys):
+def test_a_path_is_never_cut(capsys):
     path = "/" + "long-name/" * 12 + "end"
     show(explained(allow=Powers(read=(path,))))
     assert "…" not in (told := capsys.readouterr().out)
@@ -318,3 +326,26 @@ def test_a_name_that_is_bound_here_is_meant_before_a_folder_of_that_name(tmp_pat
     assert [each["what"] for each in told["granted"]] == [str(tmp_path / "notes")]
     for folder in ("other", "./notes"):
         assert "is no plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr
+
+
+def test_the_variables_are_told_by_name_and_never_by_value():
+    needs("strict")
+    given = ["--sandbox", "strict", "--allow", "connect=example.com:443", "--env", "KEY=hush"]
+    _, told = sh(*given, env={"PATH": PATH}, cwd="/")
+    assert {"KEY", "PATH", "HTTPS_PROXY"} <= set(told["environment"])
+    words = ["explain", *given, "--contract", "mcptest", "--", "/bin/sh"]
+    shown = plughost(*words, env={"PATH": PATH}, cwd="/").stdout
+    assert "HTTPS_PROXY" in shown
+    assert "hush" not in shown
+    assert "hush" not in json.dumps(told)
+
+
+def test_explaining_makes_nothing(kaged):
+    """Neither its data folder, nor the record of a user that it might become."""
+    needs("strict")
+    told = kaged()
+    assert told["problem"] is None, told
+    (data,) = [path for path in told["bound"]["writable"] if path.endswith(told["plugin"])]
+    assert not Path(data).parent.exists()
+    if os.geteuid() == 0:
+        assert told["plugin"].encode() + b"\n" not in [file.read_bytes() for file in Path(RECORDS).glob("*")]

@@ -5,6 +5,7 @@ const net = require("net");
 const path = require("path");
 const dgram = require("dgram");
 const { spawnSync } = require("child_process");
+const { Worker } = require("worker_threads");
 
 const name = path.basename(process.argv[1]);
 
@@ -26,6 +27,20 @@ function answered(port) {
   });
 }
 
+// Threads count as processes do, and forty of them are not forty times Node.
+async function many(count) {
+  const workers = [];
+  try {
+    for (let made = 0; made < count; made++) {
+      const worker = new Worker("setInterval(() => {}, 1e6)", { eval: true });
+      workers.push(worker);
+      await new Promise((done, failed) => worker.on("online", done).on("error", failed));
+    }
+  } finally {
+    await Promise.all(workers.map((worker) => worker.terminate()));
+  }
+}
+
 const tries = {
   read: (file) => fs.readSync(fs.openSync(file), Buffer.alloc(1)),
   write: (file) => fs.appendFileSync(file, "x"),
@@ -35,6 +50,8 @@ const tries = {
   kill: (pid) => process.kill(Number(pid), 0),
   environ: (pid) => fs.readFileSync(`/proc/${pid}/environ`),
   proc: (pid) => fs.readFileSync(`/proc/${pid}/cmdline`),
+  forks: (count) => many(Number(count)),
+  memory: (size) => Buffer.alloc(Number(size)),
   run: (program) => {
     const { error } = spawnSync(program, { stdio: "ignore" });
     if (error) throw error;

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from itertools import pairwise
 from typing import ClassVar
 
@@ -11,6 +14,7 @@ import pytest
 from plughost.base.errors import InvalidSpec, Unconfinable
 from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.sandbox import bubblewrap
+from plughost.sandbox import machine as module
 from plughost.sandbox.bubblewrap import View, outermost
 from plughost.sandbox.confine import confine
 from plughost.sandbox.confinement import Confinement
@@ -66,7 +70,7 @@ def changed(**facts):
 @pytest.mark.parametrize(
     ("confined", "facts", "why", "remedy"),
     [
-        ("strict", {"linux": False}, "Linux only", "none"),
+        ("strict", {"linux": False}, "Linux only", "run the host on Linux"),
         ("strict", {"inner": None}, "plughost-inner is missing", "C compiler"),
         ("strict", {"bubblewrap": None}, "not installed", "apt install bubblewrap"),
         ("strict", {"namespaces": "no", "remedy": "sysctl x"}, "cannot make a sandbox here: no", "sysctl x"),
@@ -81,6 +85,29 @@ def test_a_class_that_cannot_be_had_is_refused_with_a_remedy(confined, facts, wh
     with pytest.raises(Unconfinable, match=why) as caught:
         decide(confined, here=changed(**facts))
     assert remedy in caught.value.hint
+
+
+def test_where_there_is_no_user_but_root_the_remedy_is_users():
+    assert "map the uids" in module._remedy(module.NO_USERS)
+    assert "doctor" not in module._remedy("it failed"), "which is what shows it"
+
+
+IN_A_CHROOT = """
+import os, subprocess, sys
+from plughost.sandbox import machine
+os.mkdir(f"{sys.argv[1]}/proc")
+subprocess.run(["mount", "-t", "proc", "proc", f"{sys.argv[1]}/proc"], check=True)
+print("chroot" in machine._remedy("it failed"))
+os.chroot(sys.argv[1])
+print("chroot" in machine._remedy("it failed"))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its root")
+def test_in_a_chroot_that_is_the_cause(folder):
+    command = ["unshare", "--mount", sys.executable, "-c", IN_A_CHROOT, folder]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.stdout.split() == ["False", "True"], ran.stderr
 
 
 def test_an_unknown_class_is_a_mistake():

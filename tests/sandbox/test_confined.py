@@ -96,6 +96,24 @@ def test_a_virtual_environment_behind_a_shim_is_what_runs(quarters, folder, comm
     assert ran.out.split() == [f"{mine}/bin/python3", mine], ran
 
 
+def test_a_tool_that_npm_installed_finds_its_own_modules(quarters, folder, monkeypatch):
+    if (node := shutil.which("node", path=ENV["PATH"])) is None:
+        assert not os.environ.get("CI"), "node is missing"
+        pytest.skip("node is missing")
+    prefix = folder / "v20.1.0"
+    package = prefix / "lib" / "node_modules" / "tool"
+    (package / "lib").mkdir(parents=True)
+    (prefix / "bin").mkdir()
+    (package / "package.json").write_text('{"name": "tool", "bin": "main.js"}')
+    (package / "lib" / "word.js").write_text("module.exports = 'found'")
+    (package / "main.js").write_text(f"#!{node}\nconsole.log(require('./lib/word'))\n")
+    (package / "main.js").chmod(0o755)
+    (prefix / "bin" / "tool").symlink_to("../lib/node_modules/tool/main.js")
+    monkeypatch.setenv("PATH", f"{prefix}/bin:{ENV['PATH']}")
+    ran = run(confinement(quarters, ["tool"]).launch)
+    assert ran.out == "found\n", ran
+
+
 def test_the_code_is_there_and_read_only(quarters, folder):
     code = folder / "code"
     code.mkdir()
@@ -341,6 +359,20 @@ def test_a_host_that_is_not_root_confines_as_itself(folder):
     assert seen.pop("namespace") == -1
     assert set(seen.values()) <= {"No such file or directory", "Permission denied", "Read-only file system"}
     assert list(base.iterdir()) == []
+
+
+@pytest.mark.parametrize("class_", ["strict", "landlock"])
+def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder, class_):
+    script = "import ctypes; print(sum(ctypes.CDLL(None).inotify_init() >= 0 for _ in range(200)))"
+    base = folder / "nobodys"
+    base.mkdir()
+    base.chmod(0o777)
+
+    def deed():
+        with Quarters(str(base)) as quarters:
+            return run(confinement(quarters, [PYTHON, "-c", script], class_=class_).launch).out
+
+    assert as_nobody(deed) == "16\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")

@@ -41,8 +41,8 @@ SOME = {"read", "write", "run", "tcp", "udp", "abstract", "unix", "kill", "envir
 SEVERAL = {
     "c": set(HELD_BY) - {"listing", "code", "memfd", "bring", "truncate", "chmod", "touch", "tag", "watch",
                          "memory_of", "limit_of", "nice", "pin", "tiocsti"},
-    "go": SOME | {"userns", "io_uring", "memory"},
-    "node": SOME - {"abstract"},
+    "go": SOME | {"ptrace", "userns", "mount", "io_uring", "keyctl", "userfaultfd", "forks", "memory"},
+    "node": SOME - {"abstract"} | {"forks", "memory"},
 }  # fmt: skip
 
 

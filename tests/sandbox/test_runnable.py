@@ -168,6 +168,24 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
         assert found.reads == (libs[expected],)
 
 
+@pytest.mark.parametrize("name", ["tool", "@team/tool"])
+def test_a_package_that_npm_installed_comes_whole(folder, name, monkeypatch):
+    prefix = folder / "v20.1.0"
+    package = prefix / "lib" / "node_modules" / name
+    executable(package / "dist" / "main.js", "#!/usr/bin/env sh\n")
+    (package / "package.json").write_text("{}")
+    executable(package.parent / "other" / "index.js")
+    (prefix / "bin").mkdir()
+    (prefix / "bin" / "tool").symlink_to(f"../lib/node_modules/{name}/dist/main.js")
+    monkeypatch.setenv("PATH", f"{prefix}/bin:/usr/bin:/bin")
+    for command in (["tool"], [f"{prefix}/bin/tool"], ["sh", f"{prefix}/bin/tool"]):
+        assert runnable.find(command, None, ENV).code == (str(package),)
+    elsewhere = executable(folder / "lib" / "node_modules" / "evil" / "main.js", "#!/usr/bin/env sh\n")
+    (elsewhere.parent / "package.json").write_text("{}")
+    (prefix / "bin" / "lost").symlink_to(elsewhere)
+    assert runnable.find(["lost"], None, ENV).code == ()
+
+
 def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder):
     script = executable(code / "x.py")
     tool = code / "tool"

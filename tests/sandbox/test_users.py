@@ -29,6 +29,17 @@ def test_a_plugin_has_one_user_of_its_own_and_gets_it_again(locks):
     again.close()
 
 
+def test_whom_a_plugin_would_become_is_foreseen_and_nothing_is_recorded(locks):
+    foreseen = Users(locks, foreseen=True).take("one")
+    assert not os.path.exists(locks)
+    host = Users(locks)
+    assert host.take("one") == foreseen
+    before = {name: os.stat(f"{locks}/{name}").st_mtime_ns for name in os.listdir(locks)}
+    assert Users(locks, foreseen=True).take("one") == foreseen, "also while a host has it"
+    assert {name: os.stat(f"{locks}/{name}").st_mtime_ns for name in os.listdir(locks)} == before
+    host.close()
+
+
 def test_two_hosts_never_share_one(locks):
     first, second = Users(locks), Users(locks)
     taken = [users.take(f"p{n}").uid for n in range(20) for users in (first, second)]

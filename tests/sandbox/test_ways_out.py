@@ -155,7 +155,9 @@ async def test_a_name_that_cannot_be_looked_up_is_told(host, outside, spec):
     plugin = await host.add(spec())
     assert (await plugin.call("talk", ["api.example.com", 443, "hello"])).startswith("failed: ")
     await until(lambda: told(host, "denied"))
-    assert [line.partition(":")[0] for line in told(host, "denied")] == ["connect to a name server"]
+    (line,) = told(host, "denied")
+    assert line.startswith("connect to a host by its name: ")
+    assert 'allow.connect = ["HOST:PORT"] or --allow connect=HOST:PORT' in line
 
 
 async def test_a_granted_address_that_is_dialled_past_the_proxy_is_told_as_that(host, outside, spec):

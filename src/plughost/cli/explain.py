@@ -48,7 +48,8 @@ async def _explain(spec: PluginSpec, source: Source) -> Explanation:
     binding = its_contract.bind(spec)
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
-    keeper = Keeper(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    cgroup = os.environ.get("PLUGHOST_CGROUP")
+    keeper = Keeper(clock, cgroup, lambda plugin, connection: None, foresees=True)
     try:
         decided = await keeper.confine(spec, binding, sandbox_of(spec, its_contract))
         return explain(spec, its_contract, binding, decided, machine(), source)

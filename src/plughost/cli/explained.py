@@ -67,6 +67,7 @@ def show(found: Explanation) -> None:
                 ("read-only", "\n".join(_place(path, bound) for path in bound.read_only)),
             ],
         )
+    _table(console, "its variables", [(", ".join(found.environment),)] if found.environment else [])
     if found.sandbox != "none":
         _table(
             console,

@@ -100,7 +100,10 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
     if confined == "none":
         return
     if not machine.linux:
-        raise Unconfinable("plugins can be confined on Linux only", hint="class none runs it unconfined")
+        raise Unconfinable(
+            "plugins can be confined on Linux only",
+            hint="run the host on Linux: elsewhere it runs none",
+        )
     if machine.inner is None:
         raise Unconfinable(
             "plughost-inner is missing: plughost was installed where there was no C compiler",

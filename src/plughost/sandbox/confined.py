@@ -45,13 +45,14 @@ def confined(
     *,
     way_out: WayOut | None = None,
     group: Group | None = None,
+    to_come: str | None = None,
     here: machine.Machine | None = None,
 ) -> Confinement:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
 
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
     `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
-    room's user, and lives as long as the plugin.
+    room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
     """
     here = here or machine.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -60,7 +61,7 @@ def confined(
         if class_ == "none":
             return confine(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
-        given = granted(powers, spec.allow)
+        given = granted(powers, spec.allow, to_come)
         found = runnable.find(
             command,
             cwd,
@@ -80,7 +81,7 @@ def confined(
         room = quarters.room(spec.name)
         inner = here.inner
         if room.user is not None:
-            _check_reach(found, given, room.user)
+            _check_reach(found, given, room.user, to_come)
             if barrier(inner, room.user, os.R_OK | os.X_OK) is not None:
                 inner = quarters.reachable(inner)
         shared = tuple(_shared(binding_env, way_out))
@@ -93,7 +94,7 @@ def confined(
             scratch=room.scratch() if class_ == "landlock" else "",
             shared=shared,
             system=tuple(os.path.realpath(path) for path in SYSTEM) if class_ == "landlock" else (),
-            same=_same((*given_away, *found.libraries)),
+            same=_same(path for path in (*given_away, *found.libraries) if path != to_come),
             footing=footing,
             private=private,
             way_out=way_out,
@@ -131,9 +132,9 @@ def _seen_inside(cwd: str, found: runnable.Runnable, given: Granted) -> str | No
     return real if seen else None
 
 
-def _check_reach(found: runnable.Runnable, given: Granted, user: User) -> None:
+def _check_reach(found: runnable.Runnable, given: Granted, user: User, to_come: str | None) -> None:
     check_reach((*found.executes, *found.libraries, *found.reads, *found.code, *given.read), user)
-    check_reach(given.write, user, os.R_OK | os.W_OK)
+    check_reach([path for path in given.write if path != to_come], user, os.R_OK | os.W_OK)
 
 
 def _shared(env: Mapping[str, str], way_out: WayOut | None) -> Iterator[str]:

@@ -103,7 +103,8 @@ def _not_connected(path: str, reach: Reach) -> Denial | None:
     if endpoint is None or reach.connect is None:
         return None
     place, why, helps = dialled.judge(endpoint, reach.connect)
-    return Denial("connect", place, remedy.spelled(endpoint), why, helps)
+    path = dialled.ANY_NAME if endpoint.port == dialled.NAME_SERVER else remedy.spelled(endpoint)
+    return Denial("connect", place, path, why, helps)
 
 
 def _is_grantable(real: str, reach: Reach) -> bool:
@@ -136,5 +137,6 @@ def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
         return "no grant can spell its name: rename it, or allow a folder above it"
     if denial.helps:
         return denial.helps
-    item = endpoint(denial.path) if denial.kind == "connect" else denial.path
+    is_endpoint = denial.kind == "connect" and denial.path != dialled.ANY_NAME
+    item = endpoint(denial.path) if is_endpoint else denial.path
     return str(remedy.words(denial.kind, item, granting))

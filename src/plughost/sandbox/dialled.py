@@ -12,6 +12,8 @@ from plughost.sandbox.admission import granted
 from plughost.sandbox.connection import Connection
 
 NAME_SERVER = 53
+ANY_NAME = "HOST:PORT"
+"""Stands for the host that was looked up: which one, the watcher does not hear."""
 
 
 def parse(text: str) -> Endpoint | None:
@@ -37,11 +39,7 @@ def judge(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, s
     """What was dialled past the proxy, why it was refused, and what helps where that is no grant for it."""
     place = str(Endpoint(dialled.host, dialled.port))
     if dialled.port == NAME_SERVER:
-        return (
-            "to a name server",
-            "there is none in its sandbox",
-            'the host looks up what is granted: allow.connect = ["HOST:PORT"] or --allow connect=HOST:PORT',
-        )
+        return "to a host by its name", "names are there only of what is granted", ""
     if granted(endpoints, dialled.host, dialled.port) is not None:
         return (
             place,

@@ -90,6 +90,7 @@ def explain(
         missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding, powers)),
         unused=tuple(_unused(spec, contract, binding)),
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
+        environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
         limits=tuple(limits),
         held=tuple(holding for holding in held if holding.what not in told),
         wire=tuple(_checks(contract, binding)),

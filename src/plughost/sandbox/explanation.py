@@ -92,6 +92,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     unused: tuple[str, ...]
     """Granted, and without effect: its manifest does not ask for it."""
     bound: Bound | None
+    environment: tuple[str, ...]
+    """The names of the variables that it gets."""
     limits: tuple[Limit, ...]
     held: tuple[Holding, ...]
     """Everything else that it is held to."""

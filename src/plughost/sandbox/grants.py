@@ -21,13 +21,15 @@ class Granted(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def granted(powers: Powers, allowed: Powers = NONE) -> Granted:
+def granted(powers: Powers, allowed: Powers = NONE, to_come: str | None = None) -> Granted:
     """Unconfinable for what cannot be granted: it is not there, or is no file or folder.
 
     `allowed` are the operator's own words: a path below one of them is a manifest's, and must not lead out.
-    What lies in a folder that may be written is granted with that folder, and not a second time.
+    What lies in a folder that may be written is granted with that folder, and not a second time. `to_come` is
+    one that need not be there yet.
     """
-    read, write = [_walked(path) for path in powers.read], [_walked(path) for path in powers.write]
+    read = [_walked(path) for path in powers.read]
+    write = [trust.Walk(path, ()) if path == to_come else _walked(path) for path in powers.write]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
         _check_within(path, walked.real, (*allowed.read, *allowed.write))
     links = {link: text for walked in (*read, *write) for link, text in walked.links}

@@ -39,13 +39,17 @@ Told = Callable[[str, "Connection"], None]
 
 
 class Keeper:
-    """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin."""
+    """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin.
 
-    def __init__(self, clock: Clock, cgroup: str | None, told: Told) -> None:
+    A keeper that `foresees` makes nothing that lasts: no data folder, and no user's record.
+    """
+
+    def __init__(self, clock: Clock, cgroup: str | None, told: Told, *, foresees: bool = False) -> None:
         self.meter = Meter(clock)
         self._clock = clock
         self._cgroup = cgroup
         self._told = told
+        self._foresees = foresees
         self._ground: _Ground | None = None
         self._grounding: asyncio.Task[None] | None = None
         self._plugins: dict[str, _Belongings] = {}
@@ -56,7 +60,7 @@ class Keeper:
         """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
         powers = effective(spec, binding)
         if confined == "none":
-            if binding.data is not None:
+            if binding.data is not None and not self._foresees:
                 data_folder.make(binding.data, spec.name, None)
             return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
         if confined not in CLASSES:
@@ -72,7 +76,7 @@ class Keeper:
         try:
             if kept.group is None:
                 kept.group = ground.group(spec)
-            if binding.data is not None:
+            if binding.data is not None and not self._foresees:
                 data_folder.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
             way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
@@ -85,6 +89,7 @@ class Keeper:
                 ground.quarters,
                 way_out=way_out,
                 group=kept.group,
+                to_come=binding.data if self._foresees else None,
             )
             self._keep_apart(spec.name, confinement)
         except BaseException:
@@ -112,7 +117,7 @@ class Keeper:
 
     async def _settle(self) -> None:
         try:
-            ground = await asyncio.to_thread(_Ground, self._cgroup)
+            ground = await asyncio.to_thread(_Ground, self._cgroup, self._foresees)
         finally:
             self._grounding = None
         self._ground = ground
@@ -237,12 +242,13 @@ def effective(spec: PluginSpec, binding: Binding) -> Powers:
 class _Ground:
     """What is found or made once, in a thread."""
 
-    def __init__(self, cgroup: str | None) -> None:
+    def __init__(self, cgroup: str | None, foresees: bool) -> None:
         from plughost.sandbox.cgroups import find
         from plughost.sandbox.quarters import Quarters
+        from plughost.sandbox.users import Users
 
         self.parent: Parent | None = find(cgroup)
-        self.quarters: Quarters = Quarters()
+        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
         if self.parent is not None:
             self.parent.sweep()
 

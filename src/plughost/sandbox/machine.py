@@ -17,6 +17,7 @@ from plughost.runtime.launch import INNER
 from plughost.sandbox.users import UIDS, is_mapped
 
 PATIENCE = 10.0
+NO_USERS = "this container has no user but root"
 INSIDE = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev --remount-ro /"
 
 _LANDLOCK_CREATE_RULESET = 444  # the same number on every machine
@@ -128,7 +129,7 @@ def _run(command: list[str]) -> tuple[str, str]:
     """What it wrote, and why it failed. As root it is tried as a user like those that plugins become."""
     who = {"user": UIDS[-1], "group": UIDS[-1], "extra_groups": []} if os.geteuid() == 0 else {}
     if who and not is_mapped(UIDS[-1]):
-        return "", "this container has no user but root"
+        return "", NO_USERS
     try:
         ran = subprocess.run(
             command,
@@ -147,6 +148,13 @@ def _run(command: list[str]) -> tuple[str, str]:
 
 def _remedy(problem: str) -> str:
     """What forbids namespaces here, from what the kernel shows of its settings."""
+    if problem == NO_USERS:
+        return f"map the uids {UIDS[0]} to {UIDS[-1]} into it, or run the host as another user"
+    if _is_chroot():
+        return (
+            "the host runs in a chroot, where the kernel makes no user namespaces: run it outside, or in a "
+            "container that changes its root with pivot_root; or choose the class landlock"
+        )
     if _setting("user/max_user_namespaces") == "0":
         return "user namespaces are switched off: sysctl user.max_user_namespaces=15000"
     if _setting("kernel/unprivileged_userns_clone") == "0":
@@ -161,7 +169,17 @@ def _remedy(problem: str) -> str:
             "a container that allows no namespaces in it: run it with --security-opt seccomp=unconfined "
             "--security-opt systempaths=unconfined, or choose the class landlock"
         )
-    return "see `plughost doctor`, or choose the class landlock"
+    return "nothing here says what forbids it; the class landlock needs no namespaces"
+
+
+def _is_chroot() -> bool:
+    """Whether our root is not that of our mounts, as far as can be seen."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            is_mount = any(line.split(" ")[4] == "/" for line in lines)
+        return not is_mount or not os.path.samefile("/", "/proc/1/root")
+    except OSError:
+        return False
 
 
 def _setting(name: str) -> str:

@@ -40,13 +40,21 @@ class OwnCode:
 
         The file alone is returned where it is among others that are not the plugin's.
         """
-        if runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1):
+        by_interpreter = runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)
+        if by_interpreter:
             script = _script(self._command)
             start = os.path.join(self._cwd or "", "" if script is None else self._command[script])
             self._walked.stamps[start] = stamp(start)
             if not start.startswith("/") or not os.path.isfile(start):
                 return None
-        elif "/" not in self._command[0] and self._trust.may_lead(self._walked(start), by_plugin=True):
+        if (package := self._package(start)) is not None:
+            self._trust.code.append(package)
+            return None
+        if (
+            not by_interpreter
+            and "/" not in self._command[0]
+            and self._trust.may_lead(self._walked(start), by_plugin=True)
+        ):
             return None  # a program of the system
         walked = self._walked(os.path.dirname(start))
         folder = walked.real
@@ -55,6 +63,17 @@ class OwnCode:
         if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
             return os.path.join(folder, os.path.basename(start))
         self._trust.code.append(folder)
+        return None
+
+    def _package(self, start: str) -> str | None:
+        """What `npm install -g` has put beside a program: `bin/x` leads to `lib/node_modules/x/…`."""
+        place, real = os.path.realpath(os.path.dirname(start)), os.path.realpath(start)
+        modules = f"{os.path.dirname(place)}/lib/node_modules"
+        folder = os.path.dirname(real)
+        while folder != modules and is_beneath(folder, modules):
+            if os.path.isfile(f"{folder}/package.json") and not self._trust.is_own(folder):
+                return None if self._is_shared(folder) else folder
+            folder = os.path.dirname(folder)
         return None
 
     def _is_shared(self, folder: str) -> bool:

@@ -33,10 +33,11 @@ class User(NamedTuple):
 
 
 class Users:
-    """The users of one host's plugins, each held until `close`."""
+    """The users of one host's plugins, each held until `close`; foreseen only, nothing is recorded."""
 
-    def __init__(self, records: str = RECORDS) -> None:
+    def __init__(self, records: str = RECORDS, *, foreseen: bool = False) -> None:
         self._records = records
+        self._foreseen = foreseen
         self._taken: dict[str, User] = {}
         self._held: list[int] = []
 
@@ -55,6 +56,8 @@ class Users:
     def _user(self, plugin: str) -> User:
         record = plugin.encode(errors="surrogateescape") + b"\n"
         try:
+            if self._foreseen:
+                return self._foresee(record)
             os.makedirs(self._records, 0o700, exist_ok=True)
             if os.lstat(self._records).st_uid != os.geteuid():
                 raise PermissionError(f"{self._records} is somebody else's")
@@ -80,6 +83,23 @@ class Users:
             "there is no user left that it could become, and as root it is not run",
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
+
+    def _foresee(self, record: bytes) -> User:
+        """Whom `take` would find, if a host took it now."""
+        occupied = _known() | _dynamic()
+        start = zlib.crc32(record[:-1])
+        for step in range(len(UIDS)):
+            uid = UIDS[(start + step) % len(UIDS)]
+            if uid not in occupied and is_mapped(uid) and self._recorded(uid) in (b"", record):
+                return User(uid, uid)
+        raise FileNotFoundError("every uid is another plugin's")
+
+    def _recorded(self, uid: int) -> bytes:
+        try:
+            with open(f"{self._records}/{uid}", "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return b""
 
     def _hold(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
         """Lock the uid and record whose it is, if one of these was its record before; None is for any."""

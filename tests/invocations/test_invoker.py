@@ -65,7 +65,7 @@ async def test_wrong_input_never_reaches_the_plugin(bench) -> None:
         ("no output", "invalid_output"),
         ("no result", "malformed"),
         ("protocol", "protocol_failure"),
-        ("fail", "no"),
+        ("fail", "plugin:no"),
     ],
 )
 async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
@@ -74,6 +74,20 @@ async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
     assert (outcome.status, outcome.result) == ("failed", None)
     assert reason in outcome.reason
     assert (await lab.tool(do="echo")).ok, "the process goes on"
+
+
+async def test_a_plugin_has_no_word_of_the_hosts_for_its_failure(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="fail", code="deadline_exceeded")
+    assert (outcome.status, outcome.reason) == ("failed", "plugin:deadline_exceeded")
+    assert lab.kept.of(Ended)[-1].reason == "plugin:deadline_exceeded"
+
+
+async def test_what_to_do_about_a_failure_stands_in_its_outcome_and_its_record(bench) -> None:
+    lab = bench()
+    (lab.folder / "secrets/org_1/key").chmod(0o644)
+    outcome = await lab.tool("writes", do="echo")
+    assert outcome.hint == lab.kept.of(Ended)[-1].hint == f"chmod 600 {lab.folder}/secrets/org_1/key"
 
 
 @pytest.mark.clause("VAI-94", "VAI-50")
@@ -478,9 +492,10 @@ async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_els
 async def test_memory_past_its_limit_fails_the_invocation_and_names_it(bench) -> None:
     lab = bench(sandbox="strict", limits=plughost.guard.powers.Limits(memory=64 << 20))
     outcome = await lab.tool(do="grow", mib=200)
-    assert (outcome.status, outcome.reason) in {("failed", "budget_exceeded"), ("failed", "no_memory")}, (
-        outcome
-    )
+    assert (outcome.status, outcome.reason) in {
+        ("failed", "budget_exceeded"),
+        ("failed", "plugin:no_memory"),
+    }, outcome
     assert "memory" in outcome.message.lower()
 
 

@@ -76,6 +76,12 @@ async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
     assert (await lab.tool(do="echo")).ok, "the process goes on"
 
 
+@pytest.mark.clause("VAI-30", "VAI-39")
+async def test_a_frame_with_two_lengths_is_none(bench) -> None:
+    outcome = await bench().tool("writes", do="two lengths")
+    assert (outcome.status, outcome.reason) == ("failed", "protocol.invalid_frame")
+
+
 async def test_a_plugin_has_no_word_of_the_hosts_for_its_failure(bench) -> None:
     lab = bench()
     outcome = await lab.tool(do="fail", code="deadline_exceeded")

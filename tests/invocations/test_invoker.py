@@ -380,6 +380,21 @@ async def test_a_secret_that_nobody_could_hide_is_not_given(bench, value: str) -
     assert outcome.result["structured_output"]["text"] == "it is ***"
 
 
+@pytest.mark.clause("VAI-90")
+async def test_no_part_of_a_long_secret_is_in_records_and_logs(bench) -> None:
+    lab = bench()
+    secret = "".join(f"{number:04x}" for number in range(0x1000, 0x1040))
+    (lab.folder / "secrets/org_1/key").write_text(secret)
+    heard = await lab.tool("writes", do="say", text="KEY" * 3000)
+    name, *_ = lab.host.plugins
+    await until(lambda: lab.host.service("logs").recent(name))
+    outcome = await lab.tool("writes", do="crash")
+    assert outcome.last_words
+    told = [heard, outcome, *lab.kept.entries, lab.host.service("logs").recent(name)]
+    pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
+    assert not [piece for piece in pieces for each in told if piece in repr(each)]
+
+
 async def test_a_secret_that_is_not_there_fails_the_invocation_and_says_which(bench) -> None:
     lab = bench()
     (lab.folder / "secrets/org_1/key").unlink()

@@ -178,14 +178,14 @@ GOALS = (
         for contract in sdk.FIRST
     ),
     Goal(
-        "invocation, warm inline / yardstick",
+        "invocation of a tool in C, warm inline / yardstick",
         "≤",
         5,
         "×",
-        invoked(invocations.INLINE, invocations.RAW),
+        invoked(invocations.INLINE, YARDSTICK),
     ),
     Goal(
-        "invocation, warm isolated / inline",
+        "invocation of a tool in C, warm isolated / inline",
         "≤",
         1.5,
         "×",

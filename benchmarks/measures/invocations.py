@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 
-from benchmarks import timing
+from benchmarks import roster, timing
 from benchmarks.contenders.raw_pipe import RawPipe
 from benchmarks.effort import Effort
-from benchmarks.paths import C_ECHO, HERE
+from benchmarks.paths import C_ECHO, HERE, PYTHON_ECHO
 from benchmarks.pinning import pinned_to, two_sides
+from benchmarks.roster import YARDSTICK
 from benchmarks.sheet import Sheet
 from benchmarks.stats import quantile
 from benchmarks.turns import turns
@@ -31,9 +31,9 @@ from plughost.invocations.work import Tool
 
 WARM = "invocation, warm"
 COLD = "invocation, cold"
-RAW = "raw pipe ↔ Python"
-INLINE = "inline, shared process"
-BOUND = "isolated, reuse = binding"
+RAW_C = f"{roster.RAW_C}, the same program"
+INLINE = "inline ↔ C, shared process"
+BOUND = "isolated ↔ C, reuse = binding"
 EACH = "isolated, reuse = invocation"
 INPUT = {"text": "x" * 100}
 
@@ -71,25 +71,31 @@ def _wanted(export: str) -> Invocation:
 
 
 async def _warm(folder: str, effort: Effort) -> Sheet:
-    note = "a tool in C, 100 B, strict, both schemas, recorded before it is answered; one CPU"
-    sheet = Sheet(WARM, note, {"p50": "µs", "p99": "µs"}, [RAW, INLINE, BOUND], base=RAW)
-    raw = RawPipe(RAW, (sys.executable, str(HERE / "plugins" / "echo.py")))
-    await raw.open()
+    note = (
+        "the tool is a program in C, 100 B, strict, both schemas, recorded before it is answered; one CPU. "
+        "Beside the yardstick, whose echo is in Python, stands the raw pipe to the tool's own program"
+    )
+    names = [YARDSTICK, RAW_C, INLINE, BOUND]
+    sheet = Sheet(WARM, note, {"p50": "µs", "p99": "µs"}, names, base=YARDSTICK)
+    raw = {each.name: each for each in (RawPipe(YARDSTICK, PYTHON_ECHO), RawPipe(RAW_C, C_ECHO))}
+    for each in raw.values():
+        await each.open()
     async with Host() as host:
         clock = best_clock(asyncio.get_running_loop())
         journal = Journal(f"{folder}/state", clock)
         invoker = LocalInvoker(host, _Shelf(f"{folder}/package"), journal, clock)
         wanted = {INLINE: _wanted("inline"), BOUND: _wanted("isolated")}
-        for name in turns(sheet.name, [RAW, INLINE, BOUND], effort.rounds):
-            if name == RAW:
-                times = await raw.one_at_a_time(100, effort.latency)
+        for name in turns(sheet.name, names, effort.rounds):
+            if name in raw:
+                times = await raw[name].one_at_a_time(100, effort.latency)
             else:
                 times = await timing.one_at_a_time(partial(invoker.invoke, wanted[name]), effort.latency)
             sheet.add(name, p50=quantile(times, 0.5) * 1e6, p99=quantile(times, 0.99) * 1e6)
         await invoker.close()
         await journal.close()
         clock.close()
-    await raw.close()
+    for each in raw.values():
+        await each.close()
     return sheet
 
 

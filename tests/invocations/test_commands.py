@@ -8,9 +8,12 @@ import os
 import re
 import resource
 import shutil
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,7 +81,9 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("reads", '{"do": "fail"}'), 1, "failed: no"),
+        (("reads", '{"do": "fail"}'), 1, "failed: plugin:no"),
+        (("reads", '{"do": "fail", "code": "crashed"}'), 1, "failed: plugin:crashed"),
+        (("reads", '{"do": "fail", "code": "\\u001b[2Jx\\nsucceeded"}'), 1, "plugin:\\x1b[2Jx\\nsucceeded"),
         (("reads", '{"other": 1}'), 1, "invalid_input"),
         (("reads", '{"do": "crash"}'), 3, "crashed"),
         (("reads", '{"do": "wait"}', "--timeout", "0.1"), 3, "deadline_exceeded"),
@@ -116,6 +121,38 @@ def test_a_secret_comes_from_its_place_and_is_shown_nowhere(place: Path) -> None
     assert SECRET not in ran.stdout + ran.stderr
     kept = [path.read_bytes() for path in (place / "state").iterdir()]
     assert not [data for data in kept if SECRET.encode() in data]
+
+
+@pytest.mark.usefixtures("strict")
+def test_other_exports_of_the_package_are_given_no_secret(place: Path) -> None:
+    """A harness may ask for them; the secret was meant for it alone."""
+    manifest = place / "lab/vai-plugin.toml"
+    slot = 'secret_slots = ["key"]\n'
+    text = manifest.read_text()
+    for before in ('gateway_api_scopes = ["sessions:read"', "[exports.compactor]"):
+        assert before in text
+        text = text.replace(before, slot + before, 1)
+    manifest.write_text(text)
+    secret = place / "vault/acme/key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    asked = {
+        "chain_id": "ch_1",
+        "export": "shortens",
+        "target": {"max_input_tokens": 9, "target_model": "any"},
+    }
+    steps = [{"method": "POST", "path": "/v1/compactions", "json": asked}]
+    given = {
+        "target": {"session_id": "sess_1", "chain_id": "ch_1"},
+        "trigger": {"type": "user_request", "input": steps},
+    }
+    words = ("--secret", "key=secret://acme/key", "--secrets", str(place / "vault"))
+    ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given), *words)
+    assert ran.returncode == 0, ran.stderr
+    ((status, problem),) = json.loads(ran.stdout)["artifacts"]
+    assert status == 422
+    assert "secret slot key is not mapped" in json.dumps(problem)
 
 
 def test_records_that_are_not_there(place: Path) -> None:
@@ -177,26 +214,93 @@ def test_nothing_that_holds_a_secret_dumps_core(place: Path, sandbox: str) -> No
     assert json.loads(ran.stdout)["structured_output"]["most"] == NO_CORE, ran.stderr
 
 
-def test_a_compaction_and_a_harness_from_the_command_line(place: Path) -> None:
-    given = {
-        "blocks": [{"kind": "input", "content": []}] * 2,
-        "target": {"max_input_tokens": 9, "target_model": "any"},
-    }
-    ran = plughost(place, "invoke", str(place / "lab"), "shortens", json.dumps(given), "--sandbox", "none")
-    assert ran.returncode == 0, ran.stderr
-    assert json.loads(ran.stdout)["derived_chain_id"].startswith("ch_")
+@pytest.mark.clause("VAI-94", "VAI-56")
+def test_a_compaction_from_the_command_line_has_a_chain_of_its_own(place: Path) -> None:
+    for org in ("local", "other"):
+        blocks = [{"kind": "system", "content": [{"type": "text", "text": org}], "id": f"of {org}"}]
+        given = {"blocks": blocks, "target": {"max_input_tokens": 9, "target_model": "any"}}
+        words = ("shortens", json.dumps(given), "--sandbox", "none", "--org", org)
+        ran = plughost(place, "invoke", str(place / "lab"), *words)
+        assert ran.returncode == 0, ran.stderr
+        (row, *_) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+        chain_id = json.loads(ran.stdout)["derived_chain_id"]
+        with closing(sqlite3.connect(place / "state/state.db")) as state:
+            said = "SELECT kind, content, more FROM blocks WHERE chain_id = ?"
+            (kept,) = state.execute(said, (row["chain_id"],))
+            chains = "SELECT org_id, session_id FROM chains WHERE chain_id = ? AND source_chain_id = ?"
+            assert [*state.execute(chains, (chain_id, row["chain_id"]))] == [(org, row["session_id"])]
+        assert (kept[0], *map(json.loads, kept[1:])) == ("system", blocks[0]["content"], {"id": f"of {org}"})
+
+
+@pytest.mark.clause("VAI-43", "VAI-36")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_cancels_it_and_leaves_nothing(place: Path, number: signal.Signals) -> None:
+    secret = place / "vault/acme/key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    command = [
+        sys.executable, "-m", "plughost.cli", "invoke", str(place / "lab"), "writes",
+        '{"do": "leave and wait"}', "--sandbox", "none", "--stream", "--state", str(place / "state"),
+        "--secret", "key=secret://acme/key", "--secrets", str(place / "vault"),
+    ]  # fmt: skip
+    (place / "tmp").mkdir()
+    env = {**os.environ, "TMPDIR": str(place / "tmp")}
+    manifest = place / "lab/vai-plugin.toml"
+    manifest.write_text(manifest.read_text().replace('"non_idempotent_write"', '"unknown"\nstreaming = true'))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as ran:
+        assert ran.stdout is not None
+        assert json.loads(ran.stdout.readline()) == {"event": {"type": "waiting"}}
+        assert [*(place / "tmp").rglob("left")]
+        ran.send_signal(number)
+        last = json.loads(ran.stdout.readline())["outcome"]
+        assert (last["status"], last["reason"]) == ("cancelled", number.name)
+        assert ran.stdout.readline() == ""
+    assert ran.returncode == 3
+    assert [*(place / "tmp").iterdir()] == []
+
+
+def test_what_to_do_is_told_with_the_failure(place: Path) -> None:
+    secret = place / "vault/acme/key"
+    secret.parent.mkdir(parents=True)
+    secret.write_text(SECRET)
+    secret.chmod(0o644)
+    words = (
+        "writes",
+        '{"do": "echo"}',
+        "--secret",
+        "key=secret://acme/key",
+        "--secrets",
+        str(place / "vault"),
+    )
+    ran = plughost(place, "invoke", str(place / "lab"), *words, "--sandbox", "none")
+    assert f"hint: chmod 600 {secret}" in ran.stderr
+    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+    assert f"hint: chmod 600 {secret}" in plughost(place, "invocations", "show", row["invocation_id"]).stdout
+
+
+@pytest.mark.parametrize("hello", ["not a frame", "another version"])
+def test_a_plugin_that_does_not_speak_the_protocol_gives_no_answer(place: Path, hello: str) -> None:
+    program = place / "lab/bin/plugin"
+    wrong = {"not a frame": ("vai.rpc.v1", "v0"), "another version": ('"version": "1.0.0"', '"version": "2"')}
+    program.write_text(program.read_text().replace(*wrong[hello]))
+    ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none")
+    assert (ran.returncode, ran.stdout) == (3, "")
 
 
 @pytest.mark.usefixtures("strict")
 def test_a_harness_from_the_command_line_reaches_a_gateway_of_its_own(place: Path) -> None:
     steps = [
-        {"method": "GET", "path": "/v1/sessions/sess_local"},
-        {"method": "GET", "path": "/v1/chains/ch_local"},
+        {"method": "GET", "path": "/v1/sessions/sess_1"},
+        {"method": "GET", "path": "/v1/chains/ch_1"},
     ]
-    given = {"trigger": {"type": "user_request", "input": steps}}
+    target = {"session_id": "sess_1", "chain_id": "ch_1"}
+    given = {"target": target, "trigger": {"type": "user_request", "input": steps}}
     ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given))
     assert ran.returncode == 0, ran.stderr
     assert [status for status, _ in json.loads(ran.stdout)["artifacts"]] == [200, 200]
+    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+    assert (row["session_id"], row["chain_id"], row["run_id"]) == ("sess_1", "ch_1", "run_local")
 
 
 @pytest.mark.usefixtures("strict")

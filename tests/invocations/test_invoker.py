@@ -65,7 +65,7 @@ async def test_wrong_input_never_reaches_the_plugin(bench) -> None:
         ("no output", "invalid_output"),
         ("no result", "malformed"),
         ("protocol", "protocol_failure"),
-        ("fail", "no"),
+        ("fail", "plugin:no"),
     ],
 )
 async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
@@ -74,6 +74,26 @@ async def test_what_is_no_result_fails(bench, do: str, reason: str) -> None:
     assert (outcome.status, outcome.result) == ("failed", None)
     assert reason in outcome.reason
     assert (await lab.tool(do="echo")).ok, "the process goes on"
+
+
+@pytest.mark.clause("VAI-30", "VAI-39")
+async def test_a_frame_with_two_lengths_is_none(bench) -> None:
+    outcome = await bench().tool("writes", do="two lengths")
+    assert (outcome.status, outcome.reason) == ("failed", "protocol.invalid_frame")
+
+
+async def test_a_plugin_has_no_word_of_the_hosts_for_its_failure(bench) -> None:
+    lab = bench()
+    outcome = await lab.tool(do="fail", code="deadline_exceeded")
+    assert (outcome.status, outcome.reason) == ("failed", "plugin:deadline_exceeded")
+    assert lab.kept.of(Ended)[-1].reason == "plugin:deadline_exceeded"
+
+
+async def test_what_to_do_about_a_failure_stands_in_its_outcome_and_its_record(bench) -> None:
+    lab = bench()
+    (lab.folder / "secrets/org_1/key").chmod(0o644)
+    outcome = await lab.tool("writes", do="echo")
+    assert outcome.hint == lab.kept.of(Ended)[-1].hint == f"chmod 600 {lab.folder}/secrets/org_1/key"
 
 
 @pytest.mark.clause("VAI-94", "VAI-50")
@@ -142,6 +162,20 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
     [said] = lab.kept.of(Said)
     assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
+
+
+@pytest.mark.clause("VAI-46")
+async def test_bindings_that_share_a_process_are_bounded_each_by_its_own_limit(bench) -> None:
+    lab = bench()
+    one = lab.binding("writes", binding_id="one at a time", max_concurrency=1)
+    assert (await lab.tool(binding=one, do="echo")).ok
+    both = lab.binding("writes", binding_id="two at a time")
+    tasks = [asyncio.create_task(lab.tool(binding=both, do="say and wait")) for _ in range(2)]
+    await until(lambda: len(lab.kept.of(Said)) == 2)
+    assert len(lab.invoker.pool) == 1
+    for id in lab.invoker.running:
+        lab.invoker.cancel(id, "enough")
+    await asyncio.gather(*tasks)
 
 
 # Time
@@ -346,6 +380,21 @@ async def test_a_secret_that_nobody_could_hide_is_not_given(bench, value: str) -
     assert outcome.result["structured_output"]["text"] == "it is ***"
 
 
+@pytest.mark.clause("VAI-90")
+async def test_no_part_of_a_long_secret_is_in_records_and_logs(bench) -> None:
+    lab = bench()
+    secret = "".join(f"{number:04x}" for number in range(0x1000, 0x1040))
+    (lab.folder / "secrets/org_1/key").write_text(secret)
+    heard = await lab.tool("writes", do="say", text="KEY" * 3000)
+    name, *_ = lab.host.plugins
+    await until(lambda: lab.host.service("logs").recent(name))
+    outcome = await lab.tool("writes", do="crash")
+    assert outcome.last_words
+    told = [heard, outcome, *lab.kept.entries, lab.host.service("logs").recent(name)]
+    pieces = {secret[at : at + 8] for at in range(len(secret) - 7)}
+    assert not [piece for piece in pieces for each in told if piece in repr(each)]
+
+
 async def test_a_secret_that_is_not_there_fails_the_invocation_and_says_which(bench) -> None:
     lab = bench()
     (lab.folder / "secrets/org_1/key").unlink()
@@ -478,9 +527,10 @@ async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_els
 async def test_memory_past_its_limit_fails_the_invocation_and_names_it(bench) -> None:
     lab = bench(sandbox="strict", limits=plughost.guard.powers.Limits(memory=64 << 20))
     outcome = await lab.tool(do="grow", mib=200)
-    assert (outcome.status, outcome.reason) in {("failed", "budget_exceeded"), ("failed", "no_memory")}, (
-        outcome
-    )
+    assert (outcome.status, outcome.reason) in {
+        ("failed", "budget_exceeded"),
+        ("failed", "plugin:no_memory"),
+    }, outcome
     assert "memory" in outcome.message.lower()
 
 

@@ -76,6 +76,43 @@ def test_a_host_is_reachable_only_if_every_list_names_it(said: list[Policy]) -> 
         assert open_ == (given_.network == "egress" and everywhere)
 
 
+@pytest.mark.clause("VAI-64")
+def test_a_policy_that_makes_no_sense_is_refused_with_all_that_is_wrong() -> None:
+    policy = Policy(
+        network="everything",
+        filesystem="all",
+        scopes=frozenset({"chains:read", "chains:own"}),
+        timeout_ms=-5,
+        max_concurrency=0,
+        execution_class="bogus",
+    )
+    with pytest.raises(InvalidSpec) as refused:
+        grant(ASKED, [("binding b", policy), ("the host", Policy(timeout_ms=0))], trusted_inline=True)
+    assert refused.value.message.split("; ") == [
+        "binding b: network 'everything' is none of none, egress",
+        "binding b: filesystem 'all' is none of none, scratch, assets_ro",
+        "binding b: execution_class 'bogus' is none of isolated, worker, inline",
+        "binding b: scopes 'chains:own' is none of sessions:read, chains:read, chains:write, runs:read, "
+        "runs:write, compactions:write",
+        "binding b: timeout_ms is a number from 1 on, not -5",
+        "binding b: max_concurrency is a number from 1 on, not 0",
+        "the host: timeout_ms is a number from 1 on, not 0",
+    ]
+
+
+def test_a_list_of_hosts_is_told_as_narrower() -> None:
+    both = [
+        ("binding b", Policy(egress_domains=("*.test",))),
+        ("the host", Policy(egress_domains=("a.test",))),
+    ]
+    assert grant(ASKED, both, trusted_inline=False).narrowed == (
+        "binding b: egress_domains *.test of any public host",
+        "the host: egress_domains a.test of *.test",
+    )
+    quiet = Policy(egress_domains=(), network="none")
+    assert grant(ASKED, [("b", quiet)], trusted_inline=False).narrowed == ("b: network none of egress",)
+
+
 @pytest.mark.clause("VAI-12")
 def test_inline_needs_a_publisher_that_is_trusted_for_it() -> None:
     inline = Asked(execution_class="inline", timeout_ms=1, max_concurrency=1)

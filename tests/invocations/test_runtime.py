@@ -40,6 +40,16 @@ async def test_nothing_is_made_that_is_not_needed(runtime_of, ground: Path) -> N
     assert (ground / "state/invocations.db").exists()
 
 
+@pytest.mark.clause("VAI-43")
+async def test_what_a_killed_host_left_in_scratch_folders_is_gone_when_the_next_one_starts(
+    runtime_of, ground: Path
+) -> None:
+    (ground / "plughost-scratch-left/1/inv_1").mkdir(parents=True)
+    (ground / "plughost-scratch-left/1/inv_1/notes").write_text("of somebody")
+    await runtime_of()
+    assert not [*ground.glob("plughost-scratch-*")]
+
+
 @pytest.mark.usefixtures("strict")
 async def test_it_closes_what_runs_and_leaves_nothing(runtime_of, ground: Path) -> None:
     runtime = await runtime_of(bound("triage"), sandbox="strict")

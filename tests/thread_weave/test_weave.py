@@ -18,7 +18,8 @@ def block(kind, text, **more):
 
 
 def cost(blocks, estimator=CLASSES):
-    return sum(map(Estimator(estimator).block, blocks))
+    """No block that comes in has a lineage here."""
+    return sum(Estimator(estimator).block(each, woven=is_woven(each)) for each in blocks)
 
 
 def is_woven(seed):
@@ -267,8 +268,22 @@ def test_the_estimate_is_over_and_never_under(text):
 
 def test_all_that_a_model_may_see_is_counted():
     plain = block("input", "hello")
-    assert Estimator().block(plain) == PER_BLOCK + PER_ITEM + Estimator().text("hello")
+    around = PER_BLOCK + PER_ITEM + Estimator().text("input")
+    assert Estimator().block(plain) == around + Estimator().text("hello")
     assert Estimator().block({**plain, "id": "a" * 100}) == Estimator().block(plain)
     called = {"kind": "tool_call", "content": [], "name": "grep", "input": {"pattern": "x" * 100}}
     assert Estimator().block(called) > 100
+    assert Estimator().block({**plain, "kind": "9" * 50_000}) > 50_000
+    assert Estimator().block({**plain, "id": "9" * 50_000}) > 50_000
+    told = {
+        "kind": "input",
+        "content": [{"type": "text", "text": "hello", "lineage": {"chain_id": "9" * 100}}],
+    }
+    assert Estimator().block(told) > 100
+    assert Estimator().block(told, woven=True) == Estimator().block(plain)
     assert Estimator().block({"kind": "input", "content": [{"type": "image", "data": "9" * 100}]}) > 100
+
+
+def test_a_long_kind_does_not_slip_past_the_budget():
+    with pytest.raises(TooSmall):
+        weave(read([{"kind": "k" * 50_000, "content": []}], []), 10, chain_id="c")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 import subprocess
 import sys
 
 import pytest
 
-from plughost import scaffold
+from plughost import config, scaffold
+from plughost.conformance.suite import examine
 from plughost.contracts.vai import manifest
 from plughost_sdk.vai import Context
 from plughost_sdk.vai.export import COMMON, OWN
@@ -52,13 +54,13 @@ def test_its_exports_do_what_it_says(folder):
     with Talk([sys.executable, "-ISE", folder / "bin/plugin"]) as talk:
         talk.hello()
         number = talk.request(
-            "tool.invoke", "greet", input={"name": "Ada"}, config={}, secrets={"signature": "Bob"}
+            "tool.invoke", "greet", input={"name": "Ada"}, config={}, secrets={"key": "Bob"}
         )
         assert talk.hear()["event"]["message"] == "1 of 1"
-        assert talk.answer(number)["result"]["structured_output"] == {"text": "Hello, Ada! Bob"}
-        failed = talk.ask(
-            "tool.invoke", "greet", input={"name": "Ada", "times": 101}, secrets={"signature": ""}
-        )
+        assert talk.answer(number)["result"]["structured_output"] == {
+            "text": "Hello, Ada!", "seal": hmac.digest(b"Bob", b"Hello, Ada!", "sha256").hex(),
+        }  # fmt: skip
+        failed = talk.ask("tool.invoke", "greet", input={"name": "Ada", "times": 101}, secrets={"key": ""})
         assert failed["error"]["message"] == "nobody wants to be greeted that often"
         event = {"type": "run.completed", "subject": {"kind": "run", "id": "run_1"}}
         assert talk.ask("hook.handle", "remember", delivery_id="d", attempt=2, event=event) == {
@@ -80,6 +82,12 @@ def test_its_exports_do_what_it_says(folder):
         assert done["result"]["summary"]["text"] == "Step 1 is run run_2."
         assert talk.end() == 0
         assert talk.stderr == "done: run_1 attempt 2\n"
+
+
+async def test_it_conforms(folder):
+    report = await examine(config.of_folder(folder))
+    assert {each.axis: each.reason for each in report.verdicts if each.outcome == "failed"} == {}
+    assert "secrets" in {each.axis for each in report.verdicts if each.outcome == "passed"}
 
 
 def test_every_option_and_attribute_that_it_names_is_there():

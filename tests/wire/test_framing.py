@@ -136,6 +136,14 @@ def test_headers_that_are_refused_for_good(stream, message):
     assert framing.end() == []
 
 
+@pytest.mark.parametrize("second", [b"9", b"1"])
+def test_where_it_is_said_once_a_second_header_is_refused(second):
+    framing = ContentLength(16 << 20, once=True)
+    (error,) = framing.feed(b"Content-Length: 1\r\nContent-Length: " + second + b"\r\n\r\nx")
+    assert isinstance(error, FrameError)
+    assert (error.message, error.fatal) == ("a header block with two Content-Lengths", True)
+
+
 def test_the_header_limit_counts_the_blank_line():
     padded = b"Content-Length: 1" + b" " * (8192 - 17 - 4) + b"\r\n\r\n"
     assert len(padded) == 8192

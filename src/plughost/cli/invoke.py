@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +25,13 @@ from plughost.cli.targets import pair
 if TYPE_CHECKING:
     from plughost.contracts.vai.manifest import Export
     from plughost.invocations.binding import Binding, Scope
+    from plughost.invocations.chains import Block
+    from plughost.invocations.invocation import Related
+    from plughost.invocations.invoker import LocalInvoker
     from plughost.invocations.outcome import Outcome
     from plughost.invocations.package import PackageSource
     from plughost.invocations.runtime import Runtime
-    from plughost.invocations.work import Work
+    from plughost.invocations.work import Compaction, Harness, Work
 
 LOCAL = "local"
 
@@ -117,9 +123,12 @@ def invoke(
     )
     work = work_of(its, _value("JSON", given))
     _dump_no_core()
-    outcome = asyncio.run(
-        _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
-    )
+    try:
+        outcome = asyncio.run(
+            _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
+        )
+    except asyncio.CancelledError:  # by a signal, before it had begun
+        raise SystemExit(3) from None
     _tell(outcome, stream=stream, as_json=as_json)
 
 
@@ -141,7 +150,7 @@ async def _invoke(
     stream: bool,
 ) -> Outcome:
     from plughost.invocations.bindings import FixedBindings
-    from plughost.invocations.invocation import Invocation, Related
+    from plughost.invocations.invocation import Invocation
     from plughost.invocations.invoker import Options
     from plughost.invocations.runtime import Runtime
     from plughost.invocations.secret_source import SecretFolder
@@ -153,15 +162,39 @@ async def _invoke(
         secret_source=None if vault is None else SecretFolder(str(vault)),
         options=Options(sandbox=sandbox),
     )
-    wanted = Invocation(
-        binding=binding,
-        work=work,
-        related=Related(run_id=f"run_{LOCAL}"),
-        timeout_ms=None if timeout is None else max(int(timeout * 1000), 1),
-    )
     async with runtime:
-        await _bring_chain(runtime, binding, work)
-        return await runtime.invoke(wanted, _print_event if stream else _show_event)
+        task = asyncio.current_task()
+        assert task is not None
+        _on_signals(partial(_cancel, runtime.invoker, task))
+        wanted = Invocation(
+            binding=binding,
+            work=work,
+            related=await _related(runtime, binding, work),
+            timeout_ms=None if timeout is None else max(int(timeout * 1000), 1),
+        )
+        try:
+            return await runtime.invoke(wanted, _print_event if stream else _show_event)
+        finally:
+            _on_signals(_ignore)
+
+
+def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signals) -> None:
+    """Once: what runs ends with an outcome, which is told, and nothing of it is left."""
+    _on_signals(_ignore)
+    for invocation_id in invoker.running:
+        invoker.cancel(invocation_id, number.name)
+    if not invoker.running:
+        task.cancel()
+
+
+def _ignore(number: signal.Signals) -> None:
+    """It is ending already."""
+
+
+def _on_signals(do: Callable[[signal.Signals], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            asyncio.get_running_loop().add_signal_handler(number, do, number)
 
 
 def _others(source: PackageSource, binding: Binding) -> list[Binding]:
@@ -175,6 +208,7 @@ def _others(source: PackageSource, binding: Binding) -> list[Binding]:
             binding_id=_binding_id(binding.package_id, binding.scope, export.id),
             export_id=export.id,
             config={},
+            secrets={},
             policy=Policy(network="none", execution_class="isolated"),
         )
         for export in exports
@@ -182,32 +216,51 @@ def _others(source: PackageSource, binding: Binding) -> list[Binding]:
     ]
 
 
-async def _bring_chain(runtime: Runtime, binding: Binding, work: Work) -> None:
-    """What a compactor or a harness works on, if it is not there from an earlier time."""
+async def _related(runtime: Runtime, binding: Binding, work: Work) -> Related:
+    """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
     from plughost.base.errors import InvalidSpec
-    from plughost.invocations.chains import Block, Chain
+    from plughost.invocations.chains import Chain
+    from plughost.invocations.invocation import Related
     from plughost.invocations.sessions import Session
     from plughost.invocations.work import Compaction, Harness
 
-    org_id, project_id = binding.scope.org_id, binding.scope.project_id
-    session_id = work.target.session_id if isinstance(work, Harness) else f"sess_{LOCAL}"
-    chain_id = work.chain_id if isinstance(work, Compaction) else None
-    if isinstance(work, Harness):
-        chain_id = work.target.chain_id
-        try:
-            await runtime.state.sessions.session(session_id)
-        except InvalidSpec:
-            await runtime.state.sessions.create(
-                Session(session_id=session_id, org_id=org_id, project_id=project_id)
-            )
-    if chain_id is None:
-        return
+    run_id = f"run_{LOCAL}"
+    if not isinstance(work, Compaction | Harness):
+        return Related(run_id=run_id)
+    scope, state = binding.scope, runtime.state
+    chain_id = work.target.chain_id if isinstance(work, Harness) else work.chain_id
+    session_id = work.target.session_id if isinstance(work, Harness) else f"sess_{chain_id}"
     try:
-        await runtime.state.chains.chain(chain_id)
+        await state.sessions.session(session_id)
     except InvalidSpec:
-        blocks = [Block("input", [block]) for block in work.blocks] if isinstance(work, Compaction) else []
-        chain = Chain(chain_id=chain_id, session_id=session_id, org_id=org_id, project_id=project_id)
-        await runtime.state.chains.create(chain, blocks)
+        session = Session(session_id=session_id, org_id=scope.org_id, project_id=scope.project_id)
+        await state.sessions.create(session)
+    if chain_id is not None:
+        chain = Chain(
+            chain_id=chain_id, session_id=session_id, org_id=scope.org_id, project_id=scope.project_id
+        )
+        try:
+            await state.chains.create(chain, _blocks(work))
+        except InvalidSpec:
+            there = await state.chains.chain(chain_id)
+            session_id = there.session_id or session_id if there.scope == scope else session_id
+    return Related(session_id=session_id, chain_id=chain_id, run_id=run_id)
+
+
+def _blocks(work: Compaction | Harness) -> list[Block]:
+    """What is compacted, as it lies in a chain; what is no block is something said."""
+    from plughost.contracts.vai.results import check_blocks
+    from plughost.invocations.chains import Block
+    from plughost.invocations.work import Harness
+
+    blocks = []
+    for said in () if isinstance(work, Harness) else work.blocks:
+        try:
+            check_blocks([said])
+            blocks.append(Block.of(said))
+        except ValueError:
+            blocks.append(Block("input", [said]))
+    return blocks
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
@@ -248,7 +301,7 @@ def work_of(export: Export, given: Any) -> Work:
         if export.kind == "compactor":
             return work.Compaction(
                 compaction_id=f"cmp_{number}",
-                chain_id=str(told.get("chain_id", f"ch_{LOCAL}")),
+                chain_id=str(told.get("chain_id", f"ch_{number}")),
                 blocks=msgspec.convert(told["blocks"], list[Any]),
                 pinned_items=msgspec.convert(told.get("pinned_items", []), list[Any]),
                 token_estimate=msgspec.convert(told.get("token_estimate", 0), int),
@@ -256,8 +309,8 @@ def work_of(export: Export, given: Any) -> Work:
                 policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
             )
         target = {
-            "session_id": f"sess_{LOCAL}",
-            "chain_id": f"ch_{LOCAL}",
+            "session_id": f"sess_{number}",
+            "chain_id": f"ch_{number}",
             "execution_id": f"exec_{number}",
             **told.get("target", {}),
         }
@@ -295,22 +348,24 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
     if outcome.ok:
         return
     if not as_json and not stream:
-        words = f"{outcome.status}: {outcome.reason}"
+        words = visible(f"{outcome.status}: {outcome.reason}")
         output.say(f"{words}\n{visible(outcome.message)}" if outcome.message else words)
         if outcome.last_words:
             output.say("its last words on stderr:")
-            output.say("\n".join(f"  {line}" for line in outcome.last_words.splitlines()))
+            output.say("\n".join(f"  {visible(line)}" for line in outcome.last_words.splitlines()))
+        if outcome.hint:
+            output.say(f"hint: {visible(outcome.hint)}")
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
-    host_is_sure = outcome.status in ("failed", "retryable_failure") and not _no_answer(outcome)
-    raise SystemExit(1 if host_is_sure else 3)
+    raise SystemExit(1 if _answered(outcome) else 3)
 
 
-def _no_answer(outcome: Outcome) -> bool:
-    """Whether the host could not get an answer, rather than the plugin saying no."""
-    return outcome.reason in {
-        "crashed", "collateral", "launch_failed", "handshake_failed", "unconfinable", "protocol_failure",
-        "malformed", "host_failure", "no_room", "budget_exceeded", "invalid_request",
-    }  # fmt: skip
+def _answered(outcome: Outcome) -> bool:
+    """Whether the plugin said no, or something that is no answer; else the host could not get one."""
+    from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO
+
+    reason = outcome.reason or ""
+    words = {SAID_SO, "invalid_input", "invalid_output", "denied"}
+    return outcome.status != "cancelled" and (reason in words or reason.startswith(PLUGINS_OWN))
 
 
 def _dump_no_core() -> None:

@@ -123,6 +123,10 @@ class LocalInvoker:
         """The invocations under way."""
         return list(self._running)
 
+    def sweep(self) -> None:
+        """Remove the scratch folders that killed hosts have left. Blocking."""
+        self._scratch.sweep()
+
     def prepare(self, binding: Binding) -> Prepared:
         """What a binding gives its invocations; InvalidSpec when it cannot be used."""
         return self._preparer.prepare(binding)
@@ -209,7 +213,7 @@ class LocalInvoker:
                 except PluginError as error:
                     judged = verdict(error, retryable=prepared.retryable)
                     why = judged.message or error.message
-                    outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail)
+                    outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail, error.hint)
                     again = judged.again
                 delay = self._options.tries.after(run.retries + 1) if again else None
                 if delay is None or delay >= run.left:

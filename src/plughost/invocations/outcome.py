@@ -25,11 +25,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     result: Any = None
     """What its kind of export returns; None unless it succeeded."""
     reason: str | None = None
-    """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs."""
+    """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs. With `plugin:` before it,
+    the plugin's own."""
     message: str | None = None
     """The same for people."""
     last_words: str | None = None
     """What its process wrote to stderr last, when it failed."""
+    hint: str | None = None
+    """What to do about it."""
     retries: int = 0
 
     @property
@@ -37,6 +40,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "succeeded"
 
 
+SAID_SO = "plugin_said_so"
+"""The reason of a failure that a plugin has no word for."""
+PLUGINS_OWN = "plugin:"
+"""Before a plugin's own word for it, which might be one of the host's."""
 DEADLINE = "deadline_exceeded"
 EXCEEDED = {
     signal.SIGXCPU: "it used more processor time than cpu_seconds allows",

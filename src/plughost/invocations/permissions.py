@@ -5,16 +5,28 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.text import brief
+from plughost.contracts.vai import manifest
 from plughost.guard.overlap import covers
 from plughost.invocations.binding import Policy
 
 CLASSES = ("isolated", "worker", "inline")
 """From the narrowest to the widest."""
+
+WORDS: dict[str, tuple[str, ...]] = {
+    "network": ("none", "egress"),
+    "filesystem": ("none", "scratch", "assets_ro"),
+    "execution_class": CLASSES,
+    "scopes": get_args(manifest.Scope),
+}
+"""What a policy may say, by the name of what it speaks of."""
+USUAL_CONCURRENCY = 16
+"""Of an export whose manifest names none."""
 
 ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -51,8 +63,14 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(ENCODER.encode(fixed)).hexdigest()[:16]
 
 
-def grant(asked: Asked, policies: Sequence[tuple[str, Policy]], *, trusted_inline: bool) -> Granted:
-    """Each policy, named for its owner, narrows; none widens. InvalidSpec for inline without that trust."""
+Policies = Sequence[tuple[str, Policy]]
+"""Each with the name of its owner."""
+
+
+def grant(asked: Asked, policies: Policies, *, trusted_inline: bool) -> Granted:
+    """Each policy narrows; none widens. InvalidSpec for one that makes no sense, and inline without trust."""
+    if wrong := senseless(policies):
+        raise InvalidSpec("; ".join(wrong))
     left = {name: getattr(asked, name) for name in NARROWING}
     domains: tuple[str, ...] | None = None
     narrowed: list[str] = []
@@ -63,7 +81,9 @@ def grant(asked: Asked, policies: Sequence[tuple[str, Policy]], *, trusted_inlin
                 left[name] = now
                 narrowed.append(f"{owner}: {name} {_told(now)} of {_told(before)}")
         if policy.egress_domains is not None:
-            domains = _hosts_of_both(domains, policy.egress_domains)
+            before, domains = domains, _hosts_of_both(domains, policy.egress_domains)
+            if domains != before and left["network"] == "egress":
+                narrowed.append(f"{owner}: egress_domains {_told(domains)} of {_told(before)}")
     if left["execution_class"] == "inline" and not trusted_inline:
         raise InvalidSpec(
             "execution class inline is for publishers that are trusted for it",
@@ -115,4 +135,24 @@ def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple
 
 
 def _told(value: Any) -> str:
-    return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset) else str(value)
+    if value is None:
+        return "any public host"
+    return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset | tuple) else str(value)
+
+
+def senseless(policies: Policies) -> list[str]:
+    """Every value of a policy that no manifest could ask for."""
+    wrong = []
+    for owner, policy in policies:
+        for name, known in WORDS.items():
+            value = getattr(policy, name)
+            said = value if isinstance(value, frozenset) else {value} - {None}
+            wrong += [
+                f"{owner}: {name} {brief(word)} is none of {', '.join(known)}"
+                for word in sorted(said - {*known}, key=str)
+            ]
+        for name in ("timeout_ms", "max_concurrency"):
+            value = getattr(policy, name)
+            if value is not None and (type(value) is not int or value < 1):
+                wrong.append(f"{owner}: {name} is a number from 1 on, not {brief(value)}")
+    return wrong

@@ -10,14 +10,11 @@ from plughost.contracts.vai.manifest import Export
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
-from plughost.invocations.permissions import Asked, Granted, grant
+from plughost.invocations.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
 from plughost.invocations.pool import Key
 from plughost.invocations.record import Bound
 from plughost.invocations.retry import may_retry
 from plughost.invocations.schemas import Schemas, problems
-
-USUAL_CONCURRENCY = 16
-"""Of an export whose manifest names none."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -67,12 +64,9 @@ class Preparer:
         if export is None:
             has = ", ".join(each.id for each in package.manifest.exports)
             raise InvalidSpec(f"{binding.package_id} has no export {binding.export_id!r}; it has: {has}")
-        granted = grant(
-            _asked(export),
-            [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)],
-            trusted_inline=package.trusted_inline,
-        )
-        self._check(binding, package, export)
+        policies = [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)]
+        self._check(binding, package, export, policies)
+        granted = grant(_asked(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
         same = known is not None and known.granted.max_concurrency == granted.max_concurrency
         gate = known.gates[0] if known is not None and same else Gate(granted.max_concurrency)
@@ -101,11 +95,12 @@ class Preparer:
         self._known[binding.binding_id] = prepared
         return prepared
 
-    def _check(self, binding: Binding, package: Package, export: Export) -> None:
+    def _check(self, binding: Binding, package: Package, export: Export, policies: Policies) -> None:
         schema = self._schemas.checker(package.folder, export.config_schema)
         wrong = [f"config: {problem}" for problem in problems(schema, dict(binding.config))]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
+        wrong += senseless(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
 

@@ -11,7 +11,7 @@ from plughost.contracts.vai import spec_of
 from plughost.contracts.vai.manifest import Export
 from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.invocations.package import Package
-from plughost.invocations.permissions import Granted
+from plughost.invocations.permissions import USUAL_CONCURRENCY, Granted
 
 GATEWAY_HOST = "gateway.vai.internal"
 """Reserved: inside a sandbox it is the gateway's own socket."""
@@ -39,6 +39,7 @@ def process_spec(
             endpoints += [Endpoint(host, 0)] if host == "*" else [Endpoint(host, port) for port in WEB_PORTS]
     if granted.scopes and gateway_socket is not None:
         endpoints.append(Endpoint(GATEWAY_HOST, 80, socket=gateway_socket))
+    most = export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
     return msgspec.structs.replace(
         spec_of(Path(package.folder), name=name),
         sandbox=sandbox,
@@ -46,7 +47,7 @@ def process_spec(
         limits=limits if scratch is None else _within_scratch(limits),
         options={
             "exports": [export.id],
-            "max_in_flight": SHARED if granted.execution_class == "inline" else granted.max_concurrency,
+            "max_in_flight": SHARED if granted.execution_class == "inline" else most,
             "filesystem": granted.filesystem,
             "failure_limit": 1,  # the pool makes another one, and nobody waits for that
             **({} if scratch is None else {"scratch": scratch}),

@@ -60,6 +60,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_default
     """Why it ended otherwise than it wanted to: deadline_exceeded, collateral, crashed …"""
     message: str | None = None
     last_words: str | None = None
+    hint: str | None = None
     retries: int = 0
     confined_by: tuple[str, ...] = ()
 

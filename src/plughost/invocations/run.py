@@ -59,7 +59,12 @@ class Run:
         return max(self.deadline - self._clock.time(), 0.001)
 
     def ended_as(
-        self, status: str, reason: str | None, message: str | None = None, last_words: str = ""
+        self,
+        status: str,
+        reason: str | None,
+        message: str | None = None,
+        last_words: str = "",
+        hint: str = "",
     ) -> Outcome:
         return Outcome(
             invocation_id=self.id,
@@ -68,6 +73,7 @@ class Run:
             message=None if message is None else self.hidden.text(message),
             retries=self.retries,
             last_words=self.hidden.text(last_words) or None,
+            hint=self.hidden.text(hint) or None,
         )
 
     def began(self) -> Began:
@@ -106,6 +112,7 @@ class Run:
             reason=outcome.reason,
             message=outcome.message,
             last_words=outcome.last_words,
+            hint=outcome.hint,
             retries=self.retries,
             confined_by=self.confined_by,
         )

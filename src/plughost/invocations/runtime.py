@@ -30,8 +30,8 @@ from plughost.invocations.state import State
 class Runtime:
     """`async with Runtime(folder, packages, bindings) as runtime`: an `Invoker` with everything it needs.
 
-    What an earlier host left in the folder is settled first: its invocations and runs have ended, its
-    deliveries go on.
+    What an earlier host left is settled first: its invocations and runs have ended, its deliveries go on, its
+    scratch folders are removed.
     """
 
     host: Host
@@ -84,6 +84,7 @@ class Runtime:
                 options=self._options,
             )
             making.push_async_callback(self.invoker.close)
+            await asyncio.to_thread(self.invoker.sweep)
             self.deliveries = Deliveries(
                 self._folder, self._deliver, clock, serves=self._bindings.serves, backoff=self._backoff
             )

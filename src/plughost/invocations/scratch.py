@@ -41,11 +41,15 @@ class Scratch:
     def root(self) -> str:
         """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
         if self._lock < 0:
-            base = os.path.realpath(self._base or everybodys_folder())
-            sweep(base, PREFIX)
-            self._path, self._lock = settle(base, PREFIX)
+            self._path, self._lock = settle(self.sweep(), PREFIX)
         self._roots += 1
         return os.path.join(self._path, str(self._roots))
+
+    def sweep(self) -> str:
+        """Where hosts have their folders, without those that killed ones have left."""
+        base = os.path.realpath(self._base or everybodys_folder())
+        sweep(base, PREFIX)
+        return base
 
     def make(self, root: str, invocation_id: str) -> str:
         """A folder for one invocation, of the user whose the root is."""

@@ -13,7 +13,7 @@ from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
-from plughost.invocations.outcome import Outcome
+from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import problems
 from plughost.invocations.work import Compaction, Harness, Tool
@@ -33,9 +33,10 @@ class Settlement:
         result: Any = None if told.result is None else run.hidden.value(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
-            reason = problem.code if problem is not None and problem.code else "plugin_said_so"
+            code = "" if problem is None else run.hidden.text(problem.code)
+            reason = f"{PLUGINS_OWN}{code}"[:LONGEST_REASON] if code else SAID_SO
             message = None if problem is None else run.hidden.text(problem.message)[:LONGEST_MESSAGE]
-            outcome = run.ended_as(told.status, run.hidden.text(reason)[:LONGEST_REASON], message)
+            outcome = run.ended_as(told.status, reason, message)
             return msgspec.structs.replace(outcome, result=result)
         if wrong := _wrong_output(run, result):
             return run.ended_as("failed", "invalid_output", "; ".join(wrong))

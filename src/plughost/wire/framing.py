@@ -133,16 +133,19 @@ class ContentLength:
     """`Content-Length: n`, CRLF, CRLF, n bytes. Every error is fatal: the place in the stream is lost.
 
     The name is taken in any case, white space around name and value is trimmed, a repeated header
-    overrides the one before it, and any other header is an error. The header limit counts every
-    byte up to and with the blank line.
+    overrides the one before it or, where `once` is said, is an error, as any other header is. The header
+    limit counts every byte up to and with the blank line.
     """
 
     __slots__ = (
         "_body_limit", "_broken", "_buffer", "_head", "_header_limit", "_held", "_in_body", "_length",
-        "_send_limit",
+        "_once", "_send_limit",
     )  # fmt: skip
 
-    def __init__(self, body_limit: int, header_limit: int = 8192, send_limit: int | None = None) -> None:
+    def __init__(
+        self, body_limit: int, header_limit: int = 8192, send_limit: int | None = None, *, once: bool = False
+    ) -> None:
+        self._once = once
         self._body_limit = body_limit
         self._header_limit = header_limit
         self._send_limit = body_limit if send_limit is None else send_limit
@@ -226,6 +229,8 @@ class ContentLength:
         if not line.endswith(b"\r\n"):
             raise FrameError("a header line does not end with CRLF", self._head, fatal=True)
         if line != b"\r\n":
+            if self._once and self._length >= 0:
+                raise FrameError("a header block with two Content-Lengths", self._head, fatal=True)
             self._length = self._parse(line[:-2])
         elif self._length < 0:
             raise FrameError("a header block without Content-Length", self._head, fatal=True)

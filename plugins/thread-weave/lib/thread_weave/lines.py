@@ -11,8 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from thread_weave.thread import LONGEST_ID, Strand
-from thread_weave.tokens import PER_BLOCK, PER_ITEM, Estimator
+from thread_weave.thread import Strand
+from thread_weave.tokens import LONGEST_ID, Estimator
 
 LONGEST_LINE = 160
 """Characters of a line; what is cut ends with an ellipsis."""
@@ -50,7 +50,8 @@ def weave_runs(runs: list[list[Strand]], left: int, chain_id: str, estimator: Es
         if not all(joined):
             continue
         markers = [marker(strands, named) for strands in joined]
-        cost = sum(PER_BLOCK + PER_ITEM + estimator.text(text) for text in markers)
+        least = [_block(some, text, chain_id) for some, text in zip(several, markers, strict=True)]
+        cost = sum(estimator.block(block, woven=True) for block in least)
         if cost <= left:
             chosen = _chosen(joined, left - cost, estimator)
             return [

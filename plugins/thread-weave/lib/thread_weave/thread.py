@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from thread_weave.tokens import is_name
+
 DONE = {"done", "completed", "complete", "closed", "cancelled", "canceled", "failed", "abandoned", "resolved"}
 """The states of a task that is not open."""
 KEPT_BY_HOST = "pinned"
 """The kind of a pinned item that a host put into a chain itself, for a compactor that keeps none."""
-LONGEST_ID = 128
 SYSTEM, PINNED, TASK = "system", "pinned", "open_tasks"
 RANKS = (SYSTEM, PINNED, TASK)
 """What must stay; what comes later yields first."""
@@ -34,7 +35,7 @@ def read(
     """Pinned items that are no blocks of the chain come right after the system's blocks at its beginning."""
     for at, block in enumerate(blocks):
         _check(block, f"block {at}")
-    names = [block["id"] if _is_name(block.get("id")) else f"#{at}" for at, block in enumerate(blocks)]
+    names = [block["id"] if is_name(block.get("id")) else f"#{at}" for at, block in enumerate(blocks)]
     pinned, detached = _pinned(pinned_items, {*names})
     strands = []
     for name, block in zip(names, blocks, strict=True):
@@ -49,10 +50,6 @@ def read(
     first = next((at for at, block in enumerate(blocks) if block["kind"] != "system"), len(blocks))
     added = [Strand(f"pinned-{at}", block, PINNED) for at, block in detached]
     return strands[:first] + added + strands[first:]
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
 
 
 def _is_open_task(block: dict[str, Any]) -> bool:

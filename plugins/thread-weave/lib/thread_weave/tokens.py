@@ -28,7 +28,9 @@ _WORDS = re.compile(r"\S+")
 LINEAGE = "lineage"
 """Beside a woven text: where it is from, for whoever reads the chain and not for a model."""
 AROUND = ("kind", "content", "id")
-"""Members of a block that are counted otherwise, or that no model sees."""
+"""Members of a block that are counted otherwise."""
+LONGEST_ID = 128
+"""Characters of an id, which no model sees; what is longer is none."""
 
 
 class Estimator:
@@ -47,14 +49,22 @@ class Estimator:
             most -= size - (size // 2 + 1 if run[0][0] in " \n" else (2 * size + 1) // 3)
         return most
 
-    def block(self, block: dict) -> int:
-        """A block with all that a model may see of it."""
-        total = PER_BLOCK
+    def block(self, block: dict, *, woven: bool = False) -> int:
+        """A block with all that a model may see of it. That is a lineage, too, unless it was woven here."""
+        total = PER_BLOCK + self.text(block["kind"])
+        if not is_name(block.get("id", "-")):
+            total += self.text(canonical(block["id"]))
+        plain = {"type", "text", LINEAGE} if woven else {"type", "text"}
         for item in block["content"]:
-            is_text = item["type"] == "text" and item.keys() <= {"type", "text", LINEAGE}
+            is_text = item["type"] == "text" and item.keys() <= plain
             total += PER_ITEM + self.text(item["text"] if is_text else canonical(item))
         more = {name: value for name, value in block.items() if name not in AROUND}
         return total + (self.text(canonical(more)) if more else 0)
+
+
+def is_name(value: object) -> bool:
+    """Whether a block can be called so."""
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_ID and value.isprintable()
 
 
 def least(block: dict) -> int:

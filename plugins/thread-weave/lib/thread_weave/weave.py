@@ -55,7 +55,7 @@ def weave(
     blocks = _in_order(strands, kept, woven)
     if strands and not blocks:
         raise TooSmall(f"max_input_tokens {budget} holds no block of this chain, and no word about it")
-    output = sum(estimator.block(block) for block in blocks)
+    output = budget - left + sum(estimator.block(each.block, woven=True) for each in woven)
     assert output <= budget, "the budget holds"
     told = _diagnostics(strands, kept, woven, estimator)
     told["output_tokens_at_least"] = sum(map(least, blocks))

@@ -21,6 +21,7 @@ from benchmarks.measures import (
     sessions,
     spawn,
     storage,
+    storages,
     throughput,
 )
 from benchmarks.sheet import Sheet
@@ -39,6 +40,7 @@ MEASURES: dict[str, Measure] = {
     "import": importing.measure,
     "sdk": sdk.measure,
     "storage": storage.measure,
+    "storages": storages.measure,
     "confined": confined.measure,
     "invocations": invocations.measure,
     "pull": pull.measure,

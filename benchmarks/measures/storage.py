@@ -49,7 +49,7 @@ async def _measure(sheet: Sheet, folder: Path, effort: Effort) -> None:
     keys = map(str, itertools.count())
     storage = Storage(folder)
     caller = Caller("bench", 1, lambda publication: True, print)
-    database = _bare(folder / "bare.sqlite")
+    database = bare(folder / "bare.sqlite")
 
     async def ours() -> None:
         await storage.set(caller, SimpleNamespace(key=next(keys), value=msgspec.Raw(VALUE)))
@@ -76,7 +76,8 @@ async def _measure(sheet: Sheet, folder: Path, effort: Effort) -> None:
     database.close()
 
 
-def _bare(path: Path) -> sqlite3.Connection:
+def bare(path: Path) -> sqlite3.Connection:
+    """What the storage's files are, without the storage."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from burndown_screen import usage as usages
 from burndown_screen.plugin import make
+from burndown_screen.words import columns
 
 from plughost_sdk import chunks
 from tests.support import ROOT
@@ -118,6 +119,21 @@ def test_days_projects_and_models_with_tokens_and_cost(filled):
     assert "2 without a price" in models[-1]
     filled.press("tab")
     assert filled.lines() == days, "round and round"
+
+
+def test_names_in_any_script_are_shown_whole_and_the_numbers_stay_in_their_columns(screen):
+    names = ["漢字プロジェクト名", "cafe\u0301", "tea", "漢" * 40]
+    projects = [{"name": name, "path": f"/{name}", "bucket": bucket(2000)} for name in names]
+    screen.publish({**USAGE, "projects": projects})
+    screen.press("tab")
+    for _ in range(4):
+        cut = f"{'漢' * 13} …"
+        rows = [line for line in screen.lines() if "2.0k" in line and "tokens" not in line]
+        assert [row.split("▇")[0].strip() for row in rows] == [*names[:3], cut]
+        assert len({columns(row[: row.index("2.0k")]) for row in rows}) == 1
+        screen.press("down")
+    screen.press("enter")
+    assert "漢" in screen.lines()[1]
 
 
 def test_keys_move_and_stop_at_the_ends(filled):

@@ -9,13 +9,17 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from plughost import config
+from plughost.base.errors import Unconfinable
 from plughost.conformance.kaged import AXES, powers
+from plughost.conformance.kaged.stub import stubbed
 from plughost.conformance.kaged.talk import CONTEXT
-from plughost.conformance.subject import Sample
+from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.suite import Report, examine
+from plughost.sandbox.keeper import Keeper
 from tests.confinable import PATH, needs, open_folder
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
@@ -117,6 +121,30 @@ async def test_a_sample_must_be_of_a_declared_method(place):
     spec = config.of_folder(place / "good/methods")
     report = await examine(spec, sample=Sample("canary-methods.ohce", {}), only=["methods"])
     assert failed(report)["methods"].startswith("its manifest does not declare 'canary-methods.ohce'")
+
+
+async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):
+    needs("strict")
+    assert {report.unconfined for report in reports.values()} == {""}
+    async with stubbed(Subject(config.of_folder(place / "good/methods"))) as host:
+        assert "seccomp" in host.wire._process.confined_by
+
+
+async def test_one_that_cannot_be_confined_is_tried_without_and_that_is_told_first(place, monkeypatch):
+    async def confine(self, spec, binding, confined):
+        if confined != "none":
+            raise Unconfinable("there is no bubblewrap")
+        return await confined_really(self, spec, binding, confined)
+
+    confined_really = Keeper.confine
+    monkeypatch.setattr(Keeper, "confine", confine)
+    told = []
+    spec = config.of_folder(place / "good/methods")
+    report = await examine(spec, only=["methods"], told=told.append, warned=told.append)
+    assert told == [report.unconfined, *report.verdicts]
+    assert (report.unconfined, failed(report)) == ("there is no bubblewrap", {})
+    with pytest.raises(Unconfinable):  # but not when somebody has asked for it
+        await examine(msgspec.structs.replace(spec, sandbox="strict"), only=["methods"])
 
 
 async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, monkeypatch):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
+from rich.cells import cell_len
 from textual.events import Paste
 
 from plughost import config
 from plughost.contracts.ainb.messages import BOLD, REVERSED
 from plughost.terminal.app import ScreenApp
 from plughost.terminal.feed import Feed
-from plughost.terminal.lines import Tab, status_line, tab_line
+from plughost.terminal.lines import Tab, places, status_line, tab_line
 from plughost.terminal.stage import fed, stage
 from tests.support import until
 from tests.terminal.support import easel, inputs
@@ -132,3 +133,16 @@ def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
         REVERSED | BOLD,
         0,
     ]
+
+
+def test_tabs_in_any_script_have_the_place_that_their_titles_take():
+    tabs = [Tab(Fed(), "漢字"), Tab(Fed(), "cafe\u0301"), Tab(Fed(), "two")]
+    assert [end - start for start, end in places(tabs)] == [13, 13, 12]
+    assert "".join(run.text for run in tab_line(tabs, 0, 60)).split() == [
+        "plugin/漢字",
+        "plugin/café",
+        "plugin/two",
+    ]
+    told = "".join(run.text for run in status_line(tabs[:1], 0, 29.6, 80))
+    assert told.endswith("Ctrl+Q leaves ")
+    assert cell_len(told) == 80

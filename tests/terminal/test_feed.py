@@ -226,6 +226,12 @@ def test_a_panel_fits_any_size_and_obeys_nothing():
         assert all(run.text.isprintable() for row in rows for run in row)
 
 
+def test_a_panel_wraps_wide_characters_by_their_columns():
+    trouble = unresponsive(3)._replace(why="漢字" * 30, remedy="")
+    rows = ["".join(run.text for run in row).strip() for row in panel("loud", trouble, [], 44, 24)]
+    assert "".join(rows[2:5]) == "漢字" * 30
+
+
 @pytest.mark.timeout(30)
 def test_a_panel_wraps_no_more_of_a_message_than_it_has_room_for():
     for words in ("a" * 15_000_000, "\x1b-" * 7_000_000):

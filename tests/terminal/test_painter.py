@@ -99,6 +99,22 @@ def test_a_symbol_is_one_or_two_columns_and_short(symbol):
     assert "".join(each.text for each in columns_of(text)) == text
 
 
+def test_words_are_a_row_in_any_script():
+    text = "漢字プロジェクト名 cafe\u0301 x"
+    for width in range(1, 40):
+        (run,) = line(text, width, BOLD)
+        assert cell_len(run.text) == run.columns == width
+    assert run.text.rstrip() == "漢字プロジェクト名 café x"
+    assert [run.text for run in line(text, 3)] == ["漢 "], "of a wide character there is no half"
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40), st.integers(1, 20))
+def test_any_words_are_a_row_of_its_width(text, width):
+    row = line(text, width)
+    assert sum(run.columns for run in row) == sum(cell_len(run.text) for run in row) == width
+
+
 @pytest.mark.parametrize(
     ("symbol", "text", "columns"),
     [

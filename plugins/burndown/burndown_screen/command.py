@@ -103,4 +103,5 @@ def _print(usage: Usage, tables: list[str], complete: bool) -> None:
 
 
 def _line(name: str, bucket: Bucket) -> None:
-    print(f"{name:<28}{words.tokens(bucket.tokens):>10}{bucket.call_count:>10,}{words.cost(bucket):>16}")
+    numbers = f"{words.tokens(bucket.tokens):>10}{bucket.call_count:>10,}{words.cost(bucket):>16}"
+    print(words.pad(name, 28) + numbers)

@@ -58,7 +58,7 @@ def _say(buffer: Buffer, title: str, lines: list[str], color: tuple[int, int, in
     top = max(0, (buffer.height - len(lines) - 2) // 2)
     fitting = [words.fit(line, buffer.width) for line in [title, "", *lines]]
     for y, line in enumerate(fitting, top):
-        x = max(0, (buffer.width - len(line)) // 2)
+        x = max(0, (buffer.width - words.columns(line)) // 2)
         buffer.put(x, y, line, fg=color if y == top else None, style=BOLD if y == top else 0)
 
 
@@ -93,11 +93,13 @@ def _rows(buffer: Buffer, rows: list[Row], top: int, room: int, selected: int | 
     largest = max((row.bucket.tokens for row in rows), default=0)
     for y, (number, row) in enumerate([*enumerate(rows)][first : first + room], top):
         room_for_name = NAMED - 2 if names > NAMED else names - 1
-        line = f" {words.fit(row.name, room_for_name):<{names}}" + "".join(
-            f"{_cell(row, title):>{width}}" for title, width in columns
+        line = (
+            " "
+            + words.pad(words.fit(row.name, room_for_name), names)
+            + "".join(f"{_cell(row, title):>{width}}" for title, width in columns)
         )
         if number == selected:
-            buffer.put(0, y, f"{line:<{buffer.width}}", style=REVERSED)
+            buffer.put(0, y, words.pad(line, buffer.width), style=REVERSED)
         else:
             _put_words(buffer, y, line)
         bar = (names - NAMED) * row.bucket.tokens // largest if largest and names > NAMED else 0
@@ -107,7 +109,7 @@ def _rows(buffer: Buffer, rows: list[Row], top: int, room: int, selected: int | 
 def _put_words(buffer: Buffer, y: int, line: str) -> None:
     """Without the spaces between them: a frame is as large as what is painted."""
     for word in re.finditer(r"\S+", line):
-        buffer.put(word.start(), y, word[0])
+        buffer.put(words.columns(line[: word.start()]), y, word[0])
 
 
 def _columns(width: int) -> list[tuple[str, int]]:
@@ -163,5 +165,5 @@ def _foot(buffer: Buffer, inbox: Inbox, usage: Usage, view: View) -> None:
         told.append(inbox.trouble or _progress(inbox))
     status = words.fit(f" {' · '.join(told)}", buffer.width)
     buffer.put(0, y, status, fg=QUIET)
-    if buffer.width - len(status) > len(KEYS) + 2:
+    if buffer.width - words.columns(status) > len(KEYS) + 2:
         buffer.put(buffer.width - len(KEYS) - 1, y, KEYS, fg=QUIET, style=DIM)

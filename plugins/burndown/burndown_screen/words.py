@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from burndown_screen.usage import Bucket
+from plughost_sdk.ainb import cells
 
 
 def tokens(count: int) -> str:
@@ -33,5 +34,19 @@ def plain(text: str) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    text = plain(text)
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    """Cut to so many columns: a wide character takes two, a mark none."""
+    found = cells(plain(text))
+    if len(found) <= width:
+        return "".join(found)
+    cut = max(0, width - 1)
+    kept = found[:cut] if found[cut] else [*found[: cut - 1], " "]  # of a wide one there is no half
+    return "".join(kept) + "…"
+
+
+def columns(text: str) -> int:
+    return len(cells(text))
+
+
+def pad(text: str, width: int) -> str:
+    """Filled up to so many columns."""
+    return text + " " * (width - columns(text))

@@ -6,6 +6,7 @@
     ├── LaunchFailed      the program was never executed
     │   └── Unconfinable      it cannot be confined as asked here, and does not run otherwise
     ├── HandshakeFailed   the first exchange went wrong
+    │   └── Incompatible      it does not fit this host, and another start would end the same way
     ├── Timeout           no answer in time
     ├── Crashed           the process ended, or its pipes closed, before the answer
     │   ├── OverBudget        it was ended for using more than it may
@@ -115,6 +116,10 @@ class Unconfinable(LaunchFailed):
 
 class HandshakeFailed(PluginError):
     code = "handshake_failed"
+
+
+class Incompatible(HandshakeFailed):
+    """Nobody waits for another try: it stays away until it is reloaded."""
 
 
 class Timeout(PluginError):

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from plughost.base.errors import LaunchFailed
 from plughost.conformance.axis import Failed
 from plughost.conformance.wire import PATIENCE, Wire
-from plughost.contracts.contract import Binding, PluginSpec, contract
+from plughost.contracts.contract import Binding, PluginSpec, contract, sandbox_of
 from plughost.host import Host, Plugin
 from plughost.sandbox.keeper import Keeper
 from plughost.testkit import VirtualClock
@@ -38,17 +39,35 @@ class Subject:
         self.patience = patience
         self.contract = contract(spec.contract)
         self.binding: Binding = self.contract.bind(spec)
+        self.sandbox = sandbox_of(spec, self.contract)
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
 
+    async def unconfinable(self) -> LaunchFailed | None:
+        """Why the sandbox that its contract wants cannot be had here. Then it is run without, unless somebody
+        has asked for that sandbox by name."""
+        if self.sandbox == "none" or self.spec.sandbox is not None:
+            return None
+        try:
+            async with self.wire():
+                return None
+        except LaunchFailed as failure:
+            self.sandbox = "none"
+            return failure
+
     @asynccontextmanager
-    async def wire(self, env: Mapping[str, str] | None = None) -> AsyncIterator[Wire]:
-        """A new process, with nothing said yet; confined if the trial was asked to confine it."""
-        binding = msgspec.structs.replace(self.binding, env={**self.binding.env, **(env or {})})
-        framing = self.contract.session(self.spec, binding).framing()
+    async def wire(
+        self, env: Mapping[str, str] | None = None, spec: PluginSpec | None = None
+    ) -> AsyncIterator[Wire]:
+        """A new process of the plugin, or of it as another `spec` has it, with nothing said yet. It is
+        confined as a host would confine it."""
+        binding = self.binding if spec is None else self.contract.bind(spec)
+        binding = msgspec.structs.replace(binding, env={**binding.env, **(env or {})})
+        spec = spec or self.spec
+        framing = self.contract.session(spec, binding).framing()
         keeper = Keeper(VirtualClock(), os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
         try:
-            how = await keeper.confine(self.spec, binding, self.spec.sandbox or "none")
+            how = await keeper.confine(spec, binding, self.sandbox)
             async with Wire(how.launch, framing, self.frames, self.patience) as wire:
                 yield wire
         finally:
@@ -62,7 +81,7 @@ class Subject:
         is called with the host before the plugin is there."""
         clock = VirtualClock()
         spec = msgspec.structs.replace(
-            self.spec, sandbox=self.spec.sandbox or "none", options={**self.spec.options, **options}
+            self.spec, sandbox=self.sandbox, options={**self.spec.options, **options}
         )
         async with Host(clock=clock) as host:
             prepare(host)

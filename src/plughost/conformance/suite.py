@@ -27,6 +27,8 @@ class Report(msgspec.Struct, frozen=True):
     plugin: str
     contract: str
     verdicts: tuple[Verdict, ...]
+    unconfined: str = ""
+    """Why it was not run in the sandbox that its contract wants."""
 
     def count(self, outcome: str) -> int:
         return sum(verdict.outcome == outcome for verdict in self.verdicts)
@@ -54,8 +56,10 @@ async def examine(
     sample: Sample | None = None,
     patience: float = PATIENCE,
     told: Callable[[Verdict], None] = lambda verdict: None,
+    warned: Callable[[str], None] = lambda why: None,
 ) -> Report:
-    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
+    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once;
+    `warned`, before any of them, why it runs without the sandbox that its contract wants.
 
     LaunchFailed when it cannot be started: that says nothing about its contract.
     """
@@ -65,12 +69,16 @@ async def examine(
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
     subject = Subject(spec, sample, patience)
+    failure = await subject.unconfinable()
+    unconfined = "" if failure is None else _shown(failure.message)
+    if unconfined:
+        warned(unconfined)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
             told(verdicts[-1])
-    return Report(spec.name, spec.contract, tuple(verdicts))
+    return Report(spec.name, spec.contract, tuple(verdicts), unconfined)
 
 
 async def _verdict(axis: Axis, subject: Subject) -> Verdict:

@@ -12,6 +12,7 @@ from plughost.base.clock import Clock
 from plughost.base.errors import (
     Collateral,
     Crashed,
+    Incompatible,
     LaunchFailed,
     Malformed,
     Overloaded,
@@ -468,7 +469,9 @@ class Instance:
         if process is not None:
             self._processes.pop(process, None)
             process.release()
-        event = self._supervisor.judge(self._clock.time(), executed=self._executed)
+        event = self._supervisor.judge(
+            self._clock.time(), executed=self._executed, hopeless=isinstance(cause, Incompatible)
+        )
         self._witness.rest_of_drops()
         if process is not None:
             self._witness.tell(

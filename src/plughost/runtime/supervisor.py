@@ -100,15 +100,16 @@ class Supervisor:
         self.state = step.state
         return step.action
 
-    def judge(self, now: float, *, executed: bool) -> Event:
-        """What an unexpected end means: `executed` tells whether the program ever ran."""
+    def judge(self, now: float, *, executed: bool, hopeless: bool = False) -> Event:
+        """What an unexpected end means: `executed` tells whether the program ever ran, `hopeless` that
+        another start would end the same way."""
         if self._policy.one_shot or self.state in (State.SHUTTING_DOWN, State.DRAINING):
             return Event.GONE
         if not executed and self.state is State.SPAWNING and self._policy.forget_launch_failures:
             return Event.FORGET
         window = now - self._policy.failure_window
         self._failures = (*(at for at in self._failures if at > window), now)
-        if not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
+        if hopeless or not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
             return Event.GIVE_UP
         return Event.RETRY
 

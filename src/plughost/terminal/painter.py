@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from plughost.contracts.ainb.messages import (
@@ -16,7 +17,7 @@ from plughost.contracts.ainb.messages import (
     Color,
     WireBuffer,
 )
-from plughost.terminal.symbols import shown
+from plughost.terminal.symbols import columns_of, shown
 
 KNOWN = BOLD | DIM | ITALIC | UNDERLINED | REVERSED
 BLANK = Cell(" ")
@@ -121,6 +122,15 @@ def _known(modifier: int) -> int:
     return (modifier | REVERSED if modifier & REVERSED_TOO else modifier) & KNOWN
 
 
+def cells_of(text: str, modifier: int = 0, fg: Color | None = None) -> Iterator[Cell]:
+    """Words as cells, with an empty one behind each character that is two columns wide."""
+    for symbol, columns in columns_of(text):
+        yield Cell(symbol, fg, None, modifier)
+        if columns > 1:
+            yield Cell("", fg, None, modifier)
+
+
 def line(text: str, width: int, modifier: int = 0, fg: Color | None = None) -> Row:
     """Words as one row, cut and filled up to `width`."""
-    return row_of([Cell(symbol, fg, None, modifier) for symbol in text[:width].ljust(width)])
+    cells = list(islice(cells_of(text, modifier, fg), width))
+    return row_of(cells + [Cell(" ", fg, None, modifier)] * (width - len(cells)))

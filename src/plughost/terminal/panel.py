@@ -9,6 +9,7 @@ from typing import NamedTuple
 from plughost.base.text import visible
 from plughost.contracts.ainb.messages import BOLD, DIM, Color
 from plughost.terminal.painter import Row, line
+from plughost.terminal.symbols import columns_of
 
 RED = Color(224, 108, 117)
 LAST_LINES = 8
@@ -53,7 +54,7 @@ def panel(name: str, trouble: Trouble, stderr: Sequence[str], width: int, height
     rows = [line("", width), line(f"  {visible(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
     room = width * height  # a plugin's own words may be megabytes, and wrapping them would hold up everything
     for paragraph in (trouble.why, trouble.remedy):
-        for text in textwrap.wrap(visible(paragraph[:room])[:room], max(width - 4, 10)):
+        for text in _wrapped(visible(paragraph[:room])[:room], max(width - 4, 10)):
             rows += [line(f"  {text}", width)]
     if trouble.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
@@ -62,3 +63,9 @@ def panel(name: str, trouble: Trouble, stderr: Sequence[str], width: int, height
         rows += [line(f"    {visible(text[:width])}", width, modifier=DIM) for text in stderr[-LAST_LINES:]]
     rows += [line("", width)] * (height - len(rows))
     return rows[:height]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """textwrap counts characters: one that is two columns wide is counted with something behind it."""
+    counted = "".join(symbol + "\0" * (columns - 1) for symbol, columns in columns_of(text))
+    return [each.replace("\0", "") for each in textwrap.wrap(counted, width)]

@@ -50,7 +50,20 @@ from plughost_sdk.manifest import load
 from plughost_sdk.message import INVALID_PARAMS, METHOD_NOT_FOUND, Error
 from plughost_sdk.params import WrongParams, take, take_bytes
 from plughost_sdk.peer import Ended, Peer, serve
-from plughost_sdk.screen import ALT, BOLD, CTRL, DIM, ITALIC, REVERSED, SHIFT, SUPER, UNDERLINED, Buffer, Key
+from plughost_sdk.screen import (
+    ALT,
+    BOLD,
+    CTRL,
+    DIM,
+    ITALIC,
+    REVERSED,
+    SHIFT,
+    SUPER,
+    UNDERLINED,
+    Buffer,
+    Key,
+    cells,
+)
 from plughost_sdk.wire import BrokenWire, ContentLength
 
 TYPE_CHECKING = False
@@ -63,6 +76,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ABI_VERSION", "ALT", "BOLD", "CTRL", "DIM", "ITALIC", "REVERSED", "SHIFT", "SUPER", "UNDERLINED",
     "Batch", "Buffer", "Chunk", "Ended", "Error", "Key", "Mismatch", "Plugin",
+    "cells",
 ]  # fmt: skip
 
 ABI_VERSION = 2

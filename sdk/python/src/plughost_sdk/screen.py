@@ -12,6 +12,23 @@ BOLD, DIM, ITALIC, UNDERLINED = 1, 2, 4, 8
 REVERSED = 16 | 64
 """Hosts differ in which of the two they take: both are written."""
 SHIFT, CTRL, ALT, SUPER = 1, 2, 4, 8
+JOINER = "\N{ZERO WIDTH JOINER}"
+
+
+def cells(text: str) -> list[str]:
+    """Text as a screen's cells, for whoever counts columns: each character with the marks on it, and an empty
+    cell behind one that is two columns wide."""
+    if text.isascii():
+        return list(text)
+    from unicodedata import category, east_asian_width
+
+    found: list[str] = []
+    for character in text:
+        if found and (category(character) in ("Mn", "Me") or character == JOINER):
+            found[-1 if found[-1] else -2] += character
+        else:
+            found += [character, ""] if east_asian_width(character) in "WF" else [character]
+    return found
 
 
 class Buffer:
@@ -25,10 +42,10 @@ class Buffer:
     def put(
         self, x: int, y: int, text: str, *, fg: Color | None = None, bg: Color | None = None, style: int = 0
     ) -> None:
-        """Write `text` from a cell on, a character a cell."""
+        """Write `text` from a cell on, a character a cell or, when it is a wide one, in two."""
         if not 0 <= y < self.height:
             return
-        for column, symbol in enumerate(text, x):
+        for column, symbol in enumerate(cells(text), x):
             if 0 <= column < self.width:
                 cell: dict[str, Any] = {"symbol": symbol, "modifier": style}
                 if fg is not None:
@@ -39,12 +56,12 @@ class Buffer:
 
     def to_wire(self, width: int, height: int) -> dict[str, Any]:
         """As large as the screen it is for, whatever its own size."""
-        cells = [
+        painted = [
             [{"x": x, "y": y}, cell]
             for (y, x), cell in sorted(self._cells.items(), key=lambda item: item[0])
             if x < width and y < height
         ]
-        return {"width": width, "height": height, "cells": cells}
+        return {"width": width, "height": height, "cells": painted}
 
 
 def _color(color: Color) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -95,9 +96,11 @@ class Shelf:
 async def stubbed(
     subject: Subject, answers: Answers | None = None, *, stores: bool = True
 ) -> AsyncIterator[Stub]:
-    """A new process with nothing said yet, and a data folder of its own."""
+    """A new process with nothing said yet, all that it declares, and a data folder of its own."""
     with tempfile.TemporaryDirectory(prefix="plughost-conform-") as folder:
-        async with subject.wire({"KAGED_CONFIG_ROOT": folder}) as wire:
+        os.chmod(folder, 0o755)  # of a root host, a confined plugin is another user
+        spec = with_all_declared(subject.spec, options={**subject.spec.options, "data_root": folder})
+        async with subject.wire(spec=spec) as wire:
             yield Stub(subject, wire, answers or Shelf(), stores=stores)
 
 

@@ -8,11 +8,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
+
 from plughost.conformance.axis import demand
 from plughost.conformance.dialogue import LONGEST_TALK, MOST_BYTES, MOST_SAID
 from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
 from plughost.contracts.vai.manifest import PROTOCOL, Export
+from plughost.guard.allowance import joined
+from plughost.guard.powers import Powers
 
 Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
@@ -76,9 +80,12 @@ def frame(type: str, **members: Any) -> Frame:
 
 
 @asynccontextmanager
-async def greeted(subject: Subject, env: Mapping[str, str] | None = None) -> AsyncIterator[Stub]:
-    """A new process that has said hello, whoever it said it is."""
-    async with subject.wire(env) as wire:
+async def greeted(
+    subject: Subject, env: Mapping[str, str] | None = None, writable: tuple[str, ...] = ()
+) -> AsyncIterator[Stub]:
+    """A new process that has said hello, whoever it said it is; it may write in the folders `writable`."""
+    allow = joined(subject.spec.allow, Powers(write=writable))
+    async with subject.wire(env, msgspec.structs.replace(subject.spec, allow=allow)) as wire:
         stub = Stub(wire)
         await stub.hello()
         yield stub

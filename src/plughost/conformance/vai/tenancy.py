@@ -14,6 +14,9 @@ from plughost.conformance.vai.stub import Stub, body_of, greeted
 from plughost.contracts.vai.manifest import Export
 from plughost.wire.envelope import encode
 
+ANYBODYS = 0o777
+"""Of a root host, a confined plugin is another user."""
+
 
 async def scratch(subject: Subject) -> None:
     before = _listing(folder_of(subject))
@@ -24,7 +27,9 @@ async def scratch(subject: Subject) -> None:
         elsewhere = {name: os.path.join(outside, name.lower()) for name in ("TMPDIR", "HOME")}
         for place in elsewhere.values():
             os.mkdir(place)
-        async with greeted(subject, elsewhere) as stub:
+        for place in (root, outside, *elsewhere.values()):
+            os.chmod(place, ANYBODYS)
+        async with greeted(subject, elsewhere, writable=(root, *elsewhere.values())) as stub:
             for export in manifest_of(subject).exports:
                 if export.permissions.filesystem == "scratch":
                     await _twice(subject, stub, export, root)
@@ -39,6 +44,7 @@ async def _twice(subject: Subject, stub: Stub, export: Export, root: str) -> Non
     statuses = []
     for number in range(2):
         with tempfile.TemporaryDirectory(prefix=f"{number}-", dir=root) as place:
+            os.chmod(place, ANYBODYS)
             told = context(export, scratch_dir=place)
             body = body_of(export, await stub.ask(*request(subject, export, told)))
             statuses.append(body.get("status"))

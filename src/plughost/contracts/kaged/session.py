@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HandshakeFailed, InvalidSpec
+from plughost.base.errors import HandshakeFailed, Incompatible, InvalidSpec
 from plughost.contracts.jsonrpc import METHOD_NOT_FOUND, JsonRpc, Notification, Request, as_object, errors
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import Held
@@ -28,6 +29,8 @@ PROBES = ("health.check", "ping")
 """How its health is asked; a plugin that knows neither lives as long as its process."""
 SHOWN = 5
 """Names in a lint."""
+LONGEST_WORD = 200
+"""Characters of a capability in a hint."""
 
 
 class KagedSession(JsonRpc):
@@ -93,7 +96,7 @@ class KagedSession(JsonRpc):
         try:
             said = msgspec.json.decode(result, type=InitializeResult)
         except (ValueError, RecursionError) as error:
-            raise HandshakeFailed(f"its answer to initialize is wrong: {error}") from error
+            raise Incompatible(f"its answer to initialize is wrong: {error}") from error
         manifest = self._manifest
         if said.api_version != API_VERSION:
             raise _refused("api_version", f"it speaks {said.api_version}, this host {API_VERSION}")
@@ -103,11 +106,7 @@ class KagedSession(JsonRpc):
             raise _refused("methods", f"it lacks {_some(missing)} of its manifest")
         for word in said.capabilities_used:
             if not self._may(word):
-                raise _refused(
-                    "capabilities_used",
-                    f"{word!r:.200} is not granted",
-                    hint="grant it, if the plugin should have it",
-                )
+                raise _refused("capabilities_used", f"{word!r:.200} is not granted", hint=_granting(word))
         if said.version != manifest.version:
             yield f"its version is {said.version!r:.80} by its word, {manifest.version!r} by its manifest"
         if further := {*said.methods} - manifest.all_methods:
@@ -133,8 +132,20 @@ def _with(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
     return {**members, CONTEXT: dict(context)}
 
 
-def _refused(field: str, why: str, hint: str = "mend it or its manifest") -> HandshakeFailed:
-    return HandshakeFailed(f"its answer to initialize is refused for its {field}: {why}", hint=hint)
+def _refused(field: str, why: str, hint: str = "mend it or its manifest") -> Incompatible:
+    return Incompatible(f"its answer to initialize is refused for its {field}: {why}", hint=hint)
+
+
+def _granting(word: str) -> str:
+    """The words that give it, when they are words."""
+    try:
+        capabilities.parse(word)
+    except ValueError:
+        return "mend it: that is no capability"
+    if len(word) > LONGEST_WORD or not word.isprintable():
+        return "grant it, if the plugin should have it"
+    as_toml = encode(word).decode()
+    return f"if the plugin should have it, grants = [{as_toml}] or --grant {shlex.quote(word)}"
 
 
 def _some(names: Iterable[str]) -> str:

@@ -43,7 +43,7 @@ class Content(Protocol):
         """
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
-        """All of the blob into a new file, or none.
+        """All of the blob into a new file, its bytes checked against the digest, or none.
 
         What came before a failure stays beside it as `into` + `.partial`; the next fetch goes on there.
         """

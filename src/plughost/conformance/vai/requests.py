@@ -95,10 +95,7 @@ def _own(subject: Subject, export: Export, tenant: str, mark: str) -> Body:
             }
             return {"delivery_id": f"del_{tenant}", "attempt": 1, "event": event}
         case "compactor":
-            said = {
-                "kind": "input",
-                "content": [{"type": "text", "text": f"Fix the redirect. {mark}".strip()}],
-            }
+            said = {"kind": "input", "content": [_text("Fix the redirect.", mark)]}
             projection = {"transport": "inline", "blocks": [said], "pinned_items": [], "token_estimate": 8}
             return {
                 "compaction_id": f"cmp_{tenant}",
@@ -110,12 +107,13 @@ def _own(subject: Subject, export: Export, tenant: str, mark: str) -> Body:
     return {
         "mode": "start",
         "target": ids,
-        "trigger": {
-            "type": "user_request",
-            "input": [{"type": "text", "text": f"Do nothing. {mark}".strip()}],
-        },
+        "trigger": {"type": "user_request", "input": [_text("Do nothing.", mark)]},
         "policy": {"max_depth": 1, "max_child_runs": 0, "allow_compaction": False},
     }
+
+
+def _text(words: str, mark: str) -> Body:
+    return {"type": "text", "text": f"{words} {mark}".strip()}
 
 
 def _fits(schema: Any) -> Callable[[Any], bool]:

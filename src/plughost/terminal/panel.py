@@ -52,7 +52,8 @@ def unresponsive(seconds: float) -> Trouble:
 def panel(name: str, trouble: Trouble, stderr: Sequence[str], width: int, height: int) -> list[Row]:
     """The trouble as rows, as many as there are; the last words first to be left out."""
     rows = [line("", width), line(f"  {visible(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
-    room = width * height  # a plugin's own words may be megabytes, and wrapping them would hold up everything
+    # A plugin's words may be megabytes: wrapping them would hold up everything and leave the rest no room.
+    room = width * height // 3
     for paragraph in (trouble.why, trouble.remedy):
         for text in _wrapped(visible(paragraph[:room])[:room], max(width - 4, 10)):
             rows += [line(f"  {text}", width)]

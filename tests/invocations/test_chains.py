@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from plughost.base.errors import InvalidSpec
+from plughost.invocations import database
 from plughost.invocations.binding import Scope
-from plughost.invocations.chains import Block, Chain, Chains
-from plughost.invocations.state import State
+from plughost.invocations.chains import TABLES, Block, Chain, Chains
+from plughost.invocations.state import FILE, State
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
@@ -96,6 +97,17 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
             await use
     with pytest.raises(InvalidSpec, match="already"):
         await chains.create(SOURCE)
+
+
+async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
+    earlier = database.opened(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier.execute("INSERT INTO chains VALUES ('ch_1', 'org_1', NULL, NULL, NULL, NULL)")
+    earlier.execute("INSERT INTO blocks VALUES ('ch_1', 1, 'system', '[]', NULL)")
+    earlier.close()
+    state = State(str(tmp_path))
+    assert await state.chains.blocks("ch_1") == [Block("system", [])]
+    assert await state.chains.append("ch_1", [SYSTEM]) == 2
+    state.close()
 
 
 async def test_what_was_written_is_there_for_the_next_host(chains: Chains, tmp_path: Path) -> None:

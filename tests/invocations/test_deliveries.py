@@ -10,12 +10,13 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.bodies import HookEvent, Subject
 from plughost.invocations import database
-from plughost.invocations.deliveries import AT_ONCE, FILE, TAKE_OVER, Deliveries, Delivery
+from plughost.invocations.deliveries import AT_ONCE, FILE, TABLES, TAKE_OVER, Deliveries, Delivery
 from plughost.invocations.retry import Backoff
 from plughost.testkit.clock import VirtualClock
 from tests.invocations.conftest import TENANT
@@ -223,6 +224,22 @@ HOST = textwrap.dedent(
     asyncio.run(main())
     """
 )
+
+
+async def test_a_delivery_of_an_earlier_version_is_nobodys_we_know(deliveries_to, tmp_path: Path) -> None:
+    earlier = database.opened(str(tmp_path / FILE), 1, TABLES[:-1])
+    row = ("a", "bind_1", msgspec.json.encode(event()), 0.0)
+    earlier.execute(
+        "INSERT INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)", row
+    )
+    earlier.close()
+    hook = Hook()
+    deliveries, _ = deliveries_to(hook, serves=lambda scope: scope == TENANT)
+    deliveries.start()
+    await deliveries.publish(event(2), ["bind_1"], TENANT)
+    await until(lambda: hook.given)
+    await eventually(deliveries, [("pending", 0), ("acknowledged", 1)])
+    assert [each.event for each in hook.given] == [event(2)]
 
 
 @pytest.mark.clause("VAI-54")

@@ -66,8 +66,19 @@ async def test_what_is_hidden_from_one_tenant_tells_another_nothing(bench, groun
     assert len(lab.invoker.pool) == 1
     assert other.result["structured_output"]["text"] == "is it 4710, 4711, 4712? ***"
     assert [each["message"] for each in heard] == ["is it 4710, 4711, 4712? ***"]
+    refused = await lab.tool("knows", do="refuse", text="4710, 4711, KEY")
+    assert refused.message == "it answered with no: 4710, 4711, ***"
     logged = [line.message for plugin in lab.host.plugins for line in lab.host.service("logs").recent(plugin)]
     assert logged == ["mine is ***, ***", "is it 4710, ***, 4712? ***"], "the log is of all tenants"
+
+
+async def test_the_last_words_of_a_shared_process_are_no_tenants_own(bench) -> None:
+    lab = bench()
+    other = lab.binding("knows", "org_2")
+    assert (await lab.tool("knows", do="say", text="something private")).ok
+    assert "private" in ((await lab.tool("knows", do="crash")).last_words or "")
+    assert (await lab.tool("knows", do="say", text="something private")).ok
+    assert (await lab.tool(binding=other, do="crash")).last_words is None
 
 
 async def test_a_process_is_there_before_its_first_invocation(bench) -> None:

@@ -213,7 +213,9 @@ class LocalInvoker:
                 except PluginError as error:
                     judged = verdict(error, retryable=prepared.retryable)
                     why = judged.message or error.message
-                    outcome = run.ended_as(judged.status, judged.reason, why, error.stderr_tail, error.hint)
+                    shared = run.process is not None and run.process.shared
+                    last_words = "" if shared else error.stderr_tail
+                    outcome = run.ended_as(judged.status, judged.reason, why, last_words, error.hint)
                     again = judged.again
                 delay = self._options.tries.after(run.retries + 1) if again else None
                 if delay is None or delay >= run.left:
@@ -247,7 +249,7 @@ class LocalInvoker:
             except TimeoutError:
                 return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
         plugin = process.plugin
-        self._hide(run, process)
+        run.process, run.hidden = process, process.hidden_from(run.scope)
         scratch = None
         try:
             if prepared.granted.filesystem == "scratch":
@@ -279,11 +281,6 @@ class LocalInvoker:
                 if scratch is not None and self._scratch.strewn(os.path.dirname(scratch)):
                     self.pool.retire(process)  # what it has left there goes with it
                 self.pool.give_back(process)
-
-    def _hide(self, run: Run, process: Process) -> None:
-        """From its tenant what the process was given for it, if it is given anything."""
-        if run.prepared.export.permissions.secret_slots or run.prepared.granted.scopes:
-            run.hidden = process.hidden_from(run.scope)
 
     async def _process(self, prepared: Prepared, scope: Scope) -> Process:
         """One that may serve this tenant, to be given back."""

@@ -72,7 +72,9 @@ def verdict(error: PluginError, *, retryable: bool) -> Verdict:
     if isinstance(error, Crashed):
         return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
     if isinstance(error, CallFailed):
-        return Verdict("failed", "protocol_failure", again=False)
+        said = error.error  # as it came: what is to be hidden in it its invocation knows
+        told = f"it answered with {said['code']}: {said['message']}" if isinstance(said, dict) else None
+        return Verdict("failed", "protocol_failure", again=False, message=told)
     if isinstance(error, InvalidSpec):
         return Verdict("failed", "invalid_request", again=False)
     return Verdict("failed", error.code, again=False)

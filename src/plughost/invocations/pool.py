@@ -54,6 +54,11 @@ class Process:
         who saw them hidden could guess them."""
         return self._hidden.setdefault(tenant, Hidden())
 
+    @property
+    def shared(self) -> bool:
+        """Whether more than one tenant had it: what it wrote to stderr is none's own then."""
+        return len(self._hidden) > 1
+
 
 class Pool:
     """At most `most` processes; one that nobody used for `idle` seconds is ended."""

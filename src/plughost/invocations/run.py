@@ -13,6 +13,7 @@ from plughost.base.hiding import Hidden
 from plughost.invocations.binding import tenant_of
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import Outcome
+from plughost.invocations.pool import Process
 from plughost.invocations.prepared import Prepared
 from plughost.invocations.record import Began, Ended, RecordSink, Said
 from plughost.invocations.work import execution_id
@@ -22,7 +23,7 @@ from plughost.wire.envelope import decode
 class Run:
     __slots__ = (
         "_clock", "_on_event", "_records", "confined_by", "deadline", "events", "hidden", "id", "prepared",
-        "retries", "scope", "trace_id", "wanted",
+        "process", "retries", "scope", "trace_id", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -48,7 +49,9 @@ class Run:
         self._on_event = on_event
         self.deadline = clock.time() + allowed / 1000
         self.hidden = Hidden()
-        """What its process was given for its tenant, once it has one that is given something."""
+        """What its process was given for its tenant, once it has one."""
+        self.process: Process | None = None
+        """The one that it is in, or was in last."""
         self.retries = 0
         self.events = 0
         self.confined_by: tuple[str, ...] = ()

@@ -45,6 +45,8 @@ def test_and_is_checked_in_a_moment_however_deep_a_value_is(tree, step):
         assert Checker(of(tree)).problems(value) != []
         for _ in range(100):
             value = step(value)
+    assert Checker(of(tree)).problems(value) == ["it does not fit, and is too many levels deep to say where"]
+    assert Checker({"type": "string"}).problems(value) == Checker(of(tree)).problems(value)
     assert time.perf_counter() - began < 10
 
 

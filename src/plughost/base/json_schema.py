@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, NoReturn
 MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
 LONGEST_CHAIN = 20
+MOST_LEVELS = 32
+"""Of a value whose problems are told one by one, where its schema holds itself."""
 MOST_ERRORS = 20
 LONGEST_ERROR = 500
 _ELSEWHERE = ("$dynamicRef", "$recursiveRef")
@@ -49,7 +51,7 @@ class Checker:
     def __init__(self, schema: Any, mask: str | None = None) -> None:
         import jsonschema_rs
 
-        _measure(schema, schema, {}, (), ())
+        self._holds_itself = _measure(schema, schema, {}, (), ()).again > 0
         patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
         try:
             self._validator = jsonschema_rs.validator_for(
@@ -62,16 +64,24 @@ class Checker:
     def problems(self, value: Any) -> list[str]:
         """What of a value is not as the schema wants it."""
         found: list[str] = []
+        too_deep = [] if self.fits(value) else ["it does not fit, and is too many levels deep to say where"]
+        if self._holds_itself and _is_deeper(value, MOST_LEVELS):
+            return too_deep  # what does not fit is told anew at each level: the work grows with its square
         try:
             errors = self._validator.iter_errors(value)
-        except ValueError:  # its own limit, some 250 levels
-            return [] if self.fits(value) else ["it does not fit, and lies too many levels deep to say where"]
+        except ValueError:  # the checker's own limit, some 250 levels
+            return too_deep
         for error in errors:
             place = ".".join(str(part) for part in error.instance_path)
             found.append((f"{place}: {error.message}" if place else error.message)[:LONGEST_ERROR])
             if len(found) == MOST_ERRORS:
                 break
         return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inside)
 
 
 def _retrieve_nothing(uri: str) -> NoReturn:

@@ -43,6 +43,10 @@ class Bait:
         self._visits += 1
         writer.close()
 
+    def is_meant(self, denial: str) -> bool:
+        """Whether it is our server that it was kept from: to look for it is no fault."""
+        return denial.startswith(f"connect 127.0.0.1:{self.env[PORT]}: ")
+
     def prepare(self, host: Host) -> None:
         """What it keeps during the trial is not kept among what it keeps otherwise."""
         host.provide("storage", Storage(self._root / "storage"))

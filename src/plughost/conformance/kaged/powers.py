@@ -81,8 +81,11 @@ async def _lives(subject: Subject, host: Host, plugin: Plugin, bait: Bait) -> No
     await stir(subject, ask)
     await asyncio.sleep(QUIET)  # until the host's last remark on it is written, most likely
     for line in host.service("logs").recent(plugin.name):
-        mine = line.source == "denied" and line.message.startswith("connect ")
-        demand(not mine, f"it wants what its manifest does not declare: {line.message}")
+        strays = line.source == "denied" and line.message.startswith("connect ")
+        demand(
+            not strays or bait.is_meant(line.message),
+            f"it wants what its manifest does not declare: {line.message}",
+        )
     demand(not bait.taken(), f"it went beyond its capabilities: {', '.join(bait.taken())}")
     demand(plugin.state == "Running", f"confined, it does not run on, but is {plugin.state}")
 

@@ -160,7 +160,7 @@ MUTANTS = [
     Mutant("axes-pass-whatever-happens", "conformance/suite.py", "        await axis.test(subject)", "        pass", "tests/conformance"),
     # What is asked of kaged plugins
     Mutant("kaged-plugins-are-tried-unconfined", "conformance/kaged/powers.py", "sandbox=CLASS", 'sandbox="none"', KAGED_AXES),
-    Mutant("kaged-denials-are-overlooked", "conformance/kaged/powers.py", 'strays = line.source == "denied" and', "mine = False and", KAGED_AXES),
+    Mutant("kaged-denials-are-overlooked", "conformance/kaged/powers.py", 'strays = line.source == "denied" and', "strays = False and", KAGED_AXES),
     Mutant("kaged-storage-is-never-refused", "conformance/kaged/powers.py", "REVERSE[method].capability in capabilities:", "False:", KAGED_AXES),
     Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "told <= MOST_TOLD * (1 + took)", "True", KAGED_AXES),
     Mutant("kaged-initialized-may-be-answered", "conformance/kaged/talk.py", 'demand(not host.unasked(), "it answered the notification', 'demand(True, "it answered the notification', KAGED_AXES),

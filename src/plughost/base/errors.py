@@ -6,7 +6,6 @@
     ├── LaunchFailed      the program was never executed
     │   └── Unconfinable      it cannot be confined as asked here, and does not run otherwise
     ├── HandshakeFailed   the first exchange went wrong
-    │   └── Incompatible      it does not fit this host, and another start would end the same way
     ├── Timeout           no answer in time
     ├── Crashed           the process ended, or its pipes closed, before the answer
     │   ├── OverBudget        it was ended for using more than it may
@@ -115,11 +114,14 @@ class Unconfinable(LaunchFailed):
 
 
 class HandshakeFailed(PluginError):
+    """A `final` one would come again with every start: it stays away until it is reloaded."""
+
     code = "handshake_failed"
+    final = False
 
-
-class Incompatible(HandshakeFailed):
-    """Nobody waits for another try: it stays away until it is reloaded."""
+    def __init__(self, message: str, *, final: bool = False, **context: Any) -> None:
+        super().__init__(message, **context)
+        self.final = final
 
 
 class Timeout(PluginError):

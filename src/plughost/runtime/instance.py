@@ -12,7 +12,7 @@ from plughost.base.clock import Clock
 from plughost.base.errors import (
     Collateral,
     Crashed,
-    Incompatible,
+    HandshakeFailed,
     LaunchFailed,
     Malformed,
     Overloaded,
@@ -469,9 +469,8 @@ class Instance:
         if process is not None:
             self._processes.pop(process, None)
             process.release()
-        event = self._supervisor.judge(
-            self._clock.time(), executed=self._executed, hopeless=isinstance(cause, Incompatible)
-        )
+        hopeless = isinstance(cause, HandshakeFailed) and cause.final
+        event = self._supervisor.judge(self._clock.time(), executed=self._executed, hopeless=hopeless)
         self._witness.rest_of_drops()
         if process is not None:
             self._witness.tell(

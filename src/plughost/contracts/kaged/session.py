@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HandshakeFailed, Incompatible, InvalidSpec
+from plughost.base.errors import HandshakeFailed, InvalidSpec
 from plughost.contracts.jsonrpc import METHOD_NOT_FOUND, JsonRpc, Notification, Request, as_object, errors
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import Held
@@ -96,7 +96,7 @@ class KagedSession(JsonRpc):
         try:
             said = msgspec.json.decode(result, type=InitializeResult)
         except (ValueError, RecursionError) as error:
-            raise Incompatible(f"its answer to initialize is wrong: {error}") from error
+            raise HandshakeFailed(f"its answer to initialize is wrong: {error}", final=True) from error
         manifest = self._manifest
         if said.api_version != API_VERSION:
             raise _refused("api_version", f"it speaks {said.api_version}, this host {API_VERSION}")
@@ -132,8 +132,9 @@ def _with(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
     return {**members, CONTEXT: dict(context)}
 
 
-def _refused(field: str, why: str, hint: str = "mend it or its manifest") -> Incompatible:
-    return Incompatible(f"its answer to initialize is refused for its {field}: {why}", hint=hint)
+def _refused(field: str, why: str, hint: str = "mend it or its manifest") -> HandshakeFailed:
+    told = f"its answer to initialize is refused for its {field}: {why}"
+    return HandshakeFailed(told, hint=hint, final=True)
 
 
 def _granting(word: str) -> str:

@@ -1,0 +1,142 @@
+"""What `plughost invoke` has in place of a control plane: work out of JSON, and ids, bindings, sessions and
+chains for it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+if TYPE_CHECKING:
+    from plughost.contracts.vai.manifest import Export
+    from plughost.invocations.binding import Binding, Scope
+    from plughost.invocations.chains import Block
+    from plughost.invocations.invocation import Related
+    from plughost.invocations.package import PackageSource
+    from plughost.invocations.runtime import Runtime
+    from plughost.invocations.work import Compaction, Harness, Work
+
+LOCAL = "local"
+
+
+def work_of(export: Export, given: Any) -> Work:
+    """What is asked of an export, out of one JSON value."""
+    from plughost.contracts.vai.bodies import (
+        CompactionPolicy,
+        CompactionTarget,
+        HarnessPolicy,
+        HarnessTarget,
+        HookEvent,
+        Trigger,
+    )
+    from plughost.invocations import work
+
+    number = f"{LOCAL}_{time.time_ns():x}"
+    try:
+        if export.kind == "tool":
+            return work.Tool(tool_execution_id=f"toolx_{number}", input=given)
+        if export.kind == "hook":
+            return work.Hook(delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent))
+        told = msgspec.convert(given, dict[str, Any])
+        if export.kind == "compactor":
+            return work.Compaction(
+                compaction_id=f"cmp_{number}",
+                chain_id=str(told.get("chain_id", f"ch_{number}")),
+                blocks=msgspec.convert(told["blocks"], list[Any]),
+                pinned_items=msgspec.convert(told.get("pinned_items", []), list[Any]),
+                token_estimate=msgspec.convert(told.get("token_estimate", 0), int),
+                target=msgspec.convert(told["target"], CompactionTarget),
+                policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
+            )
+        target = {
+            "session_id": f"sess_{number}",
+            "chain_id": f"ch_{number}",
+            "execution_id": f"exec_{number}",
+            **told.get("target", {}),
+        }
+        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
+        return work.Harness(
+            target=msgspec.convert(target, HarnessTarget),
+            trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
+            policy=msgspec.convert(limits, HarnessPolicy),
+            checkpoint=told.get("checkpoint", msgspec.UNSET),
+        )
+    except KeyError as missing:
+        raise click.UsageError(f"JSON lacks {missing}, which a {export.kind} needs") from missing
+    except (msgspec.ValidationError, TypeError) as error:
+        raise click.UsageError(f"JSON is not what a {export.kind} is asked: {error}") from error
+
+
+def binding_id(package_id: str, scope: Scope, export_id: str) -> str:
+    """The same each time for one tenant: what happened is delivered to it by a later command, too."""
+    whose = msgspec.json.encode([package_id, scope, export_id])
+    return f"bind_{LOCAL}_{export_id}_{hashlib.sha256(whose).hexdigest()[:16]}"
+
+
+def others(source: PackageSource, binding: Binding) -> list[Binding]:
+    """The package's other exports, for a harness to ask for; they are given nothing."""
+    from plughost.invocations.binding import Policy
+
+    exports = source.find(binding.package_id, binding.package_version).manifest.exports
+    return [
+        msgspec.structs.replace(
+            binding,
+            binding_id=binding_id(binding.package_id, binding.scope, export.id),
+            export_id=export.id,
+            config={},
+            secrets={},
+            policy=Policy(network="none", execution_class="isolated"),
+        )
+        for export in exports
+        if export.id != binding.export_id
+    ]
+
+
+async def related(runtime: Runtime, binding: Binding, work: Work) -> Related:
+    """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
+    from plughost.base.errors import InvalidSpec
+    from plughost.invocations.chains import Chain
+    from plughost.invocations.invocation import Related
+    from plughost.invocations.sessions import Session
+    from plughost.invocations.work import Compaction, Harness
+
+    run_id = f"run_{LOCAL}"
+    if not isinstance(work, Compaction | Harness):
+        return Related(run_id=run_id)
+    scope, state = binding.scope, runtime.state
+    chain_id = work.target.chain_id if isinstance(work, Harness) else work.chain_id
+    session_id = work.target.session_id if isinstance(work, Harness) else f"sess_{chain_id}"
+    try:
+        await state.sessions.session(session_id)
+    except InvalidSpec:
+        session = Session(session_id=session_id, org_id=scope.org_id, project_id=scope.project_id)
+        await state.sessions.create(session)
+    if chain_id is not None:
+        chain = Chain(
+            chain_id=chain_id, session_id=session_id, org_id=scope.org_id, project_id=scope.project_id
+        )
+        try:
+            await state.chains.create(chain, _blocks(work))
+        except InvalidSpec:
+            there = await state.chains.chain(chain_id)
+            session_id = there.session_id or session_id if there.scope == scope else session_id
+    return Related(session_id=session_id, chain_id=chain_id, run_id=run_id)
+
+
+def _blocks(work: Compaction | Harness) -> list[Block]:
+    """What is compacted, as it lies in a chain; what is no block is something said."""
+    from plughost.contracts.vai.results import check_blocks
+    from plughost.invocations.chains import Block
+    from plughost.invocations.work import Harness
+
+    blocks = []
+    for said in () if isinstance(work, Harness) else work.blocks:
+        try:
+            check_blocks([said])
+            blocks.append(Block.of(said))
+        except ValueError:
+            blocks.append(Block("input", [said]))
+    return blocks

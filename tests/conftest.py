@@ -17,6 +17,9 @@ from tests.support import LAUNCHERS, all_gone, token
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background by a shell: programs that tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # Started by nohup: programs that tests start would not end with their terminals.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 _home = tempfile.mkdtemp(prefix="plughost-tests-")

@@ -127,8 +127,12 @@ def test_what_other_runs_have_left_in_the_folder_makes_no_difference(folder):
     source = little.write(folder / "source")
     first = pack(source, folder).digest
     for below in (source, source / "dist"):
-        for left in (".plughost-pack-a1b2/layer", ".plughost-pull-c3d4/blobs/sha256/x"):
-            (below / left).parent.mkdir(parents=True)
+        for left in (
+            ".plughost-pack-a1b2/layer",
+            ".plughost-pull-c3d4/blobs/sha256/x",
+            ".marketplace.signature.json.e5f6",
+        ):
+            (below / left).parent.mkdir(parents=True, exist_ok=True)
             (below / left).write_text("half of it")
         (below / "marketplace.signature.json").write_text("{}")
         assert pack(source, below).digest == first

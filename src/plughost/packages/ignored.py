@@ -16,7 +16,8 @@ ALWAYS = (
     ".git", ".gitignore", ".gitattributes", ".gitmodules", ".github", ".hg", ".svn", ".bzr", ".jj",
     "__pycache__", "*.pyc", "*.pyo", ".venv", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache",
     ".hypothesis", ".coverage", ".idea", ".vscode", ".DS_Store", "Thumbs.db", "*~", "*.swp", ".env", ".env.*",
-    FILE, "*.vai.tar", "marketplace.signature.json", ".plughost-pack-*/", ".plughost-pull-*/",
+    FILE, "*.vai.tar", "marketplace.signature.json", ".marketplace.signature.json.*", ".plughost-pack-*/",
+    ".plughost-pull-*/",
 )  # fmt: skip
 """The last ones are what `pack`, `sign` and `pull` make, wherever below they were told to put it."""
 

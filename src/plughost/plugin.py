@@ -16,7 +16,7 @@ from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
-from plughost.runtime.listener import Listener, OnEvent
+from plughost.runtime.listener import OnEvent
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
 from plughost.runtime.tap import Origin, Tap, Tapping
@@ -65,10 +65,8 @@ class Plugin:
     def open_to_calls(self) -> bool:
         """Whether what is called now need not wait for another process, or fail for want of one: not while
         it owes the answer to a call that was cancelled."""
-        if self._stopped:
-            return False
         current = self._current
-        return current is None or current.open_to_calls
+        return not self._stopped and (current is None or current.open_to_calls)
 
     @property
     def generation(self) -> int:
@@ -164,7 +162,7 @@ class Plugin:
                 instance.stop()
             raise
         if on_event is not None:
-            pending.listener = Listener(on_event)
+            pending.on_event = on_event
         try:
             answer = await pending
         except (asyncio.CancelledError, GeneratorExit) as gone:

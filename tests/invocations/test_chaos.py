@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from plughost.contracts.vai.bodies import (
@@ -28,7 +29,7 @@ from plughost.invocations.gateway.gateway import Gateway
 from plughost.invocations.invocation import Invocation, Related
 from plughost.invocations.journal import Journal
 from plughost.invocations.outcome import Outcome
-from plughost.invocations.record import STATUSES, Began, Ended, Entry
+from plughost.invocations.record import STATUSES, Began, Bound, Ended, Entry
 from plughost.invocations.record_book import RecordBook
 from plughost.invocations.run import Run
 from plughost.invocations.runtime import Runtime
@@ -196,7 +197,7 @@ async def weathered(
     assert not processes(str(ground))
     began, ended = weather.of(Began), weather.of(Ended)
     assert len(began) >= count + len(calm), "harnesses have begun some themselves"
-    assert {each.bound.export_id for each in began} == {*EXPORTS}
+    assert {msgspec.json.decode(each.bound, type=Bound).export_id for each in began} == {*EXPORTS}
     assert Counter(each.invocation_id for each in ended) == Counter(each.invocation_id for each in began)
     with RecordBook(str(ground / "state")) as book:
         kept = {each["invocation_id"]: each["status"] for each in book.latest(len(began) + 1)}

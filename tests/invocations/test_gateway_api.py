@@ -25,7 +25,7 @@ from plughost.invocations.gateway.routes import ROUTES
 from plughost.invocations.gateway.tenancy import bound as find_bound
 from plughost.invocations.invocation import Invocation
 from plughost.invocations.record import Said
-from plughost.invocations.run import Run
+from plughost.invocations.run import Run, begin
 from plughost.invocations.runs import RunRecord
 from plughost.invocations.sessions import Session
 from plughost.invocations.work import Harness, Hook
@@ -66,7 +66,7 @@ class Desk:
     def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
         export = "triage" if isinstance(work, Harness) else "watches"
         binding = bound(export, scope, f"bind_{len(self.runs)}", **policy)
-        run = Run(
+        run = begin(
             f"inv_{len(self.runs)}",
             Invocation(binding=binding, work=work),
             self.runtime.invoker.prepare(binding),

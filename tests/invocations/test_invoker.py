@@ -14,7 +14,7 @@ import plughost
 from plughost.contracts.vai.bodies import CompactionTarget, HookEvent, Subject
 from plughost.invocations.chains import Block, Chain
 from plughost.invocations.invocation import Invocation
-from plughost.invocations.record import Began, Ended, Said
+from plughost.invocations.record import Began, Bound, Ended, Said
 from plughost.invocations.work import INLINE, Compaction, Hook
 from tests.invocations.conftest import SECRET, Bench
 from tests.support import until
@@ -39,11 +39,8 @@ async def test_a_tool_is_given_its_context_and_its_result_is_recorded_before_it_
     assert context["deadline_at"].startswith("20")
     assert told["secrets"] == {}
     (began,), (ended,) = lab.kept.of(Began), lab.kept.of(Ended)
-    assert (began.bound.export_kind, began.bound.export_id, began.execution_id) == (
-        "tool",
-        "reads",
-        "toolx_1",
-    )
+    bound = msgspec.json.decode(began.bound, type=Bound)
+    assert (bound.export_kind, bound.export_id, began.execution_id) == ("tool", "reads", "toolx_1")
     assert (ended.invocation_id, ended.status) == (outcome.invocation_id, "succeeded")
 
 
@@ -158,7 +155,7 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
     """Which has a process of the same name, and may be another tenant's."""
     lab = bench(most_processes=1)
     first = await lab.tool("writes", do="stray afterwards")
-    await until(lambda: lab.invoker._strays)
+    await until(lambda: lab.invoker._strays.news)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
     [said] = lab.kept.of(Said)
     assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
@@ -267,7 +264,8 @@ async def test_no_process_serves_two_tenants_unless_inline(bench) -> None:
             seen = outcome.result["structured_output"]["seen"]
         assert seen == (["org_1", "org_2"] if shared else ["org_2"])
     assert len(lab.invoker.pool) == 3
-    classes = {each.bound.export_id: each.bound.granted.execution_class for each in lab.kept.of(Began)}
+    bound = [msgspec.json.decode(each.bound, type=Bound) for each in lab.kept.of(Began)]
+    classes = {each.export_id: each.granted.execution_class for each in bound}
     assert classes == {"reads": "inline", "writes": "isolated"}
 
 

@@ -184,7 +184,7 @@ MUTANTS = [
     Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
     # Calls that say something, and calls that are told to stop
     Mutant("nobody-hears-events", "runtime/peer.py", "            self._said.append((pending, progress.payload))", "            pass", VAI),
-    Mutant("late-events-go-unrecorded", "runtime/peer.py", "if progress.id not in self._stopping:", "if False:", VAI),
+    Mutant("late-events-go-unrecorded", "runtime/peer.py", "if progress.id not in self.stopping:", "if False:", VAI),
     Mutant("events-without-end", "runtime/peer.py", "        if excess is not None:", "        if False:", VAI),
     Mutant("a-deaf-caller-is-not-told", "runtime/peer.py", "                    pending.set_exception(error)", "                    pass", VAI),
     Mutant("a-cancel-is-not-told", "runtime/peer.py", "                self._tell_to_stop(number, reason)", "                pass", VAI),
@@ -192,7 +192,7 @@ MUTANTS = [
     Mutant("a-stopping-process-takes-calls", "runtime/peer.py", "        self._max_in_flight = 0  #", "        #", VAI),
     Mutant("a-stopped-process-takes-none", "runtime/peer.py", "            self._max_in_flight = self._policy.max_in_flight\n            self._owner", "            self._owner", VAI),
     Mutant("a-stubborn-process-lives-on", "runtime/instance.py", "            self._due.at(until, self._end_unstoppable)", "            pass", VAI),
-    Mutant("the-newest-cancel-counts", "runtime/peer.py", "return next(iter(self._stopping.values()))", "return next(reversed(self._stopping.values()))", VAI),
+    Mutant("the-newest-cancel-counts", "runtime/peer.py", "return next(iter(self.stopping.values()))", "return next(reversed(self.stopping.values()))", VAI),
     Mutant("no-last-words", "runtime/instance.py", "        self._peer.part()\n", "", VAI),
     # vai
     Mutant("any-package-is-itself", "contracts/vai/session.py", "        if told != self._identity:", "        if False:", f"{VAI_TALK} {VAI}"),

@@ -14,7 +14,7 @@ from plughost.wire.envelope import Answer
 
 def pending():
     made = Pending(loop=asyncio.get_running_loop())
-    made.file(1, "m", b"", None, 0.0)
+    made.file(None, 1, "m", b"", None, 0.0)
     made.answer = Answer(1)
     return made
 

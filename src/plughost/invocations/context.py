@@ -17,8 +17,8 @@ _NO_ACCESS = Gateway(base_url=BASE_URL)
 _MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
 
 
-def context(run: Run, left: float, scratch: str | None, gateway: Delegator | None) -> Context:
-    """With so many seconds `left`. A token is minted only for an export with scopes."""
+def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context:
+    """A token is minted only for an export with scopes."""
     scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
     access = _NO_ACCESS
     if scopes:
@@ -34,7 +34,7 @@ def context(run: Run, left: float, scratch: str | None, gateway: Delegator | Non
         session_id=related.session_id,
         chain_id=related.chain_id,
         run_id=related.run_id,
-        deadline_at=_rfc3339(time.time() + left),
+        deadline_at=_rfc3339(run.ends_at),
         scratch_dir=scratch,
         gateway=access,
     )

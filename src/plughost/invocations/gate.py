@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 
 
 class Gate:
-    def __init__(self, most: int) -> None:
+    """With one `beyond` it, a place is one behind both."""
+
+    def __init__(self, most: int, beyond: Gate | None = None) -> None:
+        self.beyond = beyond
         self._free = most
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -18,7 +20,7 @@ class Gate:
 
     def enter_now(self) -> bool:
         """Whether there is room, which is taken then."""
-        if self._free <= 0 or self._waiting:
+        if self._free <= 0 or self._waiting or (self.beyond is not None and not self.beyond.enter_now()):
             return False
         self._free -= 1
         return True
@@ -26,47 +28,38 @@ class Gate:
     async def enter(self) -> None:
         if self.enter_now():
             return
+        await self._enter_here()
+        if self.beyond is not None:
+            try:
+                await self.beyond.enter()
+            except BaseException:
+                self._leave_here()
+                raise
+
+    async def _enter_here(self) -> None:
+        if self._free > 0 and not self._waiting:
+            self._free -= 1
+            return
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():
-                self.leave()  # it was our turn just then: the next one has it
+                self._leave_here()  # it was our turn just then: the next one has it
             elif turn in self._waiting:  # whoever left just now may have passed over it
                 self._waiting.remove(turn)
             raise
 
     def leave(self) -> None:
+        if self.beyond is not None:
+            self.beyond.leave()
+        self._leave_here()
+
+    def _leave_here(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
-
-
-def enter_now(gates: Sequence[Gate]) -> bool:
-    """Whether there is room behind all of them, which is taken then."""
-    for number, gate in enumerate(gates):
-        if not gate.enter_now():
-            leave(gates[:number])
-            return False
-    return True
-
-
-async def enter(gates: Sequence[Gate]) -> None:
-    """Through one after the other."""
-    entered = 0
-    try:
-        for gate in gates:
-            await gate.enter()
-            entered += 1
-    except BaseException:
-        leave(gates[:entered])
-        raise
-
-
-def leave(gates: Sequence[Gate]) -> None:
-    for gate in gates:
-        gate.leave()

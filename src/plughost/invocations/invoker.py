@@ -11,7 +11,7 @@ import itertools
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -27,27 +27,26 @@ from plughost.base.errors import (
     OverBudget,
     PluginError,
     Stopped,
+    Timeout,
 )
 from plughost.contracts.contract import PluginSpec
-from plughost.contracts.vai.bodies import Body
-from plughost.contracts.vai.messages import OPS
 from plughost.guard.powers import Limits
 from plughost.host import Host
 from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
 from plughost.invocations.chains import ChainSink
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
-from plughost.invocations.gate import Gate, enter, enter_now, leave
+from plughost.invocations.gate import Gate
 from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.outcome import DEADLINE, Outcome, verdict
+from plughost.invocations.outcome import Outcome, verdict
 from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import STRAY, RecordSink, Said
 from plughost.invocations.retry import TOOL_TRIES, Backoff
-from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schemas, problems
+from plughost.invocations.run import Run, begin
+from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch, until_next_look
 from plughost.invocations.secret_source import SecretSource, reveal_all
 from plughost.invocations.settlement import Settlement
@@ -55,6 +54,9 @@ from plughost.invocations.strays import Strays
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
 from plughost.plugin import Plugin
+
+_NO_SECRETS: dict[str, str] = {}
+_IS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +112,7 @@ class LocalInvoker:
             workers=Gate(self._options.workers),
         )
         self._settlement = Settlement(chains, self._options.artifacts)
-        self._prefix = secrets.token_hex(5)
+        self._prefix = f"inv_{secrets.token_hex(5)}"
         self._numbers = itertools.count(1)
         self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
         self._running: dict[str, asyncio.Task[Any]] = {}
@@ -134,27 +136,26 @@ class LocalInvoker:
     async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
         if self._closed:
             raise Stopped("this host is closed")
-        prepared = self.prepare(wanted.binding)
-        id = f"inv_{self._prefix}{next(self._numbers):x}"
-        run = Run(id, wanted, prepared, self._clock, self._records, on_event)
+        id = f"{self._prefix}{next(self._numbers):x}"
+        run = begin(id, wanted, self._preparer.prepare(wanted.binding), self._clock, self._records, on_event)
         self._records.tell(run.began())
         task = asyncio.current_task(self._loop)
         assert task is not None
         self._running[run.id] = task
         cancels = task.cancelling()
-        outcome: Outcome | None = None
+        outcome = None
         try:
-            outcome = await self._outcome(run)
+            outcome = self._refusal(run) or await self._outcome(run)
         except asyncio.CancelledError as gone:
             asked = self._cancelled.get(run.id)
             outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
             if asked is None or task.uncancel() > cancels:  # its caller has left, too
                 raise
         finally:
+            del self._running[run.id]
             if self._cancelled:
                 self._cancelled.pop(run.id, None)
-            del self._running[run.id]
-            if not self._running and self._all_over is not None and not self._all_over.done():
+            if self._all_over is not None and not self._running and not self._all_over.done():
                 self._all_over.set_result(None)
             self._records.tell(run.ended(outcome or run.ended_as("failed", "host_failure")))
         return outcome
@@ -194,36 +195,59 @@ class LocalInvoker:
     # The way of one invocation
 
     async def _outcome(self, run: Run) -> Outcome:
-        """Refused, or tried as often as its effects and its time allow."""
-        if refusal := self._refusal(run):
-            return refusal
+        """Tried as often as its effects and its time allow."""
         prepared = run.prepared
-        if not enter_now(prepared.gates):
-            try:
-                async with asyncio.timeout(run.left):
-                    await enter(prepared.gates)
-            except TimeoutError:
-                why = f"no place was free in time, of {prepared.granted.max_concurrency}"
-                return run.ended_as("retryable_failure", "no_room", why)
+        if not prepared.gate.enter_now() and not await self._entered(run):
+            why = f"no place was free in time, of {prepared.granted.max_concurrency}"
+            return run.ended_as("retryable_failure", "no_room", why)
         try:
             while True:
+                process, again = None, prepared.retryable
                 try:
-                    outcome = await self._once(run)
-                    again = prepared.retryable and outcome.status == "retryable_failure"
+                    warm = self.pool.warm(prepared.key_for(run.scope))
+                    process = warm or await self._process_in_time(run)
+                    run.process, run.hidden = process, process.hidden_from(run.scope)
+                    if prepared.furnished:
+                        outcome = await self._furnished(run, process)
+                    else:
+                        outcome = self._settlement.judged(run, await self._call(run, process))
+                        if self._settlement.is_to_be_kept(run, outcome):
+                            outcome = await self._settlement.kept(run, outcome)
                 except PluginError as error:
-                    judged = verdict(error, retryable=prepared.retryable)
-                    why = judged.message or error.message
-                    shared = run.process is not None and run.process.shared
-                    last_words = "" if shared else error.stderr_tail
-                    outcome = run.ended_as(judged.status, judged.reason, why, last_words, error.hint)
-                    again = judged.again
-                delay = self._options.tries.after(run.retries + 1) if again else None
-                if delay is None or delay >= run.left:
+                    if process is not None and isinstance(error, _IS_GONE):
+                        self.pool.retire(process)  # another try gets another one, and waits for no supervisor
+                    outcome, again = _failure(run, error)
+                finally:
+                    if process is not None:
+                        self._done_with(process, run)
+                if outcome.status == "succeeded" or not again or not await self._waited(run, outcome):
                     return outcome
-                run.retries += 1
-                await asyncio.sleep(delay)
         finally:
-            leave(prepared.gates)
+            prepared.gate.leave()
+
+    def _done_with(self, process: Process, run: Run) -> None:
+        process.last = run.id
+        if self._strays.news or self._strays.known:
+            for what in self._strays.take(process.plugin.name):
+                self._records.tell(run.said(_refused(what)))
+        self.pool.give_back(process)
+
+    async def _entered(self, run: Run) -> bool:
+        try:
+            async with asyncio.timeout(run.left):
+                await run.prepared.gate.enter()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _waited(self, run: Run, outcome: Outcome) -> bool:
+        """Whether there is time for another try, which is due now."""
+        delay = self._options.tries.after(run.retries + 1) if outcome.status == "retryable_failure" else None
+        if delay is None or delay >= run.left:
+            return False
+        run.retries += 1
+        await asyncio.sleep(delay)
+        return True
 
     def _refusal(self, run: Run) -> Outcome | None:
         """What is wrong with a request before any process sees it."""
@@ -232,55 +256,54 @@ class LocalInvoker:
             return run.ended_as(
                 "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
             )
-        if isinstance(work, Tool) and (wrong := problems(run.prepared.input, work.input)):
-            return run.ended_as("failed", "invalid_input", "; ".join(wrong))
+        if isinstance(work, Tool):
+            schema = run.prepared.input
+            if schema is None or schema.fits(work.input):
+                return None
+            return run.ended_as("failed", "invalid_input", "; ".join(schema.problems(work.input)))
         if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
             why = "a large projection travels as a file, and the export has no scratch folder"
             return run.ended_as("failed", "invalid_request", why)
         return None
 
-    async def _once(self, run: Run) -> Outcome:
+    def _call(
+        self, run: Run, process: Process, scratch: str | None = None, secrets: dict[str, str] = _NO_SECRETS
+    ) -> Coroutine[Any, Any, msgspec.Raw]:
         prepared = run.prepared
-        process = None if prepared.alone else self.pool.warm(prepared.key_for(run.scope))
-        if process is None:
-            try:
-                async with asyncio.timeout(run.left):
-                    process = await self._process(prepared, run.scope)
-            except TimeoutError:
-                return run.ended_as("cancelled", DEADLINE, "no process was ready in time")
-        plugin = process.plugin
-        run.process, run.hidden = process, process.hidden_from(run.scope)
-        scratch = None
+        about = context(run, scratch, self._gateway)
+        body = run.wanted.work.body(prepared.export, about, prepared.binding.config, secrets)
+        return process.plugin.call(prepared.op, body, timeout=run.left, type=msgspec.Raw, on_event=run.hear)
+
+    async def _furnished(self, run: Run, process: Process) -> Outcome:
+        """With what is its own, which is gone when it ends."""
+        prepared, plugin, scratch = run.prepared, process.plugin, None
         try:
             if prepared.granted.filesystem == "scratch":
                 scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
-            secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else {}
-            op, left = OPS[prepared.export.kind], run.left
-            body = self._body(run, left, scratch, secrets)
+            secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else _NO_SECRETS
+            call = self._call(run, process, scratch, secrets)
             plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
-            call = plugin.call(op, body, timeout=left, type=msgspec.Raw, on_event=run.hear)
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
-            outcome = self._settlement.judged(run, op, answer)
-            if outcome.ok and self._settlement.is_to_be_kept(run, outcome):
+            outcome = self._settlement.judged(run, answer)
+            if self._settlement.is_to_be_kept(run, outcome):
                 outcome = await self._settlement.kept(run, outcome, scratch)
             return outcome
-        except (Crashed, LaunchFailed, HandshakeFailed):
-            self.pool.retire(process)  # another try gets another one, and waits for no supervisor
-            raise
         finally:
-            run.confined_by = plugin.confined_by
-            process.last = run.id
-            if self._strays:
-                self._tell_strays(run, plugin)
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
-            try:
-                if scratch is not None:
+            if scratch is not None:
+                try:
                     await self._scratch.remove(scratch)
-            finally:
-                if scratch is not None and self._scratch.strewn(os.path.dirname(scratch)):
-                    self.pool.retire(process)  # what it has left there goes with it
-                self.pool.give_back(process)
+                finally:
+                    if self._scratch.strewn(os.path.dirname(scratch)):
+                        self.pool.retire(process)  # what it has left there goes with it
+
+    async def _process_in_time(self, run: Run) -> Process:
+        try:
+            async with asyncio.timeout(run.left):
+                return await self._process(run.prepared, run.scope)
+        except TimeoutError:
+            raise Timeout("no process was ready in time") from None
 
     async def _process(self, prepared: Prepared, scope: Scope) -> Process:
         """One that may serve this tenant, to be given back."""
@@ -288,10 +311,6 @@ class LocalInvoker:
         socket = None if scopes is None else await scopes.open()
         spec = partial(self._spec, prepared, socket)
         return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
-
-    def _tell_strays(self, run: Run, plugin: Plugin) -> None:
-        for what in self._strays.take(plugin.name):
-            self._records.tell(run.said(_refused(what)))
 
     async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""
@@ -311,13 +330,6 @@ class LocalInvoker:
         values = await reveal_all(self._secrets, run.prepared.binding.secrets, slots)
         run.hidden.learn(values.values())
         return values
-
-    def _body(self, run: Run, left: float, scratch: str | None, secrets: dict[str, str]) -> Body:
-        work, export = run.wanted.work, run.prepared.export
-        if isinstance(work, Compaction) and not (export.compactor and export.compactor.supports_pinned_items):
-            work = work.without_pins()
-        about = context(run, left, scratch, self._gateway)
-        return work.body(export.id, about, run.prepared.binding.config, secrets)
 
     async def _within(self, scratch: str, run: Run, plugin: Plugin, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
@@ -355,6 +367,15 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
+
+
+def _failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
+    """What it means for an invocation, and whether another try could end otherwise."""
+    judged = verdict(error, retryable=run.prepared.retryable)
+    why = judged.message or error.message
+    shared = run.process is not None and run.process.shared
+    last_words = "" if shared else error.stderr_tail
+    return run.ended_as(judged.status, judged.reason, why, last_words, error.hint), judged.again
 
 
 def _refused(what: str) -> dict[str, Any]:

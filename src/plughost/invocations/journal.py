@@ -58,7 +58,9 @@ class Journal:
 
     def tell(self, entry: Entry) -> None:
         line = _encode(entry) + b"\n"
-        if not self._page.write(line):
+        try:
+            self._page.write(line)
+        except ValueError:  # it is full
             try:
                 page = self._next_page(max(SIZE, len(line)))
             except OSError as error:
@@ -149,25 +151,16 @@ class _Page:
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
-        self._size = size
-        self._used = 0
         self._fd = _locked(path)
         try:
             os.posix_fallocate(self._fd, 0, size)  # a full disk is met here, not in the middle of a line
             self._memory = mmap.mmap(self._fd, size)
+            self.write = self._memory.write
+            """ValueError when there is no room for all of it."""
         except BaseException:
             os.unlink(path)
             os.close(self._fd)
             raise
-
-    def write(self, line: bytes) -> bool:
-        """False when there is no room."""
-        end = self._used + len(line)
-        if end > self._size:
-            return False
-        self._memory[self._used : end] = line
-        self._used = end
-        return True
 
     def remove(self) -> None:
         os.unlink(self._path)

@@ -45,6 +45,8 @@ class Process:
         self.retired = alone
         """Those who are in it are the last; the first is, of one that is made for it alone."""
         self.ending = False
+        self.confined_by: tuple[str, ...] = ()
+        """What its launcher reported to hold it, once it is ready."""
         self.last = ""
         """The invocation that ended last in it."""
         self._hidden: dict[Scope, Hidden] = {}
@@ -52,7 +54,10 @@ class Process:
     def hidden_from(self, tenant: Scope) -> Hidden:
         """What it was given for this tenant. In what it says to this one another's secrets are just texts:
         who saw them hidden could guess them."""
-        return self._hidden.setdefault(tenant, Hidden())
+        hidden = self._hidden.get(tenant)
+        if hidden is None:
+            hidden = self._hidden[tenant] = Hidden()
+        return hidden
 
     @property
     def shared(self) -> bool:
@@ -92,7 +97,7 @@ class Pool:
     def warm(self, key: Key) -> Process | None:
         """The process that is there for `key`, taken; None when one must be made or waited for."""
         process = self._warm.get(key)
-        return self._taken(process) if process is not None and process.ready else None
+        return None if process is None or not process.ready else self._taken(process)
 
     def _taken(self, process: Process) -> Process | None:
         if not process.plugin.open_to_calls:
@@ -109,6 +114,7 @@ class Pool:
         try:
             await process.plugin.start()
             process.ready = True
+            process.confined_by = process.plugin.confined_by
         except BaseException as error:
             if isinstance(error, PluginError):
                 self.retire(process)

@@ -7,12 +7,13 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 from plughost.base.json_schema import Checker
 from plughost.contracts.vai.manifest import Export
+from plughost.contracts.vai.messages import OPS
 from plughost.invocations.binding import Binding, Policy, Scope
 from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
 from plughost.invocations.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
 from plughost.invocations.pool import Key
-from plughost.invocations.record import Bound
+from plughost.invocations.record import Bound, written
 from plughost.invocations.retry import may_retry
 from plughost.invocations.schemas import Schemas, problems
 
@@ -25,16 +26,25 @@ class Prepared(msgspec.Struct, frozen=True):
     export: Export
     granted: Granted
     key: Key
-    gates: tuple[Gate, ...]
-    """Its own; what runs in the background goes through one more."""
+    gate: Gate
+    """What runs in the background goes through one more, behind it."""
     retryable: bool
     """Another try does no harm."""
-    bound: Bound
+    bound: msgspec.Raw
+    """A `Bound`, written once: it stands in every record."""
     input: Checker | None
     output: Checker | None
     """What a tool's schemas want."""
+    op: str
+    """What is asked of an export of its kind."""
     alone: bool
     """A process for each invocation."""
+    seconds: float
+    """That an invocation may take at most."""
+    tenant: Scope | None
+    """Whose all of them are; None where each names its project."""
+    furnished: bool
+    """Its invocations are given something of their own: a scratch folder, secrets or a token."""
 
     def key_for(self, scope: Scope) -> Key:
         """Of the processes that may serve a tenant: an organisation's binding has some for each project."""
@@ -68,8 +78,9 @@ class Preparer:
         self._check(binding, package, export, policies)
         granted = grant(_asked(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
-        same = known is not None and known.granted.max_concurrency == granted.max_concurrency
-        gate = known.gates[0] if known is not None and same else Gate(granted.max_concurrency)
+        most, beyond = granted.max_concurrency, self._workers if granted.execution_class == "worker" else None
+        same = known is not None and known.granted.max_concurrency == most and known.gate.beyond is beyond
+        gate = known.gate if known is not None and same else Gate(most, beyond)
         tool = export.tool
         prepared = Prepared(
             binding,
@@ -77,20 +88,26 @@ class Preparer:
             export,
             granted,
             Key(package.digest, export.id, tenant, granted.digest),
-            (gate, self._workers) if granted.execution_class == "worker" else (gate,),
+            gate,
             tool is not None and may_retry(tool.effect_class),
-            Bound(
-                export_kind=export.kind,
-                export_id=export.id,
-                binding_id=binding.binding_id,
-                package_id=binding.package_id,
-                package_version=binding.package_version,
-                package_digest=package.digest,
-                granted=granted,
+            written(
+                Bound(
+                    export_kind=export.kind,
+                    export_id=export.id,
+                    binding_id=binding.binding_id,
+                    package_id=binding.package_id,
+                    package_version=binding.package_version,
+                    package_digest=package.digest,
+                    granted=granted,
+                )
             ),
             None if tool is None else self._schemas.checker(package.folder, tool.input_schema),
             None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
+            OPS[export.kind],
             granted.execution_class == "isolated" and self._reuse == "invocation",
+            granted.timeout_ms / 1000,
+            None if binding.scope.project_id is None else binding.scope,
+            bool(granted.filesystem == "scratch" or export.permissions.secret_slots or granted.scopes),
         )
         self._known[binding.binding_id] = prepared
         return prepared

@@ -10,56 +10,54 @@ import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.hiding import Hidden
-from plughost.invocations.binding import tenant_of
+from plughost.invocations.binding import Scope, tenant_of
 from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.pool import Process
 from plughost.invocations.prepared import Prepared
 from plughost.invocations.record import Began, Ended, RecordSink, Said
-from plughost.invocations.work import execution_id
 from plughost.wire.envelope import decode
 
+_NOTHING_YET = Hidden()
 
-class Run:
-    __slots__ = (
-        "_clock", "_on_event", "_records", "confined_by", "deadline", "events", "hidden", "id", "prepared",
-        "process", "retries", "scope", "trace_id", "wanted",
-    )  # fmt: skip
 
-    def __init__(
-        self,
-        id: str,
-        wanted: Invocation,
-        prepared: Prepared,
-        clock: Clock,
-        records: RecordSink,
-        on_event: OnEvent | None,
-    ) -> None:
-        self.id = id
-        self.wanted = wanted
-        self.prepared = prepared
-        self.scope = tenant_of(prepared.binding, wanted.related.project_id)
-        """Whose it is."""
-        self.trace_id = wanted.related.trace_id or f"tr_{id}"
-        allowed = prepared.granted.timeout_ms
-        if wanted.timeout_ms is not None:
-            allowed = max(min(wanted.timeout_ms, allowed), 0)
-        self._clock = clock
-        self._records = records
-        self._on_event = on_event
-        self.deadline = clock.time() + allowed / 1000
-        self.hidden = Hidden()
-        """What its process was given for its tenant, once it has one."""
-        self.process: Process | None = None
-        """The one that it is in, or was in last."""
-        self.retries = 0
-        self.events = 0
-        self.confined_by: tuple[str, ...] = ()
+class Run(msgspec.Struct, eq=False):
+    """A struct, since one is made for every invocation: a constructor in Python would be felt."""
+
+    id: str
+    wanted: Invocation
+    prepared: Prepared
+    scope: Scope
+    """Whose it is."""
+    trace_id: str
+    clock: Clock
+    deadline: float
+    """By its clock."""
+    began_at: float
+    ends_at: float
+    """By the calendar: seconds since 1970."""
+    records: RecordSink
+    on_event: OnEvent | None
+    hidden: Hidden = _NOTHING_YET
+    """What its process was given for its tenant, once it has one."""
+    process: Process | None = None
+    """The one that it is in, or was in last."""
+    retries: int = 0
+    events: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Run {self.id}>"
 
     @property
     def left(self) -> float:
         """Seconds until its deadline."""
-        return max(self.deadline - self._clock.time(), 0.001)
+        left = self.deadline - self.clock.time()
+        return left if left > 0.001 else 0.001
+
+    @property
+    def confined_by(self) -> tuple[str, ...]:
+        """What its process is held by."""
+        return () if self.process is None else self.process.confined_by
 
     def ended_as(
         self,
@@ -84,23 +82,23 @@ class Run:
         return Began(
             invocation_id=self.id,
             bound=self.prepared.bound,
-            started_at=time.time(),
+            started_at=self.began_at,
             org_id=scope.org_id,
             project_id=scope.project_id,
             session_id=related.session_id,
             chain_id=related.chain_id,
             run_id=related.run_id,
             trace_id=self.trace_id,
-            execution_id=execution_id(self.wanted.work),
+            execution_id=self.wanted.work.execution_id,
         )
 
     def hear(self, said: msgspec.Raw) -> None:
         """What its process tells of it: for the records, and for who listens to an export that streams."""
         told = self.said(decode(said))
-        self._records.tell(told)
+        self.records.tell(told)
         tool = self.prepared.export.tool
-        if self._on_event is not None and (tool is None or tool.streaming):
-            self._on_event(dict(told.event))
+        if self.on_event is not None and (tool is None or tool.streaming):
+            self.on_event(dict(told.event))
 
     def said(self, event: Mapping[str, Any]) -> Said:
         """Its next event, secrets hidden."""
@@ -108,6 +106,14 @@ class Run:
         return Said(invocation_id=self.id, number=number, at=time.time(), event=self.hidden.value(event))
 
     def ended(self, outcome: Outcome) -> Ended:
+        if outcome.status == "succeeded":
+            return Ended(
+                invocation_id=self.id,
+                ended_at=time.time(),
+                status="succeeded",
+                retries=self.retries,
+                confined_by=self.confined_by,
+            )
         return Ended(
             invocation_id=self.id,
             ended_at=time.time(),
@@ -119,3 +125,30 @@ class Run:
             retries=self.retries,
             confined_by=self.confined_by,
         )
+
+
+def begin(
+    id: str,
+    wanted: Invocation,
+    prepared: Prepared,
+    clock: Clock,
+    records: RecordSink,
+    on_event: OnEvent | None = None,
+) -> Run:
+    """It has begun now, and has as much time as its caller gives and its binding allows."""
+    related, seconds, now = wanted.related, prepared.seconds, time.time()
+    if wanted.timeout_ms is not None:
+        seconds = max(min(wanted.timeout_ms / 1000, seconds), 0.0)
+    return Run(
+        id,
+        wanted,
+        prepared,
+        prepared.tenant or tenant_of(prepared.binding, related.project_id),
+        related.trace_id or f"tr_{id}",
+        clock,
+        clock.time() + seconds,
+        now,
+        now + seconds,
+        records,
+        on_event,
+    )

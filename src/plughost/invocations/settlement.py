@@ -15,7 +15,6 @@ from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
 from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome
 from plughost.invocations.run import Run
-from plughost.invocations.schemas import problems
 from plughost.invocations.work import Compaction, Harness, Tool
 
 LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
@@ -27,9 +26,9 @@ class Settlement:
         self._chains = chains
         self._artifacts = artifacts
 
-    def judged(self, run: Run, op: str, answer: msgspec.Raw) -> Outcome:
+    def judged(self, run: Run, answer: msgspec.Raw) -> Outcome:
         """Malformed when it is not what its kind of export answers."""
-        told = read_outcome(op, answer)
+        told = read_outcome(run.prepared.op, answer)
         result: Any = None if told.result is None else run.hidden.value(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
@@ -43,7 +42,9 @@ class Settlement:
         return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
 
     def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
-        """Whether something of a success outlives its invocation."""
+        """Whether something of it outlives its invocation."""
+        if outcome.status != "succeeded":
+            return False
         work = run.wanted.work
         if isinstance(work, Harness):
             return bool(outcome.result["artifacts"])
@@ -51,7 +52,7 @@ class Settlement:
             return False
         return isinstance(work, Compaction) or run.wanted.related.chain_id is not None
 
-    async def kept(self, run: Run, outcome: Outcome, scratch: str | None) -> Outcome:
+    async def kept(self, run: Run, outcome: Outcome, scratch: str | None = None) -> Outcome:
         """The same, as it is told when its files and blocks are where they stay."""
         result = outcome.result
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
@@ -100,10 +101,9 @@ def _has_name(block: Any) -> bool:
 
 
 def _wrong_output(run: Run, result: Any) -> list[str]:
-    schema, tool = run.prepared.output, run.prepared.export.tool
-    if schema is None or result["is_error"]:
+    schema = run.prepared.output
+    if schema is None or result["is_error"] or schema.fits(output := result["structured_output"]):
         return []
-    wrong = problems(schema, result["structured_output"])
-    if wrong and tool is not None and result["structured_output"] is None:
+    if output is None and (tool := run.prepared.export.tool) is not None:
         return [f"there is no structured_output, and {tool.output_schema} wants one"]
-    return wrong
+    return schema.problems(output)

@@ -25,14 +25,15 @@ from plughost.contracts.vai.bodies import (
     ToolBody,
     Trigger,
 )
+from plughost.contracts.vai.manifest import Export
 from plughost.invocations.scratch import opened
 
 INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""
 PROJECTION = "projection.json"
 
-Whose = tuple[str, Context, Any, dict[str, str]]
-"""Where every body begins: the export's id, the context, the config, and the secrets by slot."""
+Whose = tuple[Context, Any, dict[str, str]]
+"""Where every body begins, after the export's id: the context, the config, and the secrets by slot."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,10 +41,15 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     tool_execution_id: str
     input: Any
 
-    def body(self, export_id: str, context: Context, config: Any, secrets: dict[str, str]) -> ToolBody:
-        # Most invocations come by here, and to unpack four arguments takes as long as all of this.
+    @property
+    def execution_id(self) -> str:
+        """What the caller knows this piece of work by."""
+        return self.tool_execution_id
+
+    def body(self, export: Export, context: Context, config: Any, secrets: dict[str, str]) -> ToolBody:
+        # Most invocations come by here, and to unpack three arguments takes as long as all of this.
         return ToolBody(
-            export_id, context, config, secrets, tool_execution_id=self.tool_execution_id, input=self.input
+            export.id, context, config, secrets, tool_execution_id=self.tool_execution_id, input=self.input
         )
 
 
@@ -53,8 +59,14 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     event: HookEvent
 
-    def body(self, *whose: *Whose) -> HookBody:
-        return HookBody(*whose, delivery_id=self.delivery_id, attempt=self.attempt, event=self.event)
+    @property
+    def execution_id(self) -> str:
+        return self.delivery_id
+
+    def body(self, export: Export, *whose: *Whose) -> HookBody:
+        return HookBody(
+            export.id, *whose, delivery_id=self.delivery_id, attempt=self.attempt, event=self.event
+        )
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,19 +79,21 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     target: CompactionTarget
     policy: CompactionPolicy = CompactionPolicy()
 
-    def body(self, *whose: *Whose) -> CompactorBody:
-        _, context, _, _ = whose
+    @property
+    def execution_id(self) -> str:
+        return self.compaction_id
+
+    def body(self, export: Export, *whose: *Whose) -> CompactorBody:
+        keeps_pins = export.compactor is not None and export.compactor.supports_pinned_items
+        projected = self if keeps_pins else msgspec.structs.replace(self, pinned_items=[])  # the host does
         return CompactorBody(
+            export.id,
             *whose,
             compaction_id=self.compaction_id,
-            source=Source(self.chain_id, self._projection(context.scratch_dir)),
+            source=Source(self.chain_id, projected._projection(whose[0].scratch_dir)),
             target=self.target,
             policy=self.policy,
         )
-
-    def without_pins(self) -> Compaction:
-        """For an export that cannot keep them: the host does."""
-        return msgspec.structs.replace(self, pinned_items=[])
 
     @property
     def is_large(self) -> bool:
@@ -130,8 +144,13 @@ class Harness(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Any = msgspec.UNSET
     """What an earlier run left; with it the harness resumes."""
 
-    def body(self, *whose: *Whose) -> HarnessBody:
+    @property
+    def execution_id(self) -> str:
+        return self.target.execution_id
+
+    def body(self, export: Export, *whose: *Whose) -> HarnessBody:
         return HarnessBody(
+            export.id,
             *whose,
             mode="start" if self.checkpoint is msgspec.UNSET else "resume",
             target=self.target,
@@ -142,12 +161,3 @@ class Harness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Work = Tool | Hook | Compaction | Harness
-
-
-def execution_id(work: Work) -> str:
-    """What the caller knows this piece of work by."""
-    match work:
-        case Tool(tool_execution_id=known) | Hook(delivery_id=known) | Compaction(compaction_id=known):
-            return known
-        case Harness(target=target):
-            return target.execution_id

@@ -137,7 +137,7 @@ class Instance:
     @property
     def stopping(self) -> int:
         """How many cancelled calls it still owes an answer to. Meanwhile it takes no further one."""
-        return self._peer.stopping
+        return len(self._peer.stopping)
 
     @property
     def open_to_calls(self) -> bool:

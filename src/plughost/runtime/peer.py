@@ -80,8 +80,8 @@ class Peer:
     __slots__ = (
         "_abandoned", "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing",
         "_held", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner",
-        "_policy", "_said", "_serve", "_serving", "_session", "_small_bites", "_stopping", "_sweeper",
-        "_time", "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame",
+        "_policy", "_said", "_serve", "_serving", "_session", "_small_bites", "_sweeper", "_time",
+        "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame", "stopping",
     )  # fmt: skip
 
     def __init__(
@@ -114,8 +114,9 @@ class Peer:
         self._held: Held | None = None  # while it is being started
         self._said: list[tuple[Pending, msgspec.Raw]] | None = None
         """What open calls have said in this read; None when nothing."""
-        self._stopping: dict[int, float] = _NONE
-        """Calls that nobody waits for and that it was told to stop: until when it must answer them."""
+        self.stopping: dict[int, float] = _NONE
+        """Calls that nobody waits for and that it was told to stop: until when it must answer them. Meanwhile
+        no further one is written."""
         self._abandoned: dict[int, float] = _NONE
         """Calls that nobody waits for and that it may still be busy with: until when."""
         self._caller: Caller | None = None
@@ -138,11 +139,6 @@ class Peer:
     @property
     def waiting(self) -> int:
         return len(self._waiting or ())
-
-    @property
-    def stopping(self) -> int:
-        """How many calls it was told to stop and has not answered. Meanwhile no further one is written."""
-        return len(self._stopping)
 
     def taken(self) -> list[Pending]:
         """The calls that were written and wait for their answers."""
@@ -177,13 +173,14 @@ class Peer:
             frame = self._framing.encode(self._session.call(number, method, params, context))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}") from error
-        starts_at_write = timeout is None and self._timeout_from_write
+        starts_at_write = False
         if timeout is None:
-            timeout = self._call_timeout
+            timeout, starts_at_write = self._call_timeout, self._timeout_from_write
         now = self._time()
         pending = Pending(loop=self._loop)
-        pending.file(number, method, frame, timeout, FOREVER if timeout is None else now + timeout)
-        pending.owner = self._owner
+        pending.file(
+            self._owner, number, method, frame, timeout, FOREVER if timeout is None else now + timeout
+        )
         if self._open and (ahead or not self._waiting) and self._has_room(ahead):
             self._send(pending, now, ahead)
         else:
@@ -299,7 +296,7 @@ class Peer:
         frame = self._framing.encode(self._session.call(number, method, params, None))
         now = self._time()
         pending = Pending(loop=self._loop)
-        pending.file(number, method, frame, timeout, now + timeout)
+        pending.file(self._owner, number, method, frame, timeout, now + timeout)
         self._send(pending, now)
         return pending
 
@@ -328,21 +325,21 @@ class Peer:
         if message is None or self._channel is None:
             return
         self._channel.write(self._framing.encode(message))
-        if self._stopping is _NONE:
-            self._stopping = {}
-        self._stopping[number] = self._time() + self._policy.cancel_grace
+        if self.stopping is _NONE:
+            self.stopping = {}
+        self.stopping[number] = self._time() + self._policy.cancel_grace
         self._max_in_flight = 0  # what else is called waits, until it is known whether the process lives on
         self._owner.on_stopping(self._first_to_stop())
 
     def _first_to_stop(self) -> float:
-        return next(iter(self._stopping.values()))  # all have the same grace, so the oldest is due first
+        return next(iter(self.stopping.values()))  # all have the same grace, so the oldest is due first
 
     def _has_stopped(self, number: int) -> None:
-        del self._stopping[number]
-        if self._stopping:
+        del self.stopping[number]
+        if self.stopping:
             self._owner.on_stopping(self._first_to_stop())
         else:
-            self._stopping = _NONE
+            self.stopping = _NONE
             self._max_in_flight = self._policy.max_in_flight
             self._owner.on_stopping(None)
 
@@ -393,7 +390,7 @@ class Peer:
         """The process is gone: the calls it took along."""
         self._open = False
         self._channel = self._held = None
-        self._stopping = self._abandoned = _NONE
+        self.stopping = self._abandoned = _NONE
         self._max_in_flight = self._policy.max_in_flight
         if self._serving is not None:
             self._serving.close()
@@ -536,14 +533,14 @@ class Peer:
         """What an open call says is kept until the end of the read; what another says is no use."""
         pending = self._ledger.get(progress.id)
         if pending is None:
-            if progress.id not in self._stopping:  # those may not know yet that nobody listens
+            if progress.id not in self.stopping:  # those may not know yet that nobody listens
                 settled = self._ledger.was_minted(progress.id)
                 what = "an event after the end of" if settled else "an event of an unknown"
                 self._drop(f"{what} call {progress.id}", bytes(progress.payload)[:HEAD])
             return
         listener = getattr(pending, "listener", None)
         if listener is None:
-            listener = pending.listener = Listener()
+            listener = pending.listener = Listener(pending.on_event)
         policy = self._policy
         excess = listener.excess(progress.payload, policy.max_events, policy.max_event_bytes)
         if excess is not None:
@@ -586,7 +583,7 @@ class Peer:
         self._serving.take(request)
 
     def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
-        if answer.id in self._stopping:
+        if answer.id in self.stopping:
             self._has_stopped(answer.id)
         elif self._ledger.was_minted(answer.id):
             self._abandoned.pop(answer.id, None)

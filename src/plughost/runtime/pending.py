@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plughost.base.errors import PluginError
-from plughost.runtime.listener import Listener
+from plughost.runtime.listener import Listener, OnEvent
 from plughost.wire.envelope import Answer
 
 Waiter = Callable[[Any], object]
@@ -29,7 +29,7 @@ class Pending(asyncio.Future[Answer]):
 
     __slots__ = (
         "_context", "_waiter", "answer", "context", "deadline", "frame", "listener", "method", "number",
-        "owner", "params", "timeout",
+        "on_event", "owner", "params", "timeout",
     )  # fmt: skip
 
     number: int
@@ -43,22 +43,27 @@ class Pending(asyncio.Future[Answer]):
     context: Mapping[str, str] | None
     answer: Answer
     """Set before `settle`."""
+    on_event: OnEvent | None
+    """Told what it says before its answer."""
     listener: Listener
-    """Set only when somebody listens to it, or when it says something before its answer."""
+    """Set only when it says something before its answer."""
     owner: Any
     """Whose it is now: a call that waits may move to another instance."""
 
     _waiter: Waiter | None
     _context: contextvars.Context | None
 
-    def file(self, number: int, method: str, frame: bytes, timeout: float | None, deadline: float) -> None:
+    def file(
+        self, owner: Any, number: int, method: str, frame: bytes, timeout: float | None, deadline: float
+    ) -> None:
         """Fill it in; the first thing that happens to it."""
+        self.owner = owner
         self.number = number
         self.method = method
         self.frame = frame
         self.timeout = timeout
         self.deadline = deadline
-        self._waiter = None
+        self.on_event = self._waiter = None
 
     def settle(self) -> None:
         """Give the caller its answer and let it run now."""

@@ -33,7 +33,8 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     retryable: bool = False
 
     def __post_init__(self) -> None:
-        _check(self.content)
+        if self.content:
+            _check(self.content)
 
 
 SeedBlock = dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import time
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.runtime.channel import PipeChannel
+from plughost.runtime.channel import CHUNK, LARGE, WIDE, PipeChannel
 from tests.support import until
 
 
@@ -111,6 +112,54 @@ async def test_an_urgent_frame_is_the_next_begun_and_nothing_is_cut_or_lost(pair
     assert frames[sent_before : sent_before + 3] == keys, "something else was begun first"
 
 
+async def test_an_urgent_frame_does_not_wait_for_the_rest_of_the_pass(pair):
+    pair.channel.write(b"<event>")
+    pair.channel.write(b"<KEY>", urgent=True)
+    assert pair.take() == b"<KEY><event>"
+    await asyncio.sleep(0)
+    assert pair.take() == b""
+
+
+def room(pair: Pair) -> int:
+    return fcntl.fcntl(pair.theirs_in, fcntl.F_GETPIPE_SZ)
+
+
+sized_pipes = pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes have one size here")
+
+
+@sized_pipes
+async def test_a_pipe_is_wide_while_a_large_frame_goes_through_it_and_not_longer(pair):
+    """Else a key waits for as many passes of the loop as the frame has pieces of a pipe's size."""
+    frame = b"x" * (7 * WIDE // 2)
+    pair.channel.write(frame)
+    await asyncio.sleep(0)
+    assert room(pair) == WIDE
+    pair.channel.write(b"<KEY>", urgent=True)
+    passes = 0
+    stream = b""
+    while pair.channel.buffered:
+        stream += pair.take()
+        await asyncio.sleep(0)
+        passes += 1
+    assert passes < 10
+    assert room(pair) == WIDE, "there is more in it than fits into a smaller one"
+    stream += pair.take()
+    assert stream == frame + b"<KEY>"
+    pair.channel.write(b"<event>")
+    await asyncio.sleep(0)
+    assert room(pair) == CHUNK
+
+
+@sized_pipes
+async def test_many_small_frames_make_no_pipe_wide(pair):
+    """What is in a pipe cannot be overtaken."""
+    for _ in range(1000):
+        pair.channel.write(b"x" * 1000)
+    await asyncio.sleep(0)
+    assert pair.channel.buffered
+    assert room(pair) == CHUNK
+
+
 async def test_a_frame_that_is_ahead_passes_what_waits_but_not_what_is_urgent(pair):
     events = [b"<event %06d>" % n for n in range(10_000)]
     for event in events:
@@ -128,7 +177,10 @@ async def test_a_frame_that_is_ahead_passes_what_waits_but_not_what_is_urgent(pa
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["write", "now", "urgent", "take", "pass"]), st.integers(1, 200_000)),
+        st.tuples(
+            st.sampled_from(["write", "now", "urgent", "take", "pass"]),
+            st.integers(1, 200_000) | st.integers(LARGE, 2 * WIDE),
+        ),
         max_size=30,
     )
 )

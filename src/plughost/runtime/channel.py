@@ -1,13 +1,14 @@
 """The bytes between us and a plugin, over two pipes.
 
-Reading takes a bite a pass, so that no plugin holds the loop. Writing goes out at once when asked to,
-else everything written in one pass of the loop leaves in one write. Frames wait whole: an urgent one
-is the next to begin, and none is ever cut by another.
+Reading takes a bite a pass, so that no plugin holds the loop. What is urgent goes out at once, and what is
+asked to; everything else that is written in one pass of the loop leaves in one write. Frames wait whole: an
+urgent one is the next to begin, and none is ever cut by another.
 """
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections import deque
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from typing import Protocol
 CHUNK = 65536
 """Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
 
+LARGE = 4 * CHUNK
+WIDE = 16 * CHUNK
+"""Bytes that a pipe holds while a frame goes through it whose rest is `LARGE`; else a `CHUNK`."""
 MOST_LEFT = 4 << 20
 """More than a pipe may hold."""
 _NOTHING = memoryview(b"")
@@ -61,7 +65,8 @@ class PipeChannel:
 
     __slots__ = (
         "_begun", "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
-        "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_write_fd", "bite", "buffered",
+        "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_wide", "_write_fd", "bite",
+        "buffered",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +94,7 @@ class PipeChannel:
         self._begun = _NOTHING
         self._scheduled = False
         self._waiting = False
+        self._wide = False
         self._closing = False
         self._corked = False
         self._paused = True
@@ -176,7 +182,7 @@ class PipeChannel:
             self._wait_for_room()
 
     def write(self, frame: bytes, *, urgent: bool = False) -> None:
-        """Send a frame with all others of this pass, or ahead of all that have not begun."""
+        """Send a frame with all others of this pass; or now, ahead of all that have not begun."""
         if self._write_fd < 0:
             return
         if urgent:
@@ -188,7 +194,11 @@ class PipeChannel:
                 self._frames = deque()
             self._frames.append(frame)
         self.buffered += len(frame)
-        if not self._scheduled and not self._waiting:
+        if self._waiting or self._corked:
+            return
+        if urgent:  # not after whatever else this pass of the loop has to do
+            self._flush()
+        elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
@@ -214,12 +224,14 @@ class PipeChannel:
                 self._forget_frames()
                 break
             self._taken(written)
-            if written < len(data):
+            if written < len(data) and not self._widen():
                 self._wait_for_room()
                 return
         if self._waiting:
             self._waiting = False
             self._loop.remove_writer(self._write_fd)
+        if self._wide:
+            self._wide = not _resized(self._write_fd, CHUNK)  # not while more is in it
         if self._closing:
             self._close_write()
         else:
@@ -250,6 +262,14 @@ class PipeChannel:
                 if written < len(frame):
                     self._begun = memoryview(frame)[written:]
                 written -= min(written, len(frame))
+
+    def _widen(self) -> bool:
+        """Whether a large frame that has begun finds more room from now on: what is urgent waits for its end,
+        and nothing that could be overtaken gets in between."""
+        if self._wide or len(self._begun) < LARGE:
+            return False
+        self._wide = _resized(self._write_fd, WIDE)
+        return self._wide
 
     def _wait_for_room(self) -> None:
         if not self._waiting:
@@ -286,3 +306,13 @@ class PipeChannel:
         """Let go of both pipes now."""
         self._close_write()
         self._close_read()
+
+
+def _resized(pipe: int, size: int) -> bool:
+    """Whether a pipe holds that much now. It is not made smaller than what is in it, and not larger than an
+    ordinary user's may be."""
+    try:
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
+    except (OSError, AttributeError):  # also: no pipe, or not Linux
+        return False
+    return True

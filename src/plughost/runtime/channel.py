@@ -19,7 +19,7 @@ CHUNK = 65536
 
 LARGE = 4 * CHUNK
 WIDE = 16 * CHUNK
-"""Bytes that a pipe holds while a frame goes through it whose rest is `LARGE`; else a `CHUNK`."""
+"""Bytes that a pipe holds while a frame goes through it whose rest is `LARGE`."""
 MOST_LEFT = 4 << 20
 """More than a pipe may hold."""
 _NOTHING = memoryview(b"")
@@ -64,8 +64,8 @@ class PipeChannel:
     """
 
     __slots__ = (
-        "_begun", "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
-        "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_wide", "_write_fd", "bite",
+        "_begun", "_closing", "_corked", "_frames", "_loop", "_narrow", "_on_broken", "_on_data", "_on_end",
+        "_on_room", "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_write_fd", "bite",
         "buffered",
     )  # fmt: skip
 
@@ -94,7 +94,8 @@ class PipeChannel:
         self._begun = _NOTHING
         self._scheduled = False
         self._waiting = False
-        self._wide = False
+        self._narrow = 0
+        """What a pipe that is wide now held before."""
         self._closing = False
         self._corked = False
         self._paused = True
@@ -230,8 +231,8 @@ class PipeChannel:
         if self._waiting:
             self._waiting = False
             self._loop.remove_writer(self._write_fd)
-        if self._wide:
-            self._wide = not _resized(self._write_fd, CHUNK)  # not while more is in it
+        if self._narrow and _resized(self._write_fd, self._narrow):  # not while more is in it
+            self._narrow = 0
         if self._closing:
             self._close_write()
         else:
@@ -266,10 +267,10 @@ class PipeChannel:
     def _widen(self) -> bool:
         """Whether a large frame that has begun finds more room from now on: what is urgent waits for its end,
         and nothing that could be overtaken gets in between."""
-        if self._wide or len(self._begun) < LARGE:
+        if self._narrow or len(self._begun) < LARGE:
             return False
-        self._wide = _resized(self._write_fd, WIDE)
-        return self._wide
+        self._narrow = _widened(self._write_fd)
+        return self._narrow > 0
 
     def _wait_for_room(self) -> None:
         if not self._waiting:
@@ -308,11 +309,19 @@ class PipeChannel:
         self._close_read()
 
 
+def _widened(pipe: int) -> int:
+    """What it held before; 0 when it is as it was, because it is wide already or may not be."""
+    try:
+        before = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    except (OSError, AttributeError):  # no pipe, or not Linux
+        return 0
+    return before if before < WIDE and _resized(pipe, WIDE) else 0
+
+
 def _resized(pipe: int, size: int) -> bool:
-    """Whether a pipe holds that much now. It is not made smaller than what is in it, and not larger than an
-    ordinary user's may be."""
+    """Whether it holds that much now: not less than what is in it, nor more than its user's pipes may."""
     try:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
-    except (OSError, AttributeError):  # also: no pipe, or not Linux
+    except OSError:
         return False
     return True

@@ -41,7 +41,7 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
 
 @click.command()
 @click.option(
-    "--output", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
+    "--out", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
     help="*.vai.tar is the package as it was packed; another *.tar also holds its signatures.",
 )  # fmt: skip
 @trust_option
@@ -55,7 +55,7 @@ def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, a
 
     \b
     plughost pull registry.example/acme/my-plugin:1.0.0
-    plughost pull registry.example/acme/my-plugin:1.0.0 --output all-of-it.tar
+    plughost pull registry.example/acme/my-plugin:1.0.0 --out all-of-it.tar
     """
     from plughost.packages import pulling, trust
     from plughost.packages.oci.reference import parse_reference

@@ -66,7 +66,7 @@ def test_a_package_is_published_pulled_verified_and_installed(repository, dist, 
     (tmp_path / "got").mkdir()
     digest = pushed.partition("@")[2]
     got = tmp_path / "got/little-0.1.0.vai.tar"
-    assert quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "got") == f"{got} {digest}\n"
+    assert quietly("pull", f"{repository}:0.1.0", "--out", tmp_path / "got") == f"{got} {digest}\n"
     assert got.read_bytes() == file.read_bytes()
     assert sorted(os.listdir(tmp_path / "got")) == ["little-0.1.0.vai.tar", "marketplace.signature.json"]
     trust = ("--trust", tmp_path / "trust.toml")
@@ -91,7 +91,7 @@ def test_a_published_version_stays_what_it_is(repository, dist, tmp_path, quietl
 
 def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path, quietly):
     quietly("push", dist / "little-0.1.0.vai.tar", repository)
-    quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "all.tar")
+    quietly("pull", f"{repository}:0.1.0", "--out", tmp_path / "all.tar")
     trust = ("--trust", tmp_path / "trust.toml")
     quietly("verify", tmp_path / "all.tar", *trust)
     quietly("push", tmp_path / "all.tar", f"oci-layout:{tmp_path / 'layout'}")
@@ -100,7 +100,7 @@ def test_one_file_carries_all_to_where_no_registry_is(repository, dist, tmp_path
     quietly("verify", f"{repository}/again:stable", *trust)
     quietly("push", f"{repository}/again:stable", f"{repository}/promoted")
     quietly("verify", f"{repository}/promoted:0.1.0", *trust)
-    quietly("pull", f"{repository}/again:stable", "--output", f"oci-layout:{tmp_path / 'back'}")
+    quietly("pull", f"{repository}/again:stable", "--out", f"oci-layout:{tmp_path / 'back'}")
     quietly("verify", f"oci-layout:{tmp_path / 'back'}:stable", *trust)
 
 
@@ -111,13 +111,13 @@ def test_a_signature_of_something_else_is_not_published(repository, dist, tmp_pa
     code, _, err = plughost("push", tmp_path / "other/little-0.1.0.vai.tar", repository)
     assert code != 0
     assert "not what was signed" in err
-    assert plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)[0] == 3
+    assert plughost("pull", f"{repository}:0.1.0", "--out", tmp_path)[0] == 3
 
 
 def test_a_pulled_file_never_overwrites_another(repository, dist, tmp_path, quietly, plughost):
     quietly("push", dist / "little-0.1.0.vai.tar", repository)
     (tmp_path / "little-0.1.0.vai.tar").write_bytes(b"mine")
-    code, _, err = plughost("pull", f"{repository}:0.1.0", "--output", tmp_path)
+    code, _, err = plughost("pull", f"{repository}:0.1.0", "--out", tmp_path)
     assert code == 2
     assert "is there already, and something else" in err
     assert (tmp_path / "little-0.1.0.vai.tar").read_bytes() == b"mine"
@@ -230,8 +230,8 @@ def test_a_tag_that_is_a_version_leads_to_that_version_or_nowhere(
     trust, store = ("--trust", tmp_path / "trust.toml"), ("--store", tmp_path / "store")
     for words in (
         ("install", f"{repository}:0.2.0", "--save", "--lock-file", tmp_path / "lock", *store, *trust),
-        ("pull", f"{repository}:0.2.0", "--output", tmp_path),
-        ("pull", f"{repository}:0.2.0", "--output", f"oci-layout:{tmp_path / 'layout'}"),
+        ("pull", f"{repository}:0.2.0", "--out", tmp_path),
+        ("pull", f"{repository}:0.2.0", "--out", f"oci-layout:{tmp_path / 'layout'}"),
         ("push", f"{repository}:0.2.0", f"{repository}/promoted"),
         ("sign", f"{repository}:0.2.0", "--key", tmp_path / "key"),
     ):
@@ -241,7 +241,7 @@ def test_a_tag_that_is_a_version_leads_to_that_version_or_nowhere(
     assert (code, "altered: what the tag 0.2.0 leads to is acme/little@0.1.0" in out) == (1, True)
     assert {"lock", "layout", "little-0.1.0.vai.tar"}.isdisjoint(os.listdir(tmp_path))
     code, _, err = plughost(
-        "pull", f"{repository}:stable", "--output", f"oci-layout:{tmp_path / 'layout'}:2.0.0"
+        "pull", f"{repository}:stable", "--out", f"oci-layout:{tmp_path / 'layout'}:2.0.0"
     )
     assert (code, "2.0.0 is another version" in err) == (2, True)
     digest = pushed.partition("@")[2]
@@ -257,7 +257,7 @@ def test_of_several_signatures_the_file_gets_a_trusted_one(repository, dist, tmp
         quietly("sign", f"{repository}:0.1.0", "--key", tmp_path / f"stranger-{number}")
     (tmp_path / "got").mkdir()
     trust = ("--trust", tmp_path / "trust.toml")
-    quietly("pull", f"{repository}:0.1.0", "--output", tmp_path / "got", *trust)
+    quietly("pull", f"{repository}:0.1.0", "--out", tmp_path / "got", *trust)
     assert "signed and trusted" in quietly("verify", tmp_path / "got/little-0.1.0.vai.tar", *trust)
 
 

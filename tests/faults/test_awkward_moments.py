@@ -57,7 +57,7 @@ async def test_params_changed_while_they_wait_are_sent_as_they_were(host, mark, 
 async def test_a_host_that_closes_while_a_plugin_is_removed_leaves_nothing(mark, cancelled):
     host = plughost.Host()
     plugin = await host.add(puppet(mark, call_timeout=0.5))
-    await plugin.call("stubborn")
+    await plugin.call("stubborn", timeout=30)
     removing = asyncio.create_task(host.remove("puppet"))
     await asyncio.sleep(0.05)
     if cancelled:

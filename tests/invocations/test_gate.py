@@ -61,3 +61,31 @@ async def test_one_that_goes_away_just_when_somebody_leaves() -> None:
     await second
     assert first.cancelled()
     assert not gate.enter_now()
+
+
+async def test_behind_two_gates_there_is_room_behind_both_or_none() -> None:
+    beyond = Gate(1)
+    one, other = Gate(2, beyond), Gate(2, beyond)
+    assert one.enter_now()
+    assert not other.enter_now()
+    waiting = asyncio.create_task(other.enter())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    one.leave()
+    await waiting
+    assert not one.enter_now()
+    other.leave()
+    assert one.enter_now()
+
+
+async def test_who_goes_away_between_two_gates_gives_the_first_place_back() -> None:
+    beyond = Gate(1)
+    own = Gate(1, beyond)
+    await beyond.enter()
+    waiting = asyncio.create_task(own.enter())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    beyond.leave()
+    assert own.enter_now()

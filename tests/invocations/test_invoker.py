@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -194,6 +196,19 @@ async def test_the_shortest_of_three_deadlines_counts(bench) -> None:
 
 
 @pytest.mark.clause("VAI-46")
+async def test_a_caller_gets_no_more_time_than_its_binding_has(bench) -> None:
+    lab = bench()
+    binding = lab.binding("reads", timeout_ms=5000)
+    for asked, seconds in ((None, 5), (3000, 3), (3_600_000, 5)):
+        began = time.time()
+        outcome = await lab.tool(binding=binding, do="echo", timeout_ms=asked)
+        ends = datetime.fromisoformat(outcome.result["structured_output"]["context"]["deadline_at"])
+        assert seconds - 1 < ends.timestamp() - began <= seconds + 1
+    outcome = await lab.tool(binding=binding, do="wait", timeout_ms=-1)
+    assert (outcome.status, outcome.reason) == ("cancelled", "deadline_exceeded")
+
+
+@pytest.mark.clause("VAI-46")
 async def test_past_its_concurrency_a_call_waits_and_then_may_be_tried_again(bench) -> None:
     lab = bench()
     binding = lab.binding("reads", max_concurrency=1)
@@ -236,6 +251,13 @@ async def test_a_crash_is_tried_again_only_where_effects_are_not_doubled(bench, 
     assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "crashed", 0)
     outcome = await lab.tool(do="crash")
     assert (outcome.status, outcome.reason, outcome.retries) == ("retryable_failure", "crashed", 2)
+
+
+async def test_a_process_that_has_crashed_serves_nobody_any_more(bench) -> None:
+    lab = bench()
+    assert (await lab.tool("writes", do="crash")).reason == "crashed"
+    await until(lambda: not len(lab.invoker.pool))
+    assert (await lab.tool("writes", do="echo")).ok
 
 
 @pytest.mark.clause("VAI-51", "VAI-52")

@@ -42,6 +42,19 @@ async def test_a_binding_of_an_organisation_has_processes_for_each_of_its_projec
     assert len(lab.invoker.pool) == 2
 
 
+@pytest.mark.clause("VAI-14")
+async def test_bindings_that_allow_different_things_never_meet_in_a_process(bench) -> None:
+    lab = bench()
+    allowed = lab.binding("writes", binding_id="bind_a")
+    narrowed = lab.binding("writes", binding_id="bind_b", filesystem="none")
+    await lab.tool(binding=allowed, do="remember", what="a")
+    outcome = await lab.tool(binding=narrowed, do="remember", what="b")
+    assert outcome.result["structured_output"]["seen"] == ["b"]
+    same = lab.binding("writes", binding_id="bind_c")
+    outcome = await lab.tool(binding=same, do="remember", what="c")
+    assert outcome.result["structured_output"]["seen"] == ["a", "c"], "of one tenant, alike in all"
+
+
 @pytest.mark.clause("VAI-12")
 async def test_inline_shares_one_process_with_everybody(bench) -> None:
     lab = bench()

@@ -5,27 +5,31 @@ async with plughost.Host() as host:
     print(await echo.call("echo", {"text": "hi"}, timeout=2))
 """
 
-from plughost.base.errors import (
-    CallFailed,
-    Collateral,
-    Crashed,
-    Denied,
-    HandshakeFailed,
-    HostFailed,
-    InvalidConfig,
-    InvalidSpec,
-    LaunchFailed,
-    Malformed,
-    OverBudget,
-    Overloaded,
-    PluginError,
-    Quarantined,
-    Stopped,
-    Timeout,
-    UnknownMethod,
-)
-from plughost.contracts.contract import PluginSpec
-from plughost.host import Host, Plugin
+from importlib import import_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from plughost.base.errors import (
+        CallFailed,
+        Collateral,
+        Crashed,
+        Denied,
+        HandshakeFailed,
+        HostFailed,
+        InvalidConfig,
+        InvalidSpec,
+        LaunchFailed,
+        Malformed,
+        OverBudget,
+        Overloaded,
+        PluginError,
+        Quarantined,
+        Stopped,
+        Timeout,
+        UnknownMethod,
+    )
+    from plughost.contracts.contract import PluginSpec
+    from plughost.host import Host, Plugin
 
 __all__ = [
     "CallFailed",
@@ -49,3 +53,19 @@ __all__ = [
     "Timeout",
     "UnknownMethod",
 ]
+
+_HOMES = {"Host": "host", "Plugin": "plugin", "PluginSpec": "contracts.contract"}
+"""Where what is no error is."""
+
+
+def __getattr__(name: str) -> object:
+    """Imported when it is first used: who only imports us waits for no event loop, and for no JSON."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'base.errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost.cli.main import COMMANDS
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, until
 
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
@@ -290,10 +291,26 @@ async def test_ctrl_c_during_a_call_leaves_nothing(mark):
     await all_gone(mark)
 
 
-def test_importing_plughost_brings_in_only_what_it_needs():
-    script = "import sys, plughost; print([m for m in ('click', 'rich', 'yaml', 'httpx', 'tomllib') if m in sys.modules])"
+HEAVY = ("asyncio", "msgspec", "click", "rich", "yaml", "httpx", "tomllib")
+
+
+@pytest.mark.parametrize(
+    ("script", "there"),
+    [
+        ("import plughost", []),
+        ("from plughost import Host", ["asyncio", "msgspec"]),
+        ("import plughost.cli.main", ["msgspec", "click"]),
+    ],
+)
+def test_only_what_is_needed_is_imported(script, there):
+    script += f"; import sys; print([name for name in {HEAVY} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[]\n"
+    assert ran.stdout == f"{there}\n"
+
+
+def test_every_command_is_where_it_is_looked_for():
+    told = re.findall(r"^  (\w+) +\S", plughost("--help").stdout.partition("Commands:")[2], re.MULTILINE)
+    assert told == sorted(COMMANDS)
 
 
 def test_the_console_script_is_installed():

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from itertools import pairwise
 
 import click
 
 from plughost.base.errors import CallFailed, InvalidSpec, PluginError
 from plughost.cli import output
-from plughost.cli.call import call
-from plughost.cli.conform import conform
-from plughost.cli.control import logs, ps, reload, stop
-from plughost.cli.dev import dev
-from plughost.cli.doctor import doctor
-from plughost.cli.explain import explain
-from plughost.cli.inspect import inspect
-from plughost.cli.invocations import invocations
-from plughost.cli.invoke import invoke
-from plughost.cli.new import new
-from plughost.cli.packages import install, packages
-from plughost.cli.packing import keygen, pack, sign, verify
-from plughost.cli.replay import replay
-from plughost.cli.run import run
-from plughost.cli.show import screen
-from plughost.cli.transfers import pull, push
-from plughost.cli.x import x
+
+COMMANDS = {
+    "new": "new",
+    "call": "call",
+    "inspect": "inspect",
+    "explain": "explain",
+    "run": "run",
+    "dev": "dev",
+    "screen": "show",
+    "conform": "conform",
+    "replay": "replay",
+    "x": "x",
+    "ps": "control",
+    "logs": "control",
+    "reload": "control",
+    "stop": "control",
+    "doctor": "doctor",
+    "pack": "packing",
+    "keygen": "packing",
+    "sign": "packing",
+    "verify": "packing",
+    "push": "transfers",
+    "pull": "transfers",
+    "install": "packages",
+    "packages": "packages",
+    "invoke": "invoke",
+    "invocations": "invocations",
+}
+"""By name: the module beside this one that has it. Only the one that is used is imported."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        command: click.Command = getattr(import_module(f"plughost.cli.{home}"), cmd_name)
+        return command
+
+
+@click.command(
+    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="plughost")
 def plughost() -> None:
     """One host for every out-of-process plugin.
@@ -42,14 +69,6 @@ class PluginUsage(InvalidSpec):
     """Wrong words on the command line."""
 
     code = "usage"
-
-
-for command in (
-    new, call, inspect, explain, run, dev, screen, conform, replay, x, ps, logs, reload, stop, doctor,
-):  # fmt: skip
-    plughost.add_command(command)
-for command in (pack, keygen, sign, verify, push, pull, install, packages, invoke, invocations):
-    plughost.add_command(command)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -268,6 +268,22 @@ def test_ainb_refuses_what_it_does_not_know_and_goes_on(folder):
 
 
 @in_every_language("ainb")
+def test_ainb_paints_wide_characters_in_two_cells_and_marks_in_none(folder):
+    key = {
+        "screen_id": "x",
+        "key": {"code": {"type": "char", "ch": "a漢e\u0301한b"}, "modifiers": []},
+        "generation": 1,
+    }
+    size = {"screen_id": "x", "viewport": {"width": 40, "height": 5}, "generation": 1}
+    told = {"jsonrpc": "2.0", "method": "plugin/handle_key", "params": key}
+    data = frame(init()) + frame(told) + frame(asked(2, "plugin/render", size))
+    (_, drawn) = Ran(folder, data, frames).messages
+    row = {cell["x"]: shown["symbol"] for cell, shown in drawn["result"]["buffer"]["cells"] if cell["y"] == 1}
+    assert "".join(row[x] for x in range(10)) == "Last key: "
+    assert [row[x] for x in range(10, 17)] == ["a", "漢", "", "e\u0301", "한", "", "b"]
+
+
+@in_every_language("ainb")
 def test_ainb_ends_after_shutdown_though_its_stdin_is_open(folder):
     spec = config.of_folder(folder)
     with subprocess.Popen(spec.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

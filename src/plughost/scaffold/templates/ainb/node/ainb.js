@@ -21,6 +21,23 @@ class Refusal extends Error {
   }
 }
 
+const MARK = /[\p{Mn}\p{Me}\u200d]/u;
+const WIDE = new RegExp(
+  "[\\u1100-\\u115f\\u2e80-\\u303e\\u3041-\\ua4cf\\ua960-\\ua97c\\uac00-\\ud7a3\\uf900-\\ufaff\\ufe30-\\ufe6f" +
+    "\\uff01-\\uff60\\uffe0-\\uffe6\\u{1f300}-\\u{1f64f}\\u{1f680}-\\u{1f6ff}\\u{1f900}-\\u{1f9ff}\\u{20000}-\\u{3fffd}]",
+  "u",
+);
+
+/** Text as cells: each character with the marks on it, and an empty cell behind one that is two columns wide. */
+function cells(text) {
+  const found = [];
+  for (const character of text) {
+    if (found.length > 0 && MARK.test(character)) found[found.length - (found.at(-1) ? 1 : 2)] += character;
+    else found.push(character, ...(WIDE.test(character) ? [""] : []));
+  }
+  return found;
+}
+
 /** A screen's worth of cells; what is painted outside is left out. */
 class Screen {
   #cells = new Map();
@@ -30,9 +47,9 @@ class Screen {
     this.height = height;
   }
 
-  /** Writes text from a cell on, a character a cell. */
+  /** Writes text from a cell on, a character a cell or, when it is a wide one, in two. */
   put(x, y, text, style = 0) {
-    [...text].forEach((symbol, place) => {
+    cells(text).forEach((symbol, place) => {
       const column = x + place;
       if (column < 0 || column >= this.width || y < 0 || y >= this.height) return;
       this.#cells.set(`${column} ${y}`, [{ x: column, y }, { symbol, modifier: style }]);

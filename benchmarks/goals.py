@@ -184,6 +184,7 @@ GOALS = (
         "×",
         invoked(invocations.INLINE, YARDSTICK),
     ),
+    Goal("the same on uvloop", "≤", 5, "×", invoked(invocations.UVLOOP, YARDSTICK)),
     Goal(
         "invocation of a tool in C, warm isolated / inline",
         "≤",

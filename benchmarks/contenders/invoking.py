@@ -1,0 +1,89 @@
+"""An export of a vai package, invoked: with its context, permissions, both schemas and records."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import payload, timing
+from benchmarks.contenders.contender import Caller
+from benchmarks.paths import C_ECHO, HERE
+from plughost import Host
+from plughost.base.clock import best_clock
+from plughost.contracts.vai import manifest
+from plughost.invocations.binding import Binding, Scope
+from plughost.invocations.invocation import Invocation
+from plughost.invocations.invoker import LocalInvoker, Options
+from plughost.invocations.journal import Journal
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.package import Package
+from plughost.invocations.work import Tool
+
+
+def write_package(folder: Path) -> None:
+    """The C program as a package of tools: `inline` and `isolated`."""
+    shutil.copytree(HERE / "plugins" / "vai_echo", folder)
+    os.mkdir(folder / "bin")
+    shutil.copy(C_ECHO[0], folder / "bin" / "echo")
+
+
+class _Shelf:
+    def __init__(self, folder: Path) -> None:
+        self._package = Package(
+            folder=str(folder), digest="sha256:bench", manifest=manifest.read(folder), trusted_inline=True
+        )
+
+    def find(self, package_id: str, version: str) -> Package:
+        return self._package
+
+
+class Invoking(Caller):
+    def __init__(
+        self, name: str, package: Path, records: Path, export: str, options: Options | None = None
+    ) -> None:
+        self.name = name
+        self._shelf = _Shelf(package)
+        self._records = records
+        self._options = options
+        self._binding = Binding(
+            binding_id=f"bind_{export}",
+            package_id="bench/echo",
+            package_version="1.0.0",
+            export_id=export,
+            scope=Scope("org", "project"),
+        )
+
+    async def open(self) -> None:
+        self._host = Host()
+        self._clock = best_clock(asyncio.get_running_loop())
+        self._journal = Journal(str(self._records), self._clock)
+        self._invoker = LocalInvoker(
+            self._host, self._shelf, self._journal, self._clock, options=self._options
+        )
+
+    async def close(self) -> None:
+        await self._invoker.close()
+        await self._journal.close()
+        await self._host.close()
+        self._clock.close()
+
+    def _wanted(self, params: Any) -> Invocation:
+        return Invocation(binding=self._binding, work=Tool(tool_execution_id="toolx", input=params))
+
+    def call(self, params: Any, method: str = "echo") -> Awaitable[Outcome]:
+        return self._invoker.invoke(self._wanted(params))
+
+    def text(self, answer: Outcome) -> str:
+        assert answer.ok, answer
+        text: str = answer.result["structured_output"]["text"]
+        return text
+
+    async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
+        await self.check(size)
+        wanted = self._wanted(payload.params(size))
+        return await timing.one_at_a_time(partial(self._invoker.invoke, wanted), seconds)

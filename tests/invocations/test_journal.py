@@ -9,6 +9,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import plughost
@@ -17,7 +18,7 @@ from plughost.invocations import database
 from plughost.invocations.binding import Policy
 from plughost.invocations.journal import SUFFIX, Journal, settle
 from plughost.invocations.permissions import Asked, grant
-from plughost.invocations.record import Began, Bound, Ended, Said, written
+from plughost.invocations.record import Began, Bound, Ended, Said
 from plughost.invocations.record_book import RecordBook
 
 GRANTED = grant(
@@ -40,7 +41,7 @@ BOUND = Bound(
 def began(number: int, **other: object) -> Began:
     return Began(
         invocation_id=f"inv_{number}",
-        bound=written(BOUND),
+        bound=msgspec.Raw(msgspec.json.encode(BOUND)),
         started_at=1000.0 + number,
         org_id="org_1",
         **other,  # type: ignore[arg-type]

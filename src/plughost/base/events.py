@@ -88,28 +88,27 @@ class Subscription:
         self.missed = 0
         self._only = only
         self._limit = limit
-        self.queue: deque[Event] = deque()
-        """Those that wait, the oldest first; to be looked at, and taken with `take` or `get`."""
+        self._queue: deque[Event] = deque()
         self._size = 0
         self._waiters: list[asyncio.Future[None]] = []
         self.closed = False
 
     def __len__(self) -> int:
         """How many events wait."""
-        return len(self.queue)
+        return len(self._queue)
 
     def push(self, event: Event) -> None:
         if not isinstance(event, self._only):
             return
-        self.queue.append(event)
+        self._queue.append(event)
         self._size += event.size
-        while len(self.queue) > self._limit or (self._size > MOST_BYTES and len(self.queue) > 1):
+        while len(self._queue) > self._limit or (self._size > MOST_BYTES and len(self._queue) > 1):
             self._pop()
             self.missed += 1
         self._wake()
 
     def _pop(self) -> Event:
-        event = self.queue.popleft()
+        event = self._queue.popleft()
         self._size -= event.size
         return event
 
@@ -126,7 +125,7 @@ class Subscription:
 
     async def get(self) -> Event | None:
         """The next event; None once the subscription is closed and empty."""
-        while not self.queue:
+        while not self._queue:
             if self.closed:
                 return None
             self._waiters.append(asyncio.get_running_loop().create_future())
@@ -135,7 +134,7 @@ class Subscription:
 
     def take(self) -> Event | None:
         """An event that waits already; None when there is none."""
-        return self._pop() if self.queue else None
+        return self._pop() if self._queue else None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:

@@ -227,7 +227,7 @@ class LocalInvoker:
 
     def _done_with(self, process: Process, run: Run) -> None:
         process.last = run.id
-        if self._strays.news or self._strays.known:
+        if self._strays:
             for what in self._strays.take(process.plugin.name):
                 self._records.tell(run.said(_refused(what)))
         self.pool.give_back(process)

@@ -13,12 +13,12 @@ from plughost.invocations.gate import Gate
 from plughost.invocations.package import Package, PackageSource
 from plughost.invocations.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
 from plughost.invocations.pool import Key
-from plughost.invocations.record import Bound, written
+from plughost.invocations.record import Bound
 from plughost.invocations.retry import may_retry
 from plughost.invocations.schemas import Schemas, problems
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A binding with all that its invocations have in common."""
 
     binding: Binding
@@ -83,31 +83,23 @@ class Preparer:
         gate = known.gate if known is not None and same else Gate(most, beyond)
         tool = export.tool
         prepared = Prepared(
-            binding,
-            package,
-            export,
-            granted,
-            Key(package.digest, export.id, tenant, granted.digest),
-            gate,
-            tool is not None and may_retry(tool.effect_class),
-            written(
-                Bound(
-                    export_kind=export.kind,
-                    export_id=export.id,
-                    binding_id=binding.binding_id,
-                    package_id=binding.package_id,
-                    package_version=binding.package_version,
-                    package_digest=package.digest,
-                    granted=granted,
-                )
+            binding=binding,
+            package=package,
+            export=export,
+            granted=granted,
+            key=Key(package.digest, export.id, tenant, granted.digest),
+            gate=gate,
+            retryable=tool is not None and may_retry(tool.effect_class),
+            bound=_written(binding, package, export, granted),
+            input=None if tool is None else self._schemas.checker(package.folder, tool.input_schema),
+            output=None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
+            op=OPS[export.kind],
+            alone=granted.execution_class == "isolated" and self._reuse == "invocation",
+            seconds=granted.timeout_ms / 1000,
+            tenant=None if binding.scope.project_id is None else binding.scope,
+            furnished=bool(
+                granted.filesystem == "scratch" or export.permissions.secret_slots or granted.scopes
             ),
-            None if tool is None else self._schemas.checker(package.folder, tool.input_schema),
-            None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
-            OPS[export.kind],
-            granted.execution_class == "isolated" and self._reuse == "invocation",
-            granted.timeout_ms / 1000,
-            None if binding.scope.project_id is None else binding.scope,
-            bool(granted.filesystem == "scratch" or export.permissions.secret_slots or granted.scopes),
         )
         self._known[binding.binding_id] = prepared
         return prepared
@@ -120,6 +112,19 @@ class Preparer:
         wrong += senseless(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
+
+
+def _written(binding: Binding, package: Package, export: Export, granted: Granted) -> msgspec.Raw:
+    bound = Bound(
+        export_kind=export.kind,
+        export_id=export.id,
+        binding_id=binding.binding_id,
+        package_id=binding.package_id,
+        package_version=binding.package_version,
+        package_digest=package.digest,
+        granted=granted,
+    )
+    return msgspec.Raw(msgspec.json.encode(bound))
 
 
 def _asked(export: Export) -> Asked:

@@ -29,10 +29,6 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     """Its execution class, too."""
 
 
-def written(bound: Bound) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(bound))
-
-
 class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
     invocation_id: str
     bound: msgspec.Raw

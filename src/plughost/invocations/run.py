@@ -18,8 +18,6 @@ from plughost.invocations.prepared import Prepared
 from plughost.invocations.record import Began, Ended, RecordSink, Said
 from plughost.wire.envelope import decode
 
-_NOTHING_YET = Hidden()
-
 
 class Run(msgspec.Struct, eq=False):
     """A struct, since one is made for every invocation: a constructor in Python would be felt."""
@@ -38,7 +36,7 @@ class Run(msgspec.Struct, eq=False):
     """By the calendar: seconds since 1970."""
     records: RecordSink
     on_event: OnEvent | None
-    hidden: Hidden = _NOTHING_YET
+    hidden: Hidden = msgspec.field(default_factory=Hidden)
     """What its process was given for its tenant, once it has one."""
     process: Process | None = None
     """The one that it is in, or was in last."""
@@ -106,14 +104,6 @@ class Run(msgspec.Struct, eq=False):
         return Said(invocation_id=self.id, number=number, at=time.time(), event=self.hidden.value(event))
 
     def ended(self, outcome: Outcome) -> Ended:
-        if outcome.status == "succeeded":
-            return Ended(
-                invocation_id=self.id,
-                ended_at=time.time(),
-                status="succeeded",
-                retries=self.retries,
-                confined_by=self.confined_by,
-            )
         return Ended(
             invocation_id=self.id,
             ended_at=time.time(),

@@ -19,15 +19,17 @@ MOST = 20
 class Strays:
     def __init__(self, host: Host) -> None:
         self._events = host.events(WAITING, only=Dropped)
-        self.news = self._events.queue
-        """Looked at after every invocation, with `known`: nothing in either, and there are none."""
-        self.known: dict[str, list[str]] = {}
+        self._known: dict[str, list[str]] = {}
         """By the name of the process."""
+
+    def __bool__(self) -> bool:
+        """Whether there may be any."""
+        return bool(self._known or self._events)
 
     def take(self, process: str) -> list[str]:
         """What that process has said, once."""
         while isinstance(event := self._events.take(), Dropped):
-            said = self.known.setdefault(event.plugin, [])
+            said = self._known.setdefault(event.plugin, [])
             if len(said) < MOST:
                 said.append(event.what)
-        return self.known.pop(process, [])
+        return self._known.pop(process, [])

@@ -164,14 +164,6 @@ class ContentLength:
     def feed(self, data: bytes) -> Frames:
         frames: Frames = []
         position = 0
-        if not self._held and not self._in_body and not self._broken:  # nearly always it is one, and whole
-            header = _PLAIN_HEADER.match(data)
-            if header is not None:
-                position = header.end()
-                if position + int(header[1]) == len(data) and len(data) - position <= self._body_limit:
-                    frames.append(data[position:])
-                    return frames
-                position = 0
         try:
             while not self._broken and position < len(data):
                 if self._in_body:

@@ -45,8 +45,6 @@ class VaiSession(Conversation):
         self._identity = Identity(manifest.package_id, manifest.version)
         self._host = host
         self._local = Local(manifest)
-        self._latest = ""
-        self._latest_number = 0
         self.ready = False
 
     def framing(self) -> ContentLength:
@@ -61,8 +59,7 @@ class VaiSession(Conversation):
         op, body = method, {} if params is ABSENT else params
         if method not in _OPS:
             op, body = self._local.request(method, params)
-        self._latest, self._latest_number = f"{_PREFIX}{number}", number
-        return encode(Request(id=self._latest, op=op, body=body))
+        return encode(Request(id=f"{_PREFIX}{number}", op=op, body=body))
 
     def cancel(self, number: int, reason: str) -> bytes | None:
         return encode(Cancel(request_id=f"{_PREFIX}{number}", reason=reason[:LONGEST_REASON]))
@@ -102,8 +99,7 @@ class VaiSession(Conversation):
             )
 
     def _response(self, envelope: Envelope, frame: Frame) -> Incoming:
-        # What is asked one by one is answered so: its number need not be read.
-        number = self._latest_number if envelope.id == self._latest else _number(envelope.id)
+        number = _number(envelope.id)
         if number is None:
             return Noise("a response to a request that was never made", _head(frame))
         if envelope.ok == _TRUE and framed.is_object(envelope.body):

@@ -161,8 +161,10 @@ def test_a_promotion_is_watched_on_both_its_ways(repository, dist, quietly):
     assert told[-1][0] == max(ends)
 
 
-def test_a_bar_is_shown_to_people_and_only_when_it_takes_long():
+def test_a_bar_is_shown_to_people_and_only_when_it_takes_long(monkeypatch):
     import io
+
+    monkeypatch.setenv("TERM", "xterm")  # whatever the tests themselves are run in
 
     class Terminal(io.StringIO):
         def isatty(self):

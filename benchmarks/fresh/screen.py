@@ -99,7 +99,7 @@ async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
         painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
         painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
-        async with stage([painting, publishing], []) as (host, (painter, publisher)):
+        async with stage([painting, publishing], []) as (host, (painter, publisher), _):
             feed = Timed(host, painter, rate)
             app = ScreenApp([Tab(feed, "picture")])
             async with fed(host, [feed]):

@@ -20,6 +20,7 @@ lock = threading.Lock()
 seen = {"last": "nothing yet", "answer": "frame", "frames": 0}
 ROWS = json.loads(os.environ.get("ROWS", "[]"))
 """Rows of cells that it shows below its own: strings, one for each cell."""
+MOST = int(os.environ.get("MOVING_UNTIL", 1 << 62))
 
 
 def send(message):
@@ -60,7 +61,7 @@ def frame(view):
     lines = [
         f"{view['width']}x{view['height']} born {BORN}",
         seen["last"],
-        "counting %d" % (seen["frames"] if os.environ.get("MOVING") else 0),
+        "counting %d" % (min(seen["frames"], MOST) if os.environ.get("MOVING") else 0),
     ]
     turn = seen["frames"] % len(ROWS) if ROWS and os.environ.get("MOVING") else 0
     shown = [*map(list, lines), *ROWS[turn:], *ROWS[:turn]]

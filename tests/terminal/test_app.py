@@ -28,7 +28,7 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 @asynccontextmanager
 async def shown(*places, size=(60, 12), **settings):
     specs = [config.of_folder(place) for place in places]
-    async with stage(specs, []) as (host, plugins):
+    async with stage(specs, []) as (host, plugins, _):
         feeds = {plugin.name: Feed(host, plugin, 60, **settings) for plugin in plugins}
         tabs = [Tab(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]]
         app = ScreenApp(tabs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from plughost import config
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.ainb.messages import (
     BOLD,
@@ -25,11 +27,13 @@ from plughost.contracts.ainb.messages import (
     WireBuffer,
 )
 from plughost.terminal import fonts
+from plughost.terminal import still as stills
 from plughost.terminal.painter import Run, paint
 from plughost.terminal.picture import Drawer, png
 from plughost.terminal.shades import INK, PAPER, shade
+from plughost.terminal.stage import stage
 from plughost.terminal.svg import HIGH, WIDE, svg
-from tests.support import ROOT
+from tests.support import ROOT, until
 from tests.terminal.support import easel, screen_command
 
 RED, BLUE = Color(255, 0, 0), Color(0, 0, 255)
@@ -159,6 +163,35 @@ def test_a_plugin_that_gives_no_frame_is_an_error_and_no_picture(tmp_path):
     assert done.returncode == 3
     assert "JSONDecodeError" in done.stderr, "its last words"
     assert not file.exists()
+
+
+def test_it_is_drawn_when_it_has_come_to_rest_or_when_it_is_told(tmp_path):
+    place = easel(tmp_path, env={"MOVING": "1", "MOVING_UNTIL": "12"})
+    file = tmp_path / "x.svg"
+    assert plughost(str(place), "--svg", str(file)).returncode == 0
+    assert "counting 12" in file.read_text()
+    assert plughost(str(place), "--svg", str(file), "--wait", "0").returncode == 0
+    assert re.search("counting 1\\b", file.read_text())
+
+
+async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(stills, "PATIENCE", 60.0)
+    frames = tmp_path / "frames"
+    place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
+    up = asyncio.Event()
+    async with stage([config.of_folder(place)], []) as (_, (plugin,), _):
+        drawing = asyncio.create_task(stills.still(plugin, 40, 6, None, [asyncio.create_task(up.wait())]))
+        await until(lambda: plugin.state == "Running")
+        for _ in range(3):
+            await plugin.call("plugin/render", {"viewport": {"width": 1, "height": 1}})
+        assert len(frames.read_text()) == 3, "none but those asked for here"
+        up.set()
+        await until(lambda: len(frames.read_text()) > 20)
+        assert not drawing.done(), "it moves"
+        drawing.cancel()
+        monkeypatch.setattr(stills, "PATIENCE", 0.1)
+        drawn = await stills.still(plugin, 40, 6, None, [])
+    assert drawn.painting.width == 40
 
 
 def test_plugins_of_a_root_go_by_their_names(tmp_path):

@@ -30,6 +30,7 @@ async def test_keys_and_frames_get_through_while_chunks_are_published(tmp_path):
     async with stage([config.of_folder(place) for place in (shown, publisher)], []) as (
         host,
         (plugin, other),
+        _,
     ):
         feed = Feed(host, plugin, 30)
         async with fed(host, [feed]):

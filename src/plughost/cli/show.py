@@ -46,7 +46,7 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
 @click.option("--size", default="80x24", callback=_size, help="Of a picture, in columns and rows. [80x24]")
 @click.option("--font", type=click.Path(exists=True, dir_okay=False), help="A monospace .ttf for --png.")
-@click.option("--wait", type=click.FloatRange(0, 600), default=0.0, help="Seconds that it runs before. [0]")
+@click.option("--wait", type=click.FloatRange(0, 600), help="Seconds that it runs before. [until it rests]")
 @click.option("--json", "as_json", is_flag=True, help="What was drawn, as one JSON document.")
 @click.argument("plugin", required=False)
 @click.argument("name", metavar="[SCREEN]", required=False)
@@ -57,7 +57,7 @@ def screen(
     svg: Path | None,
     size: tuple[int, int],
     font: str | None,
-    wait: float,
+    wait: float | None,
     as_json: bool,
     plugin: str | None,
     name: str | None,
@@ -116,14 +116,19 @@ def _screens(spec: PluginSpec) -> tuple[str, ...]:
 
 
 def _draw(
-    wanted: Wanted, png: Path | None, svg: Path | None, size: tuple[int, int], font: str | None, wait: float
+    wanted: Wanted,
+    png: Path | None,
+    svg: Path | None,
+    size: tuple[int, int],
+    font: str | None,
+    wait: float | None,
 ) -> dict[str, Any]:
     from plughost.terminal import fonts, picture
     from plughost.terminal.svg import svg as as_svg
 
     family = fonts.Family(font) if font else fonts.find() if png else None  # before anything is started
     spec, name = wanted.screens[0]
-    painting, seconds = asyncio.run(_still(spec, wanted.others, size, wait))
+    painting, seconds, _ = asyncio.run(_still(spec, wanted.others, size, wait))
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
     try:
         if png is not None and family is not None:
@@ -137,12 +142,14 @@ def _draw(
     return {**drawn, "frame_ms": round(seconds * 1e3, 3)}
 
 
-async def _still(spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float) -> Still:
+async def _still(
+    spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float | None
+) -> Still:
     from plughost.terminal.stage import stage
     from plughost.terminal.still import still
 
-    async with stage([spec], others) as (_, (plugin,)):
-        return await still(plugin, *size, wait)
+    async with stage([spec], others) as (_, (plugin,), coming):
+        return await still(plugin, *size, wait, coming)
 
 
 def _show(wanted: Wanted, fps: float) -> None:

@@ -25,7 +25,7 @@ async def run(
 ) -> int | None:
     """Show these screens; the exit code, if there is any."""
     specs = {spec.name: spec for spec, _ in screens}
-    async with stage([*specs.values()], others) as (host, plugins):
+    async with stage([*specs.values()], others) as (host, plugins, _):
         feeds = {plugin.name: Feed(host, plugin, rate) for plugin in plugins}
         leaving = Leaving(host)
         app = ScreenApp([Tab(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)

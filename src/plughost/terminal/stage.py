@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 from plughost.base.errors import PluginError
 from plughost.base.events import Subscription
@@ -14,16 +15,22 @@ from plughost.plugin import Plugin
 from plughost.terminal.feed import Feed
 
 
+class Stage(NamedTuple):
+    host: Host
+    plugins: list[Plugin]
+    """Those that are shown."""
+    others: list[asyncio.Task[None]]
+    """Each is done when that one is up, if it starts at once."""
+
+
 @asynccontextmanager
-async def stage(
-    shown: Sequence[PluginSpec], others: Sequence[PluginSpec]
-) -> AsyncIterator[tuple[Host, list[Plugin]]]:
+async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> AsyncIterator[Stage]:
     """Those that are shown start when they are looked at; of the others the eager ones do at once."""
     async with Host() as host:
         plugins = [await host.add(spec, start=False) for spec in shown]
         adding = [asyncio.create_task(_add(host, spec)) for spec in others]
         try:
-            yield host, plugins
+            yield Stage(host, plugins, adding)
         finally:
             for task in adding:
                 task.cancel()

@@ -26,8 +26,12 @@ SAMPLES = {
     "npm token": "npm_" + "aB3c" * 9,
     "PyPI token": "pypi-" + "AgEIcHlwaS5vcmc" + "CJDk2" * 12,
     "Hugging Face token": "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZaBcDeFgH",
+    "Vault token": "hvs." + "CAESI" * 6,
     "delegation token": "vai_dlg_" + "0123456789abcdefghij",
     "private key": "-----BEGIN " + "EC PRIVATE KEY-----\n" + "MHcCAQEEIIu" * 6 + "\n",
+    "PuTTY key": "PuTTY-User-Key-File-"
+    + "3: ssh-ed25519\r\nEncryption: none\r\nComment: me\r\nPublic-Lines: 2\r\n"
+    + "AAAA" * 16,
     "JSON Web Token": "eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + "a-_1" * 10,
 }
 

@@ -20,7 +20,7 @@ lock = threading.Lock()
 seen = {"last": "nothing yet", "answer": "frame", "frames": 0}
 ROWS = json.loads(os.environ.get("ROWS", "[]"))
 """Rows of cells that it shows below its own: strings, one for each cell."""
-MOST = int(os.environ.get("MOVING_UNTIL", 1 << 62))
+MOST = int(os.environ.get("MOVING_UNTIL", "1000000000"))
 
 
 def send(message):

@@ -37,6 +37,11 @@ _END = r"(?![A-Za-z0-9])"
 _GAP = r"(?:\\[nrt]|[\s\"'`+\\]){0,200}"
 """Between the lines of a key: how far a file of settings indents it, or a program that puts it together."""
 _BODY = rf"{_GAP}(?:[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\n{_GAP}){{0,8}}[A-Za-z0-9+/=]{{40}}"
+_PUTTY = (
+    r"[a-z0-9-]{1,40}\r?\nEncryption: [^\n]{1,40}\nComment: [^\n]{0,400}\n"
+    r"Public-Lines: \d{1,4}\r?\n[A-Za-z0-9+/=]{40}"
+)
+"""Whose file always holds the private half, too."""
 
 FORMATS = (
     _format("AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END),  # as manuals show
@@ -57,12 +62,14 @@ FORMATS = (
     _format("PyPI token", "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw", r"[A-Za-z0-9_-]{50}"),
     _format("Docker token", "dckr_pat_", r"[A-Za-z0-9_-]{27}"),
     _format("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_", r"[a-f0-9]{64}" + _END),
-    _format("Hugging Face token", "hf_", r"[A-Za-z]{34}" + _END),
+    _format("Hugging Face token", "hf_", r"[A-Za-z0-9]{34}" + _END),
+    _format("Vault token", "hvs. hvb. hvr.", r"[A-Za-z0-9_-]{24}"),
     _format("SendGrid key", "SG.", r"[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
     _format("Azure storage key", "AccountKey=", r"[A-Za-z0-9+/]{86}=="),
     _format("age key", "AGE-SECRET-KEY-1", r"[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
     _format("delegation token", "vai_dlg_", r"[A-Za-z0-9._-]{20}"),
     _format("private key", "-----BEGIN", r" (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----" + _BODY),
+    _format("PuTTY key", "PuTTY-User-Key-File-", r"[23]: " + _PUTTY),
     _format(
         "JSON Web Token",
         "eyJ",

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import plughost
@@ -21,6 +22,12 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     # Started by nohup: programs that tests start would not end with their terminals.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+
+# A machine that stands still for a second is no fault of an example.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 _home = tempfile.mkdtemp(prefix="plughost-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)

@@ -14,7 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import plughost
+from plughost import config
 from plughost.runtime.launch import NATIVE, python_launcher
 
 ROOT = Path(__file__).parent.parent
@@ -56,6 +59,12 @@ def as_word(script: Any) -> str:
     return f"@{path}"
 
 
+def unhurried(folder: str | Path) -> plughost.PluginSpec:
+    """The rune plugin of a folder, with more time than a busy machine takes."""
+    spec = config.of_folder(Path(folder))
+    return msgspec.structs.replace(spec, options={**spec.options, **UNHURRIED})
+
+
 def rune_puppet(
     script: dict[str, Any] | None = None,
     *,
@@ -88,15 +97,21 @@ def processes(mark: str, where: str = "cmdline") -> list[int]:
 
 
 def plugin_process(mark: str) -> int:
-    """The plugin itself: the newest process with the mark that is not the launcher or its keeper."""
+    """The plugin itself: the first process with the mark that is not the launcher or its keeper."""
+    found = plugin_processes(mark)
+    assert found, "no plugin process"
+    return found[0]
+
+
+def plugin_processes(mark: str) -> list[int]:
+    """It and its descendants, by age."""
     started = {}
     for pid in processes(mark):
         with contextlib.suppress(OSError):  # it may end while it is looked at
             line = Path(f"/proc/{pid}/cmdline").read_bytes()
             if line and b"plughost-launcher" not in line and b"pylauncher" not in line:
                 started[pid] = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    assert started, "no plugin process"
-    return min(started, key=lambda pid: started[pid])
+    return sorted(started, key=lambda pid: started[pid])
 
 
 async def until(condition: Callable[[], Any], patience: float = 30.0) -> Any:

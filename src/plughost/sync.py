@@ -46,7 +46,11 @@ class Loop:
         # A daemon: a program that forgot its host still ends, and the host ends with it.
         self._thread = threading.Thread(target=self._run, args=(started,), name="plughost", daemon=True)
         self._thread.start()
-        self._loop = started.result()
+        try:
+            self._loop = started.result()
+        except OSError:
+            self._thread.join()
+            raise
 
     def _run(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
         try:

@@ -91,8 +91,8 @@ DEFECTS = {
     "floods-from-the-start": (
         "rate",
         "for line in",
-        "for _ in range(400): send(method='sound.tick')\nfor line in",
-        "its start made it send 400 notifications",
+        "for _ in range(4000): send(method='sound.tick')\nfor line in",
+        "its start made it send 4000 notifications",
     ),
     "never-stops": (
         "rate",
@@ -122,7 +122,7 @@ DEFECTS = {
 
 
 NOTHING = ("", "", "", "")
-IMPATIENT = {"does-not-end": 3.0}
+IMPATIENT = {"does-not-end": 6.0}
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,8 @@ async def test_what_comes_while_it_starts_waits_in_order(slow_host, tmp_path, ma
     view = Ainb(plugin)
     assert not view.event("before", b"nobody is there")
     first = asyncio.create_task(plugin.call("echo", {"n": 1}))
-    await until(lambda: plugin.state == "Spawning")
+    await asyncio.sleep(0)
+    assert plugin.state == "Spawning"
     assert view.event("a", b"1")
     second = asyncio.create_task(plugin.call("received", {}))
     await asyncio.sleep(0)

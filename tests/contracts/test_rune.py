@@ -19,7 +19,18 @@ from plughost.contracts.rune import (
     Rune,
     ToolNotExposed,
 )
-from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, rune_puppet, seen, until
+from tests.support import (
+    PLUGINS,
+    PYTHON,
+    ROOT,
+    UNHURRIED,
+    all_gone,
+    processes,
+    rune_puppet,
+    seen,
+    unhurried,
+    until,
+)
 
 OK = {"status": "ok", "output": 1}
 
@@ -83,7 +94,12 @@ async def test_nothing_is_inherited_but_a_bare_command_is_found(host, tmp_path, 
     (tmp_path / "bare-plugin").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     spec = plughost.PluginSpec(
-        contract="rune", name="p", command=["bare-plugin"], env={"MINE": "1"}, cwd=str(tmp_path)
+        contract="rune",
+        name="p",
+        command=["bare-plugin"],
+        env={"MINE": "1"},
+        cwd=str(tmp_path),
+        options=UNHURRIED,
     )
     with pytest.raises(plughost.Crashed):
         await (await host.add(spec)).call("x")
@@ -145,7 +161,10 @@ async def test_a_line_of_exactly_the_limit_counts_and_one_byte_more_does_not(hos
 @pytest.mark.clause("RUNE-03")
 async def test_a_line_without_end_is_refused_while_it_is_read(host):
     script = "import os\nwhile True: os.write(1, b'x' * 65536)"
-    plugin = await host.add(plughost.PluginSpec(contract="rune", name="p", command=[*PYTHON, "-c", script]))
+    command = [*PYTHON, "-c", script]
+    plugin = await host.add(
+        plughost.PluginSpec(contract="rune", name="p", command=command, options=UNHURRIED)
+    )
     with pytest.raises(MalformedResponse) as caught:
         await plugin.call("x")
     assert len(caught.value.head) <= 256
@@ -594,7 +613,7 @@ async def test_stderr_is_drained_and_its_tail_kept(host):
 
 
 async def test_the_reference_plugin_works_as_it_is(host):
-    plugin = await host.add(ROOT / "plugins/echo-rune")
+    plugin = await host.add(unhurried(ROOT / "plugins/echo-rune"))
     result = await Rune(plugin).execute("echo", {"text": "hi"}, context={"mode_id": "m"})
     assert result.output == {"text": "hi"}
     assert result.metadata == {"context": {"mode_id": "m"}}

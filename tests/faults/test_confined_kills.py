@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,7 @@ def base() -> Iterator[Path]:
 
 
 @pytest.fixture
-def group() -> Iterator[str | None]:
+async def group() -> AsyncIterator[str | None]:
     """A control group to be below, where the machine lets us make one."""
     name = f"/{token()}"
     made = [f"/sys/fs/cgroup/{controller}{name}" for controller in ("memory", "pids")]
@@ -76,7 +77,18 @@ def group() -> Iterator[str | None]:
         made = []
     yield name if made else None
     for path in (*groups(name if made else None), *made):
+        await until(lambda path=path: removed(path))
+
+
+def removed(path: str) -> bool:
+    """Not while somebody is in it, who may have ended but not left yet."""
+    try:
         os.rmdir(path)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        return False
+    return True
 
 
 def groups(name: str | None) -> list[str]:
@@ -126,7 +138,7 @@ async def killed(times: int, base: Path, group: str | None) -> None:
             if group:
                 parent = cgroups.find(group)
                 assert parent is not None
-                parent.sweep()
+                await until(lambda parent=parent: parent.sweep() or not groups(group))  # once all have left
             assert len([*(base / "base").glob(f"{PREFIX}*")]) == 1, "its own alone"
         assert [*(base / "base").iterdir()] == []
         assert groups(group) == []

@@ -175,10 +175,10 @@ async def test_a_service_that_fails_loses_nothing_else(host, tmp_path, mark):
         event = await told.get()
     assert isinstance(event, Dropped)
     assert "my own fault" in event.what
-    start = time.monotonic()
     with pytest.raises(plughost.Crashed) as caught:
-        await plugin.call("exit", {"code": 3})
-    assert (caught.value.exit_status, time.monotonic() - start < 1) == (3, True)
+        async with asyncio.timeout(20):  # sooner than after the call's own time
+            await plugin.call("exit", {"code": 3})
+    assert caught.value.exit_status == 3
 
 
 async def test_services_that_cannot_be_closed_keep_no_host_open(mark):

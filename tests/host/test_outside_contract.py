@@ -438,7 +438,7 @@ async def test_leaving_the_host_while_cancelled_ends_every_plugin_too(mark):
     with pytest.raises(asyncio.CancelledError):
         await task
     assert loop.time() - start < 60
-    assert processes(mark) == []
+    await all_gone(mark)
 
 
 async def test_a_plugin_that_stops_reading_stalls_only_its_own_callers(host, mark):

@@ -35,7 +35,7 @@ static int of(const char *pid, const char *file) {
 
 static int inet(int type, const char *port) {
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
-    struct timeval patience = {2, 0};
+    struct timeval patience = {20, 0};
     char byte = '?';
     int fd = socket(AF_INET, type, 0);
     place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -40,7 +40,7 @@ func connected(network, address string) error {
 	if network != "udp" {
 		return nil
 	}
-	wire.SetDeadline(time.Now().Add(2 * time.Second))
+	wire.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err = wire.Write([]byte("?")); err == nil {
 		_, err = wire.Read(make([]byte, 1))
 	}

@@ -20,7 +20,7 @@ function answered(port) {
   return new Promise((done, failed) => {
     const wire = dgram.createSocket("udp4");
     const end = (how, what) => (wire.close(), clearTimeout(late), how(what));
-    const late = setTimeout(() => end(failed, new Error("no answer")), 2000);
+    const late = setTimeout(() => end(failed, new Error("no answer")), 20000);
     wire.on("error", (error) => end(failed, error));
     wire.on("message", () => end(done));
     wire.connect(port, "127.0.0.1", (error) => (error ? end(failed, error) : wire.send("?")));

@@ -41,7 +41,7 @@ def checked(result):
 
 def connected(kind, address, family=socket.AF_INET):
     with socket.socket(family, kind) as wire:
-        wire.settimeout(2)
+        wire.settimeout(20)
         wire.connect(address)
         if kind == socket.SOCK_DGRAM:
             wire.send(b"?")

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 
 lock = threading.Lock()
 waiting = {}
@@ -152,4 +153,4 @@ for line in sys.stdin.buffer:
     elif number is not None:
         do(number, method, params)
 while os.environ.get("rude"):
-    signal.pause()
+    time.sleep(0.02)  # a signal that comes just before a sleep is only noticed after it

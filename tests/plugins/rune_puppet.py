@@ -3,7 +3,7 @@
 Keys: handshake (changes to the manifest, or a raw string), drop (manifest members to leave out),
 type, response (members of the answer, or a raw string), log (file to note what was read),
 exit (code), and pauses or mischief named `before_handshake`, `before_reply`, `after_handshake`, `after_response`:
-"hang", "exit N", "escape PATH", "sleep S", "close_stdin", "stderr N", "say TEXT"; several with ";".
+"hang", "exit N", "escape PATH", "sleep S", "until PATH", "close_stdin", "stderr N", "say TEXT"; several with ";".
 """
 
 import json
@@ -28,6 +28,9 @@ def mischief(when):
             time.sleep(60)
         elif what == "sleep":
             time.sleep(float(value))
+        elif what == "until":
+            while not os.path.exists(value):
+                time.sleep(0.005)
         elif what == "exit":
             os._exit(int(value))
         elif what == "close_stdin":

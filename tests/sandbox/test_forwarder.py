@@ -169,6 +169,7 @@ async def test_nothing_else_can_be_reached_and_a_refusal_is_a_reset(outside, for
     assert results == [
         *("welcome", "ECONNREFUSED", "no such name", "ECONNRESET", "ECONNREFUSED", unreachable, unreachable)
     ]
+    await outside.record(2)
     assert {record.host: record.verdict for record in outside.records} == {
         "good.test": "made",
         "refused.test": "refused",

@@ -11,7 +11,7 @@ import pytest
 from plughost.runtime.launch import Launch
 from plughost.runtime.process import Process
 from tests.sandbox.ground import NOBODY, PYTHON, fields
-from tests.support import all_gone, plugin_process, until
+from tests.support import all_gone, plugin_processes, until
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes the user of its plugins")
 STATUS = ["/bin/cat", "/proc/self/status"]
@@ -75,7 +75,7 @@ async def test_a_killed_launcher_still_takes_the_plugin_along(ground, launcher, 
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     try:
         assert await executed is None
-        await until(lambda: plugin_process(mark))
+        await until(lambda: plugin_processes(mark))
         os.kill(process.pid, signal.SIGKILL)
         await exited
         await all_gone(mark)

@@ -20,6 +20,7 @@ from plughost.contracts.contract import contract as contract_named
 from plughost.contracts.contract import sandbox_of
 from tests import confinable
 from tests.sdk.support import SDK
+from tests.support import unhurried
 
 CASES = [(kind, language) for kind in scaffold.contracts() for language in scaffold.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)
@@ -68,7 +69,8 @@ def test_it_conforms(made, workshop, contract, language):
 @pytest.mark.parametrize("language", scaffold.languages("mcptest"))
 @pytest.mark.parametrize("contract", ["mcptest", "rune"])
 async def test_a_real_host_calls_it(made, host, contract, language):
-    plugin = await host.add(made(contract, language).folder)
+    folder = made(contract, language).folder
+    plugin = await host.add(unhurried(folder) if contract == "rune" else folder)
     assert await plugin.call("greet", {"name": "Ada"}) == {"greeting": "Hello, Ada!"}
     assert await plugin.call("greet", {"name": "Zoë 😀\n"}) == {"greeting": "Hello, Zoë 😀\n!"}
     with pytest.raises(CallFailed) as refused:

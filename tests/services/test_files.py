@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import os
 import socket
 import stat
@@ -308,10 +309,13 @@ def test_a_folder_that_cannot_be_listed_is_refused_with_the_reason(service, root
 
 def test_an_endless_path_is_refused_at_once_and_not_sent_back_whole(service, root):
     for path in (f"{root}/" + "../x/" * 10**6, "/" * 10**7):
+        gc.disable()  # what it collects of other tests may take as long
         begin = time.process_time()
         with refused(InvalidSpec, f"read {path[:100]}…: File name too long"):
             service.read_file(GRANTED, path)
-        assert time.process_time() - begin < 0.1
+        took = time.process_time() - begin
+        gc.enable()
+        assert took < 0.1
 
 
 @pytest.mark.parametrize("path", ["{root}/f\0", "{root}/\0/../../outside/f", "\0", "{root}/\ud800"])

@@ -197,7 +197,8 @@ async def test_a_file_that_another_program_reads_is_opened_when_it_has_read(stor
     other.close()
 
 
-async def test_two_storages_open_and_write_the_same_file(tmp_path):
+async def test_two_storages_open_and_write_the_same_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite_file, "PATIENCE", 60.0)  # a slow disk is not what this is about
     for _ in range(3):
         stores = [Storage(tmp_path, quota=10_000) for _ in range(3)]
         clients = [Client(store, "notes") for store in stores]

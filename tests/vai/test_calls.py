@@ -106,7 +106,10 @@ async def test_events_after_the_answer_or_of_nobody_are_recorded_and_never_deliv
     with host.events() as stream:
         await Vai(plugin).tool(tool(do="late"), on_event=heard.append)
         await Vai(plugin).tool(tool())
-        dropped = [event for event in iter(stream.take, None) if isinstance(event, events.Dropped)]
+        dropped = []
+        async with asyncio.timeout(30):
+            while len(dropped) < 3:
+                dropped += [event] if isinstance(event := await stream.get(), events.Dropped) else []
     assert heard == []
     assert [event.what for event in dropped] == [
         "an event after the end of call 1",

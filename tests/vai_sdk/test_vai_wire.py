@@ -27,6 +27,7 @@ from plughost_sdk import vai
 from plughost_sdk.vai import session
 
 session.FINISH = float(os.environ["FINISH"])
+session.GRACE = 20
 plugin = vai.Plugin()
 kept = []
 together = threading.Barrier(2)

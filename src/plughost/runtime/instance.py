@@ -31,7 +31,7 @@ from plughost.runtime.launch import Launch
 from plughost.runtime.peer import Peer
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
-from plughost.runtime.process import Process
+from plughost.runtime.process import KILL_PATIENCE, Process
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import Action, Event, State, Supervisor
 from plughost.runtime.tap import Tapping
@@ -42,8 +42,6 @@ EXIT_NOTICE = 0.5
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Also as a shell, or bubblewrap, tells it of its child."""
-KILL_PATIENCE = 1.0
-"""A launcher that does not end in this time is killed itself; after as long again it is given up."""
 
 OVER = (State.QUARANTINED, State.STOPPED)
 
@@ -377,7 +375,7 @@ class Instance:
 
         def insist() -> None:
             process.kill_launcher()
-            self._due.soon(KILL_PATIENCE, self._on_exit)
+            self._due.soon(KILL_PATIENCE, self._on_exit)  # it is given up
 
         self._due.soon(KILL_PATIENCE, insist)
 

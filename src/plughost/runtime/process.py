@@ -21,6 +21,10 @@ from plughost.runtime.launch import Launch, Report
 from plughost.runtime.refused import Refused
 from plughost.runtime.stderr import StderrTail
 
+KILL_PATIENCE = 3.0
+"""A launcher that does not end in this time is killed itself. It is long for a machine that stood still for a
+moment: what a launcher has no time to end may outlive it."""
+
 
 class Process:
     """A running plugin below its launcher. `stdin` and `stdout` are for a channel to own."""
@@ -96,7 +100,7 @@ class Process:
         """Nobody holds its host any more. With a loop that runs, the exit is still noticed as ever."""
         self.kill()
         if self._loop.is_closed() and self._pidfd >= 0:
-            if not select.select([self._pidfd], [], [], 1.0)[0]:
+            if not select.select([self._pidfd], [], [], KILL_PATIENCE)[0]:
                 self.kill_launcher()
             try:
                 os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)

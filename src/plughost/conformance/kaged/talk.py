@@ -43,6 +43,7 @@ async def handshake(subject: Subject) -> None:
         well_formed("initialize", response)
         session.receive(msgspec.json.encode(response))  # judged as the host judges it
         host.tell("initialized", {})
+        await host.answers_on()  # whoever works in order has then said what there was to say
         await host.drain()
         demand(not host.unasked(), "it answered the notification initialized: only requests are answered")
 

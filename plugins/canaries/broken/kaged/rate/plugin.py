@@ -18,7 +18,7 @@ def send(**message):
 
 def answer(method, params):
     if method == "canary.echo":
-        for number in range(500):
+        for number in range(5000):
             send(method="canary.counted", params={"number": number})
     known = {"initialize": ABOUT, "shutdown": {}, "health.check": {}, "canary.echo": params}
     if method in known:

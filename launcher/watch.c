@@ -163,7 +163,7 @@ enum watch watch_split(int report) {
     return WATCH_PLUGIN;
 }
 
-static int hand_over(int fd) {
+static int hand_over(int channel, int fd) {
     char byte = 0;
     union {
         struct cmsghdr header;
@@ -176,6 +176,19 @@ static int hand_over(int fd) {
     return sendmsg(channel, &message, MSG_NOSIGNAL) == 1 ? 0 : -1;
 }
 
+/* A user has as many descriptors on their way as one process of its may have open, and another plugin may have them all.
+ * To be known before the listener is there, without which nothing would go on. */
+static int can_hand_over(void) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return 0;
+    int sent = hand_over(ends[0], ends[0]) == 0, refused = errno;
+    close(ends[0]);
+    close(ends[1]);
+    errno = refused;
+    return sent;
+}
+
 int watch_begin(void) {
     static const int calls[] = {
 #if defined(SYS_open)
@@ -183,12 +196,14 @@ int watch_begin(void) {
 #endif
         SYS_openat, SYS_execve, SYS_execveat, SYS_connect};
     enum { COUNT = sizeof calls / sizeof *calls };
+    if (!can_hand_over())
+        return -1;
     int listener = filter(calls, COUNT, NOTIFY, SECCOMP_RET_ALLOW, NEW_LISTENER | WAIT_KILLABLE);
     if (listener < 0 && errno == EINVAL) /* before Linux 5.19 */
         listener = filter(calls, COUNT, NOTIFY, SECCOMP_RET_ALLOW, NEW_LISTENER);
     if (listener < 0)
         return -1;
-    if (hand_over(listener) != 0)
+    if (hand_over(channel, listener) != 0)
         _exit(127); /* nobody would ever answer us */
     close(listener);
     return 0;

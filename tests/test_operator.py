@@ -11,6 +11,7 @@ from plughost import config
 from plughost.base.errors import InvalidConfig
 from plughost.cli.targets import Target
 from plughost.guard.powers import Endpoint, Limits, Powers
+from tests.contracts import kaged_support
 
 TABLE = """
 [plugins.one]
@@ -101,6 +102,36 @@ def test_a_folder_that_is_confined_names_nothing_outside_of_it(tmp_path):
     (tmp_path / "plughost.toml").write_text(TABLE + 'cwd = "/etc"\n')
     with pytest.raises(plughost.InvalidSpec, match="not in its folder"):
         config.of_folder(tmp_path, trusted=False)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('sandbox = "none"', "says sandbox of a kaged plugin"),
+        ('sandbox = "landlock"', "says sandbox of"),
+        ('allow.read = ["/etc"]\ngrants = ["declared"]', "says allow and grants of"),
+        ('limits.memory = "none"', "says limits of"),
+        ('env = { SECRET = "${TOP_SECRET}" }', "TOP_SECRET"),
+    ],
+)
+async def test_a_folder_does_not_let_itself_out_of_the_sandbox_that_its_contract_has(
+    tmp_path, monkeypatch, said, told
+):
+    monkeypatch.setenv("TOP_SECRET", "hunter2")
+    place = kaged_support.folder(tmp_path)
+    table = '[plugins.puppet]\ncontract = "kaged"\ncommand = ["python3", "main.py"]\n'
+    for harmless in ("", 'sandbox = "strict"\n'):
+        (place / "plughost.toml").write_text(table + harmless)
+        spec = config.of_folder(place)
+        assert (spec.sandbox, spec.command_is_told) == (None, True)
+    (place / "plughost.toml").write_text(table + said)
+    with pytest.raises(plughost.InvalidSpec, match=told):
+        config.of_folder(place)
+    async with plughost.Host() as host:
+        with pytest.raises(plughost.InvalidSpec, match=told):
+            await host.add(place)
+    (tmp_path / "plughost.toml").write_text(f"{table}cwd = {str(place)!r}\n{said}")
+    assert config.load(tmp_path / "plughost.toml")  # where it is the operator's
 
 
 def test_a_folder_of_ones_own_is_taken_at_its_word(tmp_path, monkeypatch):

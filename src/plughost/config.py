@@ -77,28 +77,51 @@ def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
     """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
 
     The file in a folder that is not `trusted` only says how to run it: what it allows itself does not count,
-    and of the host's variables it gets those that tell nothing.
+    and of the host's variables it gets those that tell nothing. Where the contract confines plugins, no such
+    file is: whoever wrote it would let himself out.
     """
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")
     if (folder / FILE).exists():
         if trusted:
-            return load_one(folder, os.environ)
+            spec = load_one(folder, os.environ)
+            if contract(spec.contract).sandbox == "none":
+                return spec
         spec = load_one(folder, from_host("PATH", "HOME", "LANG", "TERM"))
         if not Path(spec.cwd or ".").is_relative_to(folder.resolve()):
             raise InvalidSpec(f"{folder / FILE} wants to start in {spec.cwd}, which is not in its folder")
-        return msgspec.structs.replace(
-            spec,
-            command_is_told=True,
-            sandbox=None,
-            allow=NONE,
-            limits=Limits(),
-            grants=contract(spec.contract).default_grants,
-        )
+        modest = _modest(spec)
+        if trusted:
+            _check_modest(folder / FILE, spec, modest)
+        return modest
     told = contract_of(folder)
     if told is None:
         raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
     return told
+
+
+def _modest(spec: PluginSpec) -> PluginSpec:
+    return msgspec.structs.replace(
+        spec,
+        command_is_told=True,
+        sandbox=None,
+        allow=NONE,
+        limits=Limits(),
+        grants=contract(spec.contract).default_grants,
+    )
+
+
+def _check_modest(file: Path, spec: PluginSpec, modest: PluginSpec) -> None:
+    """What a file says that does not count is not passed over when nobody said that it would be."""
+    usual = contract(spec.contract).sandbox
+    said = [name for name in ("allow", "limits") if getattr(spec, name) != getattr(modest, name)]
+    said += ["grants"] if tuple(spec.grants) != tuple(modest.grants) else []
+    said += ["sandbox"] if spec.sandbox not in (None, usual) else []
+    if said:
+        raise InvalidSpec(
+            f"{file} says {' and '.join(said)} of a {spec.contract} plugin, which may be its author's word",
+            hint="say it in a plughost.toml of your own, outside of its folder, and name that with -c",
+        )
 
 
 def of_root(root: Path) -> Root:

@@ -152,15 +152,15 @@ async def test_a_program_that_does_not_start_leaves_all_as_it_was(host, root, pl
 @pytest.mark.parametrize("program", ["main.py", "other.py"])
 async def test_a_command_of_the_operators_own_stays(host, root, place, program):
     """Also where it was the manifest's."""
-    bind(place, command(root, program))
-    plugin = await host.add(place)
+    bind(root, place, command(root, program))
+    plugin = await host.add(config.load(root / "plughost.toml")["puppet"])
     write(place, command=command(root, "broken.py"))
     await plugin.reload()
     assert await plugin.call("p.try", PROGRAM) == f"./{program}"
 
 
 async def test_so_does_one_of_the_folders_own_plughost_toml(host, root, place):
-    bind(place, command(root, "other.py"))
+    bind(place, place, command(root, "other.py"))
     told = msgspec.structs.replace(config.of_folder(place, trusted=False), sandbox="none")
     assert told.command_is_told
     plugin = await host.add(told)
@@ -169,9 +169,9 @@ async def test_so_does_one_of_the_folders_own_plughost_toml(host, root, place):
     assert await plugin.call("p.try", PROGRAM) == "./other.py"
 
 
-def bind(place, command):
-    (place / "plughost.toml").write_text(
-        f'[plugins.puppet]\ncontract = "kaged"\nsandbox = "none"\ncommand = {json.dumps(command)}\n'
+def bind(file_in, place, command):
+    (file_in / "plughost.toml").write_text(
+        f'[plugins.puppet]\ncontract = "kaged"\nsandbox = "none"\ncwd = "{place}"\ncommand = {json.dumps(command)}\n'
     )
 
 

@@ -18,7 +18,7 @@ import plughost
 from plughost.contracts.mcptest import InvalidResponse, Mcptest, PluginCrashed, TimedOut
 from plughost.contracts.rune import ExecutionError, MalformedResponse, Rune
 from plughost.runtime import instance
-from tests.support import ROOT, all_gone, processes, puppet, rune_puppet, seen, until
+from tests.support import ROOT, all_gone, fds, processes, puppet, rune_puppet, seen, until
 
 
 async def waiting_beside(plugin, gate):
@@ -209,6 +209,27 @@ async def test_a_process_that_cannot_be_watched_is_not_left_running(host, mark, 
     with pytest.raises(plughost.LaunchFailed):
         await plugin.call("ping")
     await all_gone(mark)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+async def test_nor_one_that_the_loop_has_no_room_for(host, mark, monkeypatch, room):
+    plugin = await host.add(puppet(mark))
+    loop = asyncio.get_running_loop()
+    add_reader, before, asked = loop.add_reader, fds(), []
+
+    def full(fd, *call):
+        asked.append(fd)
+        if len(asked) > room:
+            raise OSError(28, "No space left on device")
+        add_reader(fd, *call)
+
+    monkeypatch.setattr(loop, "add_reader", full)
+    with pytest.raises(plughost.LaunchFailed) as caught:
+        await plugin.call("ping")
+    assert "max_user_watches" in caught.value.hint
+    monkeypatch.undo()
+    await all_gone(mark)
+    assert fds() == before
 
 
 def test_a_host_dropped_with_its_loop_gives_everything_back(mark):

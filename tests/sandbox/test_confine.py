@@ -71,14 +71,14 @@ def changed(**facts):
     ("confined", "facts", "why", "remedy"),
     [
         ("strict", {"linux": False}, "Linux only", "run the host on Linux"),
-        ("strict", {"inner": None}, "plughost-inner is missing", "C compiler"),
+        ("strict", {"inner": None}, "plughost-inner is missing", "apt install gcc"),
         ("strict", {"bubblewrap": None}, "not installed", "apt install bubblewrap"),
         ("strict", {"namespaces": "no", "remedy": "sysctl x"}, "cannot make a sandbox here: no", "sysctl x"),
         ("strict", {"landlock": 0}, "no Landlock", "5.13"),
         ("strict", {"seccomp": False}, "no seccomp", "CONFIG_SECCOMP"),
         ("landlock", {"landlock": 0}, "no Landlock", "5.13"),
         ("landlock", {"landlock": 2}, "empty every file", "6.2"),
-        ("landlock", {"inner": None}, "plughost-inner is missing", "C compiler"),
+        ("landlock", {"inner": None}, "plughost-inner is missing", "apt install gcc"),
     ],
 )
 def test_a_class_that_cannot_be_had_is_refused_with_a_remedy(confined, facts, why, remedy):

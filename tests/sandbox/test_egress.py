@@ -165,8 +165,8 @@ async def test_what_was_not_granted_is_not_even_looked_up(outside):
         ("[2606::1]:443", "connect [2606::1]:443: ", 'allow.connect = ["[2606::1]:443"]'),
         ("[::1]:80", "connect [::1]:80: ", 'allow.connect = ["[::1]:80 private"]'),
         ("localhost:80", "connect localhost:80: ", 'allow.connect = ["localhost:80 private"]'),
-        ("0x7f.1:80", "connect CONNECT 0x7f.1:80 HTTP/1.1: ", "no connection was asked for"),
-        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80 HTTP/1.1: ", "no connection was asked for"),
+        ("0x7f.1:80", "connect CONNECT 0x7f.1:80: ", "no connection was asked for"),
+        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80: ", "no connection was asked for"),
     ],
 )
 async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
@@ -181,6 +181,24 @@ async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
     (line,) = logs.recent("p")
     assert line.message.startswith(told)
     assert remedy in line.message
+
+
+@pytest.mark.parametrize(
+    ("request_line", "told"),
+    [
+        ("GET http://user:hunter2@a.test/v1?key=hunter2 HTTP/1.1", "GET a.test/v1"),
+        ("CONNECT user:hunter2@a.test:443 HTTP/1.1", "CONNECT a.test:443"),
+        ("CONNECT a.test:443?hunter2", "CONNECT a.test:443"),
+        ("x" * 100 + "hunter2", "x" * 20),
+        ("", ""),
+    ],
+)
+async def test_what_was_asked_is_told_without_its_secrets(outside, request_line, told):
+    with Guest(outside.way(Endpoint("good.test", 443))) as guest:
+        await guest.send(request_line.encode() + b"\r\n\r\n")
+        await guest.rest()
+    record = await outside.record()
+    assert (record.asked, record.verdict) == (told, "refused")
 
 
 async def test_an_answer_says_what_went_wrong(outside):

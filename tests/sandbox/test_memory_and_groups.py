@@ -54,6 +54,27 @@ def test_memory_is_summed_over_all_descendants():
     assert 56 * MiB <= used <= 56 * MiB + 3 * 30 * MiB
 
 
+SPARSE = """
+import mmap, sys
+held = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ)
+held.madvise(15)  # MADV_NOHUGEPAGE
+for place in range(0, 8 << 30, 2 << 20): held[place]
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_kernels_tables_for_it_are_its_memory_too():
+    words = [sys.executable, "-I", "-S", "-c", SPARSE]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        used = sum(trees.memory_of([process.pid]))
+        process.stdin.close()
+    assert used >= 16 * MiB
+
+
 def test_a_process_that_is_gone_uses_nothing():
     with subprocess.Popen(["true"]) as process:
         process.wait()

@@ -10,7 +10,7 @@ import pytest
 
 from plughost import config
 from plughost.base.errors import Unconfinable
-from plughost.contracts.contract import contract
+from plughost.contracts.contract import PluginSpec, contract
 from plughost.guard.powers import Limits, Powers
 from plughost.sandbox.confined import confined
 from plughost.sandbox.explain import explain
@@ -122,3 +122,22 @@ def test_a_script_that_comes_later_is_found(bound, quarters, base):
     decided(spec, quarters)
     shutil.copytree(base / "a", base / "later")
     assert json.loads(run(decided(spec, quarters).launch).out)[3] == "\n"
+
+
+def test_a_path_in_a_manifest_is_not_the_operators(base, quarters):
+    needs("strict")
+    (base / "bin").mkdir()
+    shutil.copy("/bin/sh", base / "bin" / "python3")
+    (base / "code").mkdir()
+    (base / "code" / "run").write_text("#!/usr/bin/env python3\n")
+    (base / "code" / "run").chmod(0o755)
+    env = {"PATH": f"{base}/bin"}
+    spec = PluginSpec(contract="mcptest", name="p", command=["./run"], cwd=str(base / "code"))
+
+    def runs(spec):
+        return confined(spec, env, Powers(), Limits(), "strict", quarters).launch
+
+    assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
+    for told in (spec, msgspec.structs.replace(spec, env=env, command_is_told=True)):
+        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+            runs(told)

@@ -125,6 +125,18 @@ def test_the_interpreter_is_looked_up_on_the_plugins_path(code, folder):
         runnable.find(["./run"], str(code), {"PATH": "/nowhere"})
 
 
+def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, folder):
+    interpreter(folder / "py" / "bin" / "python3", "python3.99")
+    executable(code / "run", "#!/usr/bin/env python3\n")
+    env = {"PATH": f"{folder}/py/bin"}
+    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        runnable.find(["./run"], str(code), env, path_is_told=True)
+    found = runnable.find(["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"])
+    assert found.path == f"{folder}/py/bin/python3"
+    executable(code / "run", "#!/usr/bin/env sh\n")
+    assert runnable.find(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path == "/usr/bin/sh"
+
+
 def test_a_venv_brings_its_packages_and_its_base(code, folder):
     lib = interpreter(folder / "base" / "bin" / "python3.99", "python3.99")
     venv = folder / "venv"

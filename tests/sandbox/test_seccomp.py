@@ -112,21 +112,44 @@ def test_no_file_is_made_that_acts_as_its_owner_or_group():
 
 
 BY_NAME = [
-    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "setxattr", "lsetxattr", "removexattr",
-    "lremovexattr", "utime", "utimes", "futimesat",
+    "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "getxattr", "lgetxattr", "listxattr",
+    "llistxattr", "setxattr", "lsetxattr", "removexattr", "lremovexattr", "utime", "utimes", "futimesat",
 ]  # fmt: skip
 
 
-def test_offline_nothing_is_changed_by_name_that_landlock_does_not_hold():
+def test_offline_nothing_is_read_or_changed_by_name_that_landlock_does_not_hold():
     for call in BY_NAME:
         assert refused(call, offline=True)
         assert not refused(call)
-    for call in ("fchmod", "fchown", "fsetxattr", "fremovexattr"):
+    for call in ("fchmod", "fchown", "fgetxattr", "fsetxattr", "fremovexattr"):
         assert not refused(call, 3, 0o644, offline=True)
     assert not refused("utimensat", 3, 0, offline=True)
     assert refused("utimensat", 3, 1, offline=True)
     assert refused("utimensat", 3, 1 << 32, offline=True), "a pointer whose lower half is zero"
     assert not refused("utimensat", 3, 1)
+
+
+def test_offline_pairs_are_connected_to_themselves_for_good():
+    stream, dgram, raw, seqpacket, flags = 1, 2, 3, 5, 0o2004000
+    for kind in (stream, seqpacket):
+        assert not refused("socketpair", 1, kind | flags, offline=True)
+    for kind in (dgram, raw):
+        assert refused("socketpair", 1, kind | flags, offline=True)
+        assert not refused("socketpair", 1, kind | flags)
+
+
+def test_nobody_waits_for_a_plugins_lease():
+    for offline in (False, True):
+        assert refused("fcntl", 3, 1024, 1, offline=offline)
+        for ordinary in (
+            1,
+            2,
+            4,
+            6,
+            1030,
+            1031,
+        ):  # F_GETFD, F_SETFD, F_SETFL, F_SETLK, F_DUPFD_CLOEXEC, F_SETPIPE_SZ
+            assert not refused("fcntl", 3, ordinary, 1, offline=offline)
 
 
 def test_other_processes_are_not_limited_and_offline_not_slowed_either():

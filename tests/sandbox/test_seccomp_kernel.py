@@ -54,12 +54,15 @@ REFUSED = [
     ("a new setuid file", "openat", [-100, 0, 0o101, 0o4755], "EPERM"),
     ("a file that becomes setgid", "fchmod", [-1, 0o2755], "EPERM"),
     ("flags in memory", "openat2", [-100, 0, 0, 0], "ENOSYS"),
+    ("a lease", "fcntl", [0, 1024, 0], "EPERM"),
     ("typing into a terminal", "ioctl", [0, 0x5412, 0], "EPERM"),
     ("typing with a high bit", "ioctl", [0, 1 << 32 | 0x5412, 0], "EPERM"),
 ]
 OFFLINE = [
     ("a mode by name", "fchmodat", [-100, 0, 0o644], "EPERM"),
     ("an owner by name", "fchownat", [-100, 0, 0, 0, 0], "EPERM"),
+    ("an attribute to be read", "getxattr", [0, 0, 0, 0], "EPERM"),
+    ("a pair of datagrams", "socketpair", [1, 2, 0, 0], "EAFNOSUPPORT"),
     ("an attribute by name", "setxattr", [0, 0, 0, 0, 0], "EPERM"),
     ("a time by name", "utimensat", [-100, 1 << 32, 0, 0], "EPERM"),
     ("another's processors", "sched_setaffinity", [2**31 - 1, 0, 0], "EPERM"),

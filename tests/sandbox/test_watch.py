@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import shutil
@@ -13,11 +14,13 @@ import msgspec
 import pytest
 
 from plughost.guard.powers import Powers
-from plughost.runtime.launch import INNER
+from plughost.runtime.launch import INNER, NATIVE
 from plughost.runtime.process import Process
+from plughost.sandbox.elf import read_elf
 from plughost.sandbox.holdings import SIGNALS
 from plughost.sandbox.machine import machine
-from tests.sandbox.support import ENV, confinement
+from tests.sandbox.support import ENV, as_nobody, confinement
+from tests.support import token
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -179,3 +182,41 @@ def test_where_the_kernel_refuses_a_watcher_the_plugin_runs_as_ever():
     )
     assert "it runs\n" in ran.stdout
     assert "unwatched 16\\n" in ran.stdout
+
+
+IN_FLIGHT = """
+import os, resource, socket, sys
+inner, report = sys.argv[1], os.open(sys.argv[2], os.O_WRONLY)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+os.dup2(0, 4); os.dup2(1, 5)  # where its stdin and stdout are kept
+a, b = socket.socketpair()
+for each in (a, b): each.set_inheritable(True)
+try:
+    while True: socket.send_fds(a, [b"x"], [a.fileno()])
+except OSError: pass
+for fd in (3, 6): os.dup2(report, fd); os.set_inheritable(fd, True)
+os.execv(inner, [inner, "watch", "", "--", "/bin/echo", "echo", "hello"])
+"""
+
+
+def test_where_no_descriptor_can_be_handed_over_it_runs_unwatched():
+    """A user has few on their way, and another plugin may have them all."""
+
+    def deed():
+        report = f"/tmp/{token()}"
+        open(report, "x").close()
+        command = [PYTHON, "-c", IN_FLIGHT, INNER, report]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        with open(report) as told:
+            said = told.read()
+        os.unlink(report)
+        return ran.returncode, ran.stdout, said.splitlines()
+
+    assert as_nobody(deed) == [0, "hello\n", [f"unwatched {errno.ETOOMANYREFS}", "confined"]]
+
+
+def test_no_variable_reaches_what_confines():
+    for program in (INNER, NATIVE):
+        found = read_elf(program)
+        assert found is not None
+        assert found.loader is None, "LD_PRELOAD would be in it"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from plughost.guard.addresses import Address, literal
+from plughost.guard.addresses import Address, is_public, literal
 
 T = TypeVar("T")
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
@@ -23,8 +25,6 @@ class Lookup:
         self._threads = ThreadPoolExecutor(threads, name)
 
     async def __call__(self, host: str) -> list[str]:
-        import socket
-
         found = await self.in_thread(partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM))
         return [str(address[0]) for *_, address in found]
 
@@ -33,6 +33,20 @@ class Lookup:
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def leads_away(address: Address) -> bool:
+    """Whether it is a public address, and of another machine than this: to its own the kernel would send from
+    that very address. Nothing is sent to find out."""
+    if not is_public(address):
+        return False
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((str(address), 9))
+            return ipaddress.ip_address(way.getsockname()[0]) != address
+    except OSError as error:  # usually nowhere at all, as whoever connects will be told
+        return error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 async def addresses(host: str, resolve: Resolve) -> list[Address]:

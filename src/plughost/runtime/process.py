@@ -65,11 +65,26 @@ class Process:
         self._pidfd = self._stderr_fd = self._report_fd = self._refused_fd = -1
         self._refused = Refused()
         self._spawn(launch)
-        loop.add_reader(self._pidfd, self._exited)
-        loop.add_reader(self._stderr_fd, self._read_stderr)
-        loop.add_reader(self._report_fd, self._read_report)
+        try:
+            self._watch()
+        except OSError as error:
+            self._give_up()
+            raise _spawn_failure(launch.argv()[0], error) from error
+
+    def _watch(self) -> None:
+        self._loop.add_reader(self._pidfd, self._exited)
+        self._loop.add_reader(self._stderr_fd, self._read_stderr)
+        self._loop.add_reader(self._report_fd, self._read_report)
         if self._refused_fd >= 0:
-            loop.add_reader(self._refused_fd, self._read_refused)
+            self._loop.add_reader(self._refused_fd, self._read_refused)
+
+    def _give_up(self) -> None:
+        """It was started, but is not to be watched."""
+        self.kill_launcher()
+        os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+        self.release()
+        os.close(self.stdin)
+        os.close(self.stdout)
 
     @property
     def alive(self) -> bool:
@@ -244,6 +259,8 @@ def _spawn_failure(program: str, error: OSError | ValueError) -> LaunchFailed:
         hint = "too many open files: raise the limit (ulimit -n), a plugin takes six while it starts"
     elif number in (errno.EAGAIN, errno.ENOMEM):
         hint = "no room for another process: raise the limit (ulimit -u) or free memory"
+    elif number == errno.ENOSPC:
+        hint = "this user's epoll watches are used up, by whatever program: see fs.epoll.max_user_watches"
     elif number == errno.E2BIG:
         hint = "command and environment together are longer than the system allows: pass large data in a file"
     return LaunchFailed(f"cannot start {program!r}: {error}", hint=hint)

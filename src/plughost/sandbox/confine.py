@@ -106,8 +106,8 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
         )
     if machine.inner is None:
         raise Unconfinable(
-            "plughost-inner is missing: plughost was installed where there was no C compiler",
-            hint="install a C compiler (apt install gcc libc6-dev) and plughost again",
+            "plughost-inner is missing: there was no C compiler, or no static libc, when it was built",
+            hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again",
         )
     if not machine.landlock:
         raise Unconfinable(

@@ -70,6 +70,7 @@ def confined(
             read=(*given.read, *given.write),
             cwd_is_own=spec.cwd_is_own,
             command_is_told=spec.command_is_told,
+            path_is_told=_path_is_told(spec, binding_env),
             kept_from=spec.kept_from,
         )
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
@@ -104,6 +105,12 @@ def confined(
     except LaunchFailed as error:
         error.plugin = spec.name
         raise
+
+
+def _path_is_told(spec: PluginSpec, env: Mapping[str, str]) -> bool:
+    """Whether PATH is neither the host's own nor the operator's."""
+    by_operator = None if spec.command_is_told else spec.env.get("PATH")
+    return env.get("PATH") not in (None, by_operator, os.environ.get("PATH"))
 
 
 def _footing(found: runnable.Runnable, given: Granted) -> Footing:

@@ -16,9 +16,8 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from plughost.base.text import visible
-from plughost.guard.addresses import Address, is_public, literal
-from plughost.guard.lookup import Lookup, Resolve, addresses
+from plughost.guard.addresses import Address, literal, shown
+from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
 from plughost.guard.powers import Endpoint
 from plughost.sandbox.admission import Refusal, asked, granted
 from plughost.sandbox.connection import Bounds, Connection, Verdict
@@ -32,8 +31,8 @@ ADDRESSES = 8
 """Of one name, that are tried."""
 CONNECT_PATIENCE = 5.0
 """For each of them, so that a dead one does not use up the time of the next."""
-SHOWN = 200
-"""Bytes of a request that could not be read, which are told."""
+MOST_OF_METHOD = 20
+"""Characters of a request's first word that are told."""
 
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
@@ -141,7 +140,7 @@ class Egress:
         """One connection from its first byte to its last."""
         try:
             head, early = await self._head(plugin)
-            visit.asked = visible(head.partition(b"\r\n")[0][:SHOWN].decode("latin-1"))
+            visit.asked = _told(head.partition(b"\r\n")[0])
             visit.host, visit.port = asked(head)
             endpoint = granted(self._endpoints, visit.host, visit.port)
             if endpoint is None:
@@ -214,7 +213,7 @@ class Egress:
             found = []
         if not found:
             raise Refusal(502, f"the name {host} cannot be looked up")
-        private = [str(address) for address in found if not is_public(address)]
+        private = [str(address) for address in found if not leads_away(address)]
         if private and not endpoint.private:
             needed = Endpoint(host, visit.port, private=True)
             raise Refusal(403, f"{host} leads to {private[0]}, which is not public", needed)
@@ -250,6 +249,12 @@ class Egress:
         self._bytes_left -= count
         if self._bytes_left < 0:
             raise Ended("more bytes than this plugin may send and receive")
+
+
+def _told(request: bytes) -> str:
+    """What may be kept of a request's first line: no password in it, and no query."""
+    method, _, rest = request.decode("latin-1").partition(" ")
+    return f"{shown(method[:MOST_OF_METHOD])} {shown(rest.partition(' ')[0])}".rstrip()
 
 
 class _Visit:

@@ -66,7 +66,7 @@ def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
     yield Mechanism(
         "inner",
         machine.inner is not None,
-        "compiled" if machine.inner else "missing: no C compiler when plughost was installed",
+        "compiled" if machine.inner else "missing: no C compiler or no static libc when it was built",
         "" if machine.inner else _COMPILER,
     )
     yield _bubblewrap(machine)
@@ -102,7 +102,7 @@ _WATCHABLE = (
     "Linux 5.5 or later, outside containers whose own system calls are watched (LXD), and "
     "kernel.yama.ptrace_scope at most 1"
 )
-_COMPILER = "install a C compiler (apt install gcc libc6-dev) and plughost again"
+_COMPILER = "install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again"
 
 
 def _bubblewrap(machine: Machine) -> Mechanism:

@@ -22,19 +22,22 @@ def find(
     read: Iterable[str] = (),
     cwd_is_own: bool = True,
     command_is_told: bool = False,
+    path_is_told: bool = False,
     kept_from: str | None = None,
 ) -> Runnable:
     """The command as it can be run; `execute` and `read` are what the operator granted beside it.
 
+    `path_is_told`: the PATH in `env` is the plugin's own word, and leads no further than others of its words.
     LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
     """
     said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
-    key = (said, cwd_is_own, command_is_told, kept_from, os.environ.get("PATH"), cwd or os.getcwd())
+    whose = (cwd_is_own, command_is_told, path_is_told, kept_from)
+    key = (said, whose, os.environ.get("PATH"), cwd or os.getcwd())
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered
         if all(stamp(path) == then for path, then in stamps.items()):
             return runnable
-    search = Search(command, cwd, env, tuple(execute), tuple(read), cwd_is_own, command_is_told, kept_from)
+    search = Search(command, cwd, env, tuple(execute), tuple(read), *whose)
     runnable = search.run()
     if len(_remembered) >= MOST_REMEMBERED:
         _remembered.clear()

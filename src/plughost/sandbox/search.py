@@ -55,6 +55,7 @@ class Search:
         read: tuple[str, ...],
         cwd_is_own: bool,
         command_is_told: bool,
+        path_is_told: bool,
         kept_from: str | None,
     ) -> None:
         said = without_env(tuple(command))
@@ -62,6 +63,7 @@ class Search:
         self._cwd = cwd
         self._cwd_is_own = cwd_is_own
         self._command_is_told = command_is_told
+        self._path_is_told = path_is_told
         self._kept_from = kept_from
         self._env = env
         self._execute = execute
@@ -148,7 +150,7 @@ class Search:
                 if not by_kernel:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
-                path, named_by = found, None
+                path, named_by = found, real if self._path_is_told else None
             else:
                 path, named_by, by_kernel = line.interpreter, real, True
         raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 MOST = 4096
 """Processes looked at: a tree that is larger has other limits to meet."""
-_COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap):\s+([0-9]+) kB$", re.M)
+_COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap|VmPTE):\s+([0-9]+) kB$", re.M)
 """Lines end with LF and nothing else: a process may have a CR in its name."""
 
 

@@ -23,8 +23,8 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from plughost.base.errors import Denied, InvalidSpec, Stopped
-from plughost.guard.addresses import Target, is_public, names, parse_url, shown
-from plughost.guard.lookup import Lookup, Resolve, addresses
+from plughost.guard.addresses import Target, names, parse_url, shown
+from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
 
 if TYPE_CHECKING:
     import ssl
@@ -154,7 +154,7 @@ class Network:
         if hosts is not None and not names(hosts, host):
             raise _denied(host)
         found = await addresses(host, self._resolve)
-        if hosts is None and not self._allow_private and not all(map(is_public, found)):
+        if hosts is None and not self._allow_private and not all(map(leads_away, found)):
             raise _denied(host)
         return [str(address) for address in found]
 

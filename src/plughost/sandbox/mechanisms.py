@@ -102,7 +102,10 @@ _WATCHABLE = (
     "Linux 5.5 or later, outside containers whose own system calls are watched (LXD), and "
     "kernel.yama.ptrace_scope at most 1"
 )
-_COMPILER = "install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again"
+_COMPILER = (
+    "install a C compiler and a static libc (apt install gcc libc6-dev, dnf install gcc glibc-static), "
+    "then plughost again"
+)
 
 
 def _bubblewrap(machine: Machine) -> Mechanism:

@@ -107,7 +107,7 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
     if machine.inner is None:
         raise Unconfinable(
             "plughost-inner is missing: there was no C compiler, or no static libc, when it was built",
-            hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static), then plughost again",
+            hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again",
         )
     if not machine.landlock:
         raise Unconfinable(

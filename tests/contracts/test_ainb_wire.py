@@ -30,6 +30,7 @@ from plughost.contracts.ainb.session import AinbSession, PluginSide
 from plughost.runtime.caller import Publication
 from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request
 from plughost.wire.framing import FrameError, FrameTooLarge
+from plughost.wire.ledger import FOREVER
 from plughost.wire.octets import plain
 from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.support import all_gone, seen, until
@@ -134,6 +135,33 @@ async def test_what_is_no_message_is_dropped_and_the_link_lives(host, place, bod
     assert seen(plugin)["dropped"] == before + 1
     raw.cancel()
     await asyncio.gather(raw, return_exceptions=True)
+
+
+@pytest.mark.clause("AINB-12")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"jsonrpc":"2.0","id":%d,"result":"\\ud800"}',
+        b'{"jsonrpc": "2.0", "result": [1,}, "id": %d}',
+        b'{"jsonrpc":"2.0","id":%d,"result":"\xff"}',
+        b'{"jsonrpc":"2.0","id":%d,"error":"no"}',
+    ],
+)
+async def test_a_broken_answer_fails_a_call_that_would_wait_for_ever_and_no_other(host, place, body):
+    plugin = await host.add(spec(place))
+    await plugin.call("echo", {})
+    number = 3
+    with host.events() as told:
+        raw = asyncio.create_task(plugin.call("raw", {"text": framed(body % number)}, timeout=FOREVER))
+        with pytest.raises(plughost.Malformed, match="JSON|error"):
+            await raw
+        assert isinstance(await told.get(), Dropped)
+        patient = asyncio.create_task(plugin.call("raw", {"text": framed(body % (number + 1))}, timeout=20))
+        assert isinstance(await told.get(), Dropped)
+        assert await plugin.call("echo", {"still": "here"}) == {"still": "here"}
+        assert not patient.done()
+    patient.cancel()
+    await asyncio.gather(patient, return_exceptions=True)
 
 
 @pytest.mark.clause("AINB-12")

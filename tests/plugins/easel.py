@@ -1,6 +1,7 @@
 """An ainb plugin with a screen, which does as the keys say. Standard library only.
 
-c crashes, h holds frames back and u lets them go, e answers with an error, w with a wrong frame;
+c crashes, h holds frames back and u lets them go, e answers with an error, w with a wrong frame, ~ with one
+that is no JSON;
 anything else is shown. What it gets is kept in the file that INPUTS names; in that of FRAMES is a dot for each.
 """
 
@@ -46,7 +47,7 @@ def key(params):
         free.clear()
     elif letter == "u":
         free.set()
-    elif letter in ("e", "w"):
+    elif letter in ("e", "w", "~"):
         seen["answer"] = letter
     else:
         seen["answer"] = "frame"
@@ -82,6 +83,12 @@ def answer(number, method, params):
         free.wait()
         if seen["answer"] == "e":
             return {"error": {"code": -32603, "message": "no paint"}}
+        if seen["answer"] == "~":
+            return {
+                "result": {
+                    "buffer": {**params["viewport"], "cells": [[{"x": 0, "y": 0}, {"symbol": "\ud800"}]]}
+                }
+            }
         if seen["answer"] == "w":
             return {"result": {"buffer": {"width": -1, "height": 1}}}
         return {"result": frame(params["viewport"])}

@@ -166,7 +166,7 @@ async def test_a_plugin_that_cannot_be_started_again_says_why(tmp_path):
 
 
 @pytest.mark.clause("AINB-26")
-@pytest.mark.parametrize(("letter", "why"), [("e", "no paint"), ("w", "width")])
+@pytest.mark.parametrize(("letter", "why"), [("e", "no paint"), ("w", "width"), ("~", "not JSON")])
 async def test_an_answer_that_is_no_frame_is_told_and_the_next_one_is_asked_for(tmp_path, letter, why):
     async with watched(easel(tmp_path)) as (_, feed, seen):
         await until(lambda: "60x12" in seen.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,11 @@ _CODES: dict[type[PluginError], int] = {
     Timeout: TIMED_OUT,
 }
 _NULL = b"null"
+_NEAR = 128
+_ANSWER_BEGINS = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
+)
+_ANSWER_ENDS = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -93,9 +99,9 @@ class JsonRpc(Conversation):
         try:
             message = _messages.decode(frame)
         except (ValueError, RecursionError) as error:
-            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]))
+            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame))
         if message.jsonrpc != "2.0" or not is_utf8(frame):
-            return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]))
+            return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
         if message.method is not None:
             if message.id is None:
                 return envelope.Notification(message.method, message.params)
@@ -106,7 +112,7 @@ class JsonRpc(Conversation):
             try:
                 errors.decode(message.error)
             except (ValueError, RecursionError) as problem:
-                return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]))
+                return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]), message.id)
             return Answer(message.id, error=message.error)
         return (
             self.bare(message.id, frame) if message.result is NOTHING else Answer(message.id, message.result)
@@ -120,6 +126,12 @@ class JsonRpc(Conversation):
         error = errors.decode(answer.error)
         told = f"it answered {method!r} with error {error.code}: {error.message}"
         return CallFailed(told, error=msgspec.to_builtins(error))
+
+
+def _answered(frame: Frame) -> int | None:
+    """Which request a broken answer is meant for, where its beginning or its end still tells."""
+    found = _ANSWER_BEGINS.match(frame[:_NEAR]) or _ANSWER_ENDS.search(frame[-_NEAR:])
+    return None if found is None else int(found[1])
 
 
 def as_object(params: Any) -> Any:

@@ -526,6 +526,8 @@ class Peer:
             self._blame(incoming)
         elif isinstance(incoming, Noise):
             self._drop(incoming.reason, incoming.head)
+            if incoming.meant_for is not None:
+                self._give_up(incoming.meant_for, Malformed(incoming.reason, head=incoming.head))
         elif not self._open and self._session.ready:
             self._owner.on_ready()
 
@@ -599,6 +601,13 @@ class Peer:
         else:
             del self._ledger[oldest.number]
             self._owner.on_malformed(oldest, error)
+
+    def _give_up(self, number: int, error: Malformed) -> None:
+        """A call with a time to end may still be answered in it."""
+        pending = self._ledger.get(number)
+        if pending is not None and pending.deadline == FOREVER:
+            del self._ledger[number]
+            self._owner.on_malformed(pending, error)
 
     def _discard(self, data: bytes) -> None:
         """Output after the only answer: one warning, whatever its length."""

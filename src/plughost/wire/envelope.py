@@ -52,10 +52,13 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A frame that means nothing: dropped and counted; no call is failed by it."""
+    """A frame that means nothing: dropped and counted. No call is failed by it, but one that it was meant to answer
+    and that would wait for ever."""
 
     reason: str
     head: bytes
+    meant_for: int | None = None
+    """The request that it seems to answer."""
 
 
 def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any = Any) -> Any:

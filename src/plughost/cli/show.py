@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -157,5 +158,6 @@ def _show(wanted: Wanted, fps: float) -> None:
         from plughost.terminal.run import run
     except ImportError as error:
         raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
-    if asyncio.run(run(wanted.screens, wanted.others, fps)):
-        raise RuntimeError("the screen failed")
+    code = asyncio.run(run(wanted.screens, wanted.others, fps))
+    if code:
+        sys.exit(code)  # what failed was told, or it was ended by a signal

@@ -12,13 +12,12 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 
 from plughost.terminal.canvas import Canvas
+from plughost.terminal.driver import STDERR, TerminalDriver
 from plughost.terminal.feed import Sight
 from plughost.terminal.lines import Tab, places, status_line, tab_line
 from plughost.terminal.rows import Rows
 
 STATUS_PERIOD = 0.25
-STDERR = 2
-"""Where the terminal library draws."""
 
 
 class TabLine(Rows):
@@ -39,7 +38,7 @@ class ScreenApp(App[None]):
 
     def __init__(self, tabs: Sequence[Tab], hang_up: Callable[[], None] = lambda: None) -> None:
         """`hang_up` is called once nobody can see it any more."""
-        super().__init__()
+        super().__init__(driver_class=TerminalDriver)
         self._hang_up = hang_up
         self._screens = tabs
         self._chosen = 0
@@ -119,6 +118,16 @@ class ScreenApp(App[None]):
             self._rate = (feed.frames - frames) / (now - at)
             self._told = (feed.frames, now)
         self._status.show([status_line(self._screens, self._chosen, self._rate, self.size.width)])
+
+    @property
+    def terminal(self) -> TerminalDriver | None:
+        """None before it is there, and where nobody looks."""
+        return self._driver if isinstance(self._driver, TerminalDriver) else None
+
+    def panic(self, *renderables: Any) -> None:
+        """A mistake of ours, or the library's: nobody shall take it for an orderly end."""
+        super().panic(*renderables)
+        self._return_code = self._return_code or 1
 
     def exit(self, *what: Any, **more: Any) -> None:
         """Nothing is drawn any more: the terminal is about to be somebody else's again."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
+
+from textual.keys import REPLACED_KEYS, key_to_character
 
 from plughost.contracts.ainb import messages
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, SUPER, Button, KeyCode, KeyEvent, MouseEvent
@@ -44,7 +45,7 @@ def key_event(name: str, character: str | None) -> KeyEvent | None:
     mods = sum({MODIFIERS.get(word, 0) for word in held})
     if last == "tab" and mods & SHIFT:
         return KeyEvent(messages.BackTab(), mods)
-    code = NAMED.get(last) or _typed(last, character, plain=not mods & (CTRL | ALT | SUPER))
+    code = NAMED.get(last) or _typed(last, character)
     if code is None:
         return None
     if isinstance(code, messages.Char) and code.ch.isupper():
@@ -52,16 +53,12 @@ def key_event(name: str, character: str | None) -> KeyEvent | None:
     return KeyEvent(code, mods)
 
 
-def _typed(name: str, character: str | None, *, plain: bool) -> KeyCode | None:
+def _typed(name: str, character: str | None) -> KeyCode | None:
     """With Ctrl held the character is a control one, and only its name tells which key it was."""
-    if plain and character is not None and len(character) == 1 and character.isprintable():
-        return messages.Char(character)
-    if len(name) == 1:
-        return messages.Char(name)
-    try:
-        return messages.Char(unicodedata.lookup(name.replace("_", " ")))
-    except KeyError:
-        return None
+    for typed in (character, name, key_to_character(REPLACED_KEYS.get(name, name))):
+        if typed is not None and len(typed) == 1 and typed.isprintable():
+            return messages.Char(typed)
+    return None
 
 
 def pasted(text: str) -> Iterator[KeyEvent]:

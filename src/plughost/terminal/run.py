@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.terminal.app import ScreenApp
+from plughost.terminal.driver import TerminalDriver
 from plughost.terminal.feed import Feed
 from plughost.terminal.lines import Tab
 from plughost.terminal.stage import fed, stage
 
 PATIENCE = 15.0
 """For a goodbye that nobody may be there to hear: plugins have their grace in it."""
-HUNG_UP, ENDED = 128 + signal.SIGHUP, 128 + signal.SIGTERM
+HUNG_UP = 128 + signal.SIGHUP
 
 
 async def run(
@@ -29,7 +30,7 @@ async def run(
         feeds = {plugin.name: Feed(host, plugin, rate) for plugin in plugins}
         leaving = Leaving(host)
         app = ScreenApp([Tab(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)
-        leaving.on_signals(app)
+        leaving.follow(app)
         async with fed(host, [*feeds.values()]):
             await app.run_async()
         for feed in feeds.values():
@@ -42,23 +43,38 @@ class Leaving:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._app: ScreenApp | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    def on_signals(self, app: ScreenApp) -> None:
+    def follow(self, app: ScreenApp) -> None:
+        """Signals, from now on."""
+        self._app = app
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.hang_up)
-        loop.add_signal_handler(signal.SIGTERM, self._end, app)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._end, app, 128 + number)
 
     def hang_up(self) -> None:
         """The terminal is gone: the library would say goodbye to it, and may wait for ever."""
         if self._closing is None:
             _exit_at_last(HUNG_UP)
+            if self._terminal is not None:
+                self._terminal.lose()
             self._closing = asyncio.ensure_future(self._host.close())
-            self._closing.add_done_callback(lambda _: os._exit(HUNG_UP))
+            self._closing.add_done_callback(self._gone)
 
-    def _end(self, app: ScreenApp) -> None:
-        _exit_at_last(ENDED)
-        app.exit()
+    def _gone(self, _: asyncio.Task[None]) -> None:
+        if self._terminal is not None:
+            self._terminal.restore()  # it may be there, and only we were told to go
+        os._exit(HUNG_UP)
+
+    @property
+    def _terminal(self) -> TerminalDriver | None:
+        return self._app.terminal if self._app is not None else None
+
+    def _end(self, app: ScreenApp, code: int) -> None:
+        _exit_at_last(code)
+        app.exit(return_code=code)
 
 
 def _exit_at_last(code: int) -> None:

@@ -52,8 +52,8 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Noise(msgspec.Struct, frozen=True):
-    """A frame that means nothing: dropped and counted. No call is failed by it, but one that it was meant to answer
-    and that would wait for ever."""
+    """A frame that means nothing: dropped and counted. No call is failed by it, but one that it was meant to
+    answer and that would wait for ever."""
 
     reason: str
     head: bytes

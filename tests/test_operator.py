@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +13,11 @@ import pytest
 import plughost
 from plughost import config
 from plughost.base.errors import InvalidConfig
+from plughost.cli import roots
 from plughost.cli.targets import Target
 from plughost.guard.powers import Endpoint, Limits, Powers
 from tests.contracts import kaged_support
+from tests.support import ROOT
 
 TABLE = """
 [plugins.one]
@@ -146,3 +152,21 @@ async def test_a_sandbox_of_no_name_is_none_that_is_known():
     async with plughost.Host() as host:
         with pytest.raises(plughost.InvalidSpec, match="unknown sandbox ''"):
             await host.add(plughost.PluginSpec(contract="mcptest", name="x", command=["true"], sandbox=""))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["run"], ["x", "echo", "ping"], ["screen", "echo-ainb", "--svg", "x.svg"]],
+    ids=lambda words: words[0],
+)
+def test_what_the_command_line_says_counts_for_plugins_of_a_root(tmp_path, command):
+    shutil.copytree(ROOT / "plugins/echo-ainb", tmp_path / "echo-ainb")
+    told = Target(sandbox="strict", allow=("read=/srv",), limit=("processes=4",))
+    ((spec,), _) = roots.take(tmp_path, (), told)
+    assert (spec.sandbox, spec.allow.read, spec.limits.processes) == ("strict", ("/srv",), 4)
+    name, *words = command
+    ran = subprocess.run(
+        [sys.executable, "-m", "plughost.cli", name, "--root", str(tmp_path), "--limit", "memory=lots", *words],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (ran.returncode, "256M" in ran.stderr) == (2, True), ran.stderr

@@ -10,6 +10,7 @@ import click
 
 from plughost import config
 from plughost.cli import output
+from plughost.cli.targets import Target
 from plughost.contracts.contract import PluginSpec, contract
 
 option: Callable[[Any], Any] = click.option(
@@ -19,19 +20,19 @@ option: Callable[[Any], Any] = click.option(
 )
 
 
-def take(root: Path | None, words: Sequence[str]) -> tuple[list[PluginSpec], Sequence[str]]:
+def take(root: Path | None, words: Sequence[str], target: Target) -> tuple[list[PluginSpec], Sequence[str]]:
     """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word.
 
     A folder is told by a slash in it, so that a namespace is never taken for one.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
-        return [config.of_folder(Path(words[0]))], words[1:]
+        return [target.adjusted(target.of_folder(Path(words[0])))], words[1:]
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")
     found = config.of_root(root or config.DEFAULT_ROOT)
     for problem in found.problems:
         output.say(f"left out: {problem}")
-    return found.specs, words
+    return [target.adjusted(spec) for spec in found.specs], words
 
 
 def offering(specs: Sequence[PluginSpec], kind: str, word: str) -> PluginSpec | None:

@@ -51,7 +51,7 @@ def run(
     """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds."""
     if root is not None and words:
         raise click.UsageError("--root runs all its plugins: name it, or plugins, not both")
-    specs = target.all(words) if root is None else roots.take(root, words)[0]
+    specs = target.all(words) if root is None else roots.take(root, words, target)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
     _unconfined(specs)

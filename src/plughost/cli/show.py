@@ -14,7 +14,7 @@ import click
 
 from plughost import config
 from plughost.base.errors import InvalidSpec
-from plughost.cli import output, roots
+from plughost.cli import output, roots, targets
 from plughost.contracts.contract import PluginSpec, contract
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 
 @click.command()
 @roots.option
+@targets.confining
 @click.option("--fps", type=click.FloatRange(1, 60), default=30.0, help="Frames a second at most. [30]")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
@@ -53,6 +54,7 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 @click.argument("name", metavar="[SCREEN]", required=False)
 def screen(
     root: Path | None,
+    target: targets.Target,
     fps: float,
     png: Path | None,
     svg: Path | None,
@@ -72,7 +74,7 @@ def screen(
     plughost screen --root dist/plugins
     plughost screen plugins/echo-ainb --png echo.png --size 60x10
     """
-    wanted = _wanted(root, plugin, name)
+    wanted = _wanted(root, plugin, name, target)
     if png is not None or svg is not None:
         drawn = _draw(wanted, png, svg, size, font, wait)
         if as_json:
@@ -85,11 +87,13 @@ def screen(
         _show(wanted, fps)
 
 
-def _wanted(root: Path | None, plugin: str | None, name: str | None) -> Wanted:
+def _wanted(root: Path | None, plugin: str | None, name: str | None, target: targets.Target) -> Wanted:
     folder = None if plugin is None or "/" not in plugin else Path(plugin)
-    specs: Sequence[PluginSpec] = () if folder is not None and root is None else roots.take(root, ())[0]
+    specs: Sequence[PluginSpec] = (
+        () if folder is not None and root is None else roots.take(root, (), target)[0]
+    )
     if folder is not None:
-        chosen = [config.of_folder(folder)]
+        chosen = [target.adjusted(target.of_folder(folder))]
     elif plugin is not None:
         chosen = [spec for spec in specs if spec.name == plugin]
         if not chosen:

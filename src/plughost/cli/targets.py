@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,41 +20,52 @@ if TYPE_CHECKING:
     from plughost.sandbox.explanation import Source
 
 
-def options(function: Callable[..., None]) -> Callable[..., None]:
+Command = Callable[..., None]
+
+_CHOOSING = {
+    "file": click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A plughost.toml."),
+    "contract": click.option("--contract", help="The contract of a bare command after `--`."),
+    "name": click.option("--name", help="The name to bind a bare command under."),
+    "grants": click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
+    "env": click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
+    "cwd": click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
+}
+_CONFINING = {
+    "sandbox": click.option(
+        "--sandbox",
+        type=click.Choice(["strict", "landlock", "none"]),
+        help="Confine it like this; what a folder's own plughost.toml allows does not count then.",
+    ),
+    "allow": click.option(
+        "--allow",
+        multiple=True,
+        metavar="KIND=WHAT",
+        help="Let it read, write, execute or connect: read=~/notes, connect=api.example.com:443.",
+    ),
+    "limit": click.option(
+        "--limit", multiple=True, metavar="NAME=AMOUNT", help="Bound it: memory=256M, processes=8."
+    ),
+}
+
+
+def options(function: Command) -> Command:
     """The options that choose and adjust a target, the same for every command: it gets a `target`."""
+    return _giving_target(function, {**_CHOOSING, **_CONFINING})
 
+
+def confining(function: Command) -> Command:
+    """Those that only say how plugins are confined, whichever they are."""
+    return _giving_target(function, _CONFINING)
+
+
+def _giving_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
     @functools.wraps(function)
-    def command(**given: Any) -> None:
-        fields = {
-            name: given.pop(name)
-            for name in ("file", "contract", "name", "grants", "env", "cwd", "sandbox", "allow", "limit")
-        }
-        function(target=Target(**fields, bare=click.get_current_context().obj), **given)
+    def gathered(**given: Any) -> None:
+        told = {name: given.pop(name) for name in offered}
+        function(target=Target(**told, bare=click.get_current_context().obj or ()), **given)
 
-    for option in reversed(
-        [
-            click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A plughost.toml."),
-            click.option("--contract", help="The contract of a bare command after `--`."),
-            click.option("--name", help="The name to bind a bare command under."),
-            click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
-            click.option("--env", "env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
-            click.option(
-                "--sandbox",
-                type=click.Choice(["strict", "landlock", "none"]),
-                help="Confine it like this; what a folder's own plughost.toml allows does not count then.",
-            ),
-            click.option(
-                "--allow",
-                multiple=True,
-                metavar="KIND=WHAT",
-                help="Let it read, write, execute or connect: read=~/notes, connect=api.example.com:443.",
-            ),
-            click.option(
-                "--limit", multiple=True, metavar="NAME=AMOUNT", help="Bound it: memory=256M, processes=8."
-            ),
-            click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
-        ]
-    ):
+    command: Command = gathered
+    for option in reversed([*offered.values()]):
         command = option(command)
     return command
 
@@ -62,26 +73,26 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 class Target(msgspec.Struct):
     """The options above, before they are known to make sense."""
 
-    file: Path | None
-    contract: str | None
-    name: str | None
-    grants: tuple[str, ...]
-    env: tuple[str, ...]
-    cwd: str | None
-    sandbox: str | None
-    allow: tuple[str, ...]
-    limit: tuple[str, ...]
-    bare: Sequence[str]
+    file: Path | None = None
+    contract: str | None = None
+    name: str | None = None
+    grants: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    cwd: str | None = None
+    sandbox: str | None = None
+    allow: tuple[str, ...] = ()
+    limit: tuple[str, ...] = ()
+    bare: Sequence[str] = ()
 
     def take(self, words: Sequence[str]) -> tuple[PluginSpec, Sequence[str]]:
         """The plugin meant, and the words that are left for the command itself."""
         if self.bare:
-            return self._adjusted(self._bare_spec()), words
+            return self.adjusted(self._bare_spec()), words
         if self.contract is not None:
             raise click.UsageError("--contract goes with a bare command after `--`")
         if not words:
             raise click.UsageError("which plugin? Give a folder, a name from plughost.toml, or -- COMMAND")
-        return self._adjusted(self._named(words[0])), words[1:]
+        return self.adjusted(self._named(words[0])), words[1:]
 
     def all(self, words: Sequence[str]) -> list[PluginSpec]:
         """Every plugin named, or with no name every one that the file binds."""
@@ -92,7 +103,7 @@ class Target(msgspec.Struct):
             return [spec]
         if words:
             return [self.take([word])[0] for word in words]
-        return [self._adjusted(spec) for spec in self._file_specs().values()]
+        return [self.adjusted(spec) for spec in self._file_specs().values()]
 
     def _bare_spec(self) -> PluginSpec:
         if self.contract is None:
@@ -104,14 +115,17 @@ class Target(msgspec.Struct):
         folder = Path(word)
         is_folder = self.file is None and folder.is_dir()
         if is_folder and ("/" in word or not Path(config.FILE).exists()):
-            return config.of_folder(folder, trusted=self.sandbox is None)
+            return self.of_folder(folder)
         specs = self._file_specs()
         if is_folder and word not in specs:
-            return config.of_folder(folder, trusted=self.sandbox is None)
+            return self.of_folder(folder)
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"
             raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
         return specs[word]
+
+    def of_folder(self, folder: Path) -> PluginSpec:
+        return config.of_folder(folder, trusted=self.sandbox is None)
 
     def _file_specs(self) -> dict[str, PluginSpec]:
         path = self.file or Path(config.FILE)
@@ -119,7 +133,8 @@ class Target(msgspec.Struct):
             raise click.UsageError(f"there is no {config.FILE} here; name one with -c, or a plugin folder")
         return config.load(path)
 
-    def _adjusted(self, spec: PluginSpec) -> PluginSpec:
+    def adjusted(self, spec: PluginSpec) -> PluginSpec:
+        """As the command line says, beside what it is anyhow."""
         env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
         said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
         given = [] if self.grants and said_nothing else list(spec.grants)

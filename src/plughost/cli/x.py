@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from plughost.base.errors import PluginError
-from plughost.cli import output, roots
+from plughost.cli import output, roots, targets
 from plughost.contracts.ainb import Ainb, CliResult
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
@@ -18,17 +18,18 @@ from plughost.host import Host
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @roots.option
+@targets.confining
 @click.argument(
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )
-def x(root: Path | None, words: tuple[str, ...]) -> None:
+def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None:
     """Run ARGS in the plugin that provides NAMESPACE; its output and its exit code are ours.
 
     \b
     plughost x usage --json
     plughost x --root dist/plugins usage --help
     """
-    specs, rest = roots.take(root, words)
+    specs, rest = roots.take(root, words, target)
     namespace, *argv = rest
     spec = roots.offering(specs, "cli_namespaces", namespace)
     if spec is None:

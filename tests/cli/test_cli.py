@@ -24,9 +24,13 @@ PUPPET = [*PYTHON, str(PLUGINS / "puppet.py")]
 
 
 def plughost(*words, stdin=None, cwd=ROOT, env=None):
-    return subprocess.run(
-        [*PLUGHOST, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, env=env
-    )
+    for _ in range(3):
+        ran = subprocess.run(
+            [*PLUGHOST, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, env=env
+        )
+        if "did not end within 0.5 s" not in ran.stdout + ran.stderr:  # rune's own time, on a busy machine
+            break
+    return ran
 
 
 def mcptest(*words, command=PUPPET):
@@ -364,7 +368,7 @@ def test_run_ends_when_nobody_reads_its_events(mark):
 
 
 def test_a_reader_that_has_seen_enough_is_no_answer_of_the_plugins():
-    ran = run_in_shell(f'{CALL} ping | exec 0<&-; echo "${{PIPESTATUS[0]}}"')
+    ran = run_in_shell(f"exec 3> >(exec 0<&-); wait $!; {CALL} ping >&3; echo $?")
     assert (ran.stdout, ran.stderr) == ("141\n", "")
 
 

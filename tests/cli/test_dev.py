@@ -41,7 +41,14 @@ def plugin(folder: Path, mark: str, version: str = '"one"', env: str = "{}") -> 
 
 
 def source(folder: Path, version: str) -> None:
-    (folder / "p.py").write_text(PLUGIN.replace("VERSION", version))
+    write(folder / "p.py", PLUGIN.replace("VERSION", version))
+
+
+def write(path: Path, text: str) -> None:
+    """At once: whoever watches never sees half of it."""
+    new = path.with_name(f"{path.name}.tmp")
+    new.write_text(text)
+    new.replace(path)
 
 
 class Dev:
@@ -95,7 +102,7 @@ async def test_a_change_shows_in_the_next_answer_and_a_broken_plugin_is_told_and
         assert (await at.until("changed"))["files"] == ["p.py"]
         await at.until("ready")
         assert (await at.call('ping {"a": 1}'))["result"] == "two"
-        (folder / "p.py").write_text("raise SystemExit('broken')")
+        write(folder / "p.py", "raise SystemExit('broken')")
         await at.until("logged", source="stderr", message="broken")
         await at.until("exited", exit_status=1)
         assert (await at.call("ping", "error"))["error"]["code"] == "crashed"
@@ -204,7 +211,7 @@ async def test_a_build_is_run_before_every_start_and_its_own_files_are_no_change
         await at.until("build_output", line="done")
         await at.until("built", exit_code=0)
         await at.until("ready")
-        (folder / "p.src").write_text(PLUGIN.replace("VERSION", '"two"'))
+        write(folder / "p.src", PLUGIN.replace("VERSION", '"two"'))
         assert (await at.until("changed"))["files"] == ["p.src"]
         await at.until("ready")
         assert (await at.call("ping"))["result"] == "two"

@@ -96,7 +96,7 @@ async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch
     await until(lambda: len(lab.invoker.running) == 1 and len(lab.invoker.pool))
     outcome, most = await written(lab, monkeypatch, do="flood", mib=8 << 10)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
-    assert most < 1 << 30, "an eighth of what it wanted, however slow this machine looks"
+    assert most < 4 << 30, "half of what it wanted, however slow this machine looks"
     assert (await neighbour).reason == "collateral"
     assert (await lab.tool("writes", do="leave")).ok
 

@@ -131,7 +131,7 @@ def test_one_frame_is_drawn_without_a_terminal(family, tmp_path):
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["plugin"], told["screen"], told["columns"], told["rows"]) == ("easel", "main", 40, 6)
-    assert 0 < told["frame_ms"] < 2000
+    assert told["frame_ms"] > 0
     assert Image.open(png_file).size == (told["png"]["width"], told["png"]["height"])
     text = svg_file.read_text()
     assert "40x6" in text

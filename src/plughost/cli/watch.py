@@ -12,8 +12,8 @@ MOST = 10_000
 """Files that are looked at; a plugin's folder that holds more is not all source."""
 IGNORED = ("__pycache__", "node_modules", "target", "*.pyc", "*.swp", "*.tmp", "*~", "*.log", ".*")
 
-Look = dict[str, tuple[int, int, int]]
-"""By path: when its content and its mode last changed, and its size."""
+Look = dict[str, tuple[int, int, int, int]]
+"""By path: when its content and its mode last changed, its size, and its mode, since such clocks are coarse."""
 
 
 def look(folder: Path, ignored: Collection[str] = ()) -> Look:
@@ -24,7 +24,8 @@ def look(folder: Path, ignored: Collection[str] = ()) -> Look:
             about = os.stat(path)
         except OSError:
             continue  # gone since
-        seen[os.path.relpath(path, folder)] = (about.st_mtime_ns, about.st_ctime_ns, about.st_size)
+        is_now = (about.st_mtime_ns, about.st_ctime_ns, about.st_size, about.st_mode)
+        seen[os.path.relpath(path, folder)] = is_now
     return seen
 
 

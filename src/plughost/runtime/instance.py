@@ -38,7 +38,7 @@ from plughost.runtime.tap import Tapping
 from plughost.runtime.witness import Witness, story
 from plughost.wire.envelope import NOTHING, Answer, Notification
 
-EXIT_NOTICE = 0.5
+EXIT_NOTICE = 2.0
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Also as a shell, or bubblewrap, tells it of its child."""

@@ -13,7 +13,7 @@ MOST = 10_000
 IGNORED = ("__pycache__", "node_modules", "target", "*.pyc", "*.swp", "*.tmp", "*~", "*.log", ".*")
 
 Look = dict[str, tuple[int, int, int, int]]
-"""By path: when its content and its mode last changed, its size, and its mode, since such clocks are coarse."""
+"""By path: when content and mode last changed, the size, and the mode, since such clocks are coarse."""
 
 
 def look(folder: Path, ignored: Collection[str] = ()) -> Look:

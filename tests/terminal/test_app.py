@@ -105,6 +105,16 @@ async def test_a_new_size_reaches_the_plugin(tmp_path):
         await until(lambda: "30x5" in text(app))
 
 
+async def test_the_lines_around_a_screen_have_its_new_size_too(tmp_path):
+    async with shown(easel(tmp_path, screens=("one", "two")), size=(14, 6)) as (app, pilot, _):
+        await until(lambda: "14x4" in text(app))
+        assert "easel/two" not in text(app, "tabs")
+        await pilot.resize_terminal(120, 6)
+        await until(lambda: "120x4" in text(app))
+        assert text(app, "tabs").split() == ["easel/one", "easel/two"]
+        assert text(app, "status").endswith("Ctrl+Q leaves ")
+
+
 async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_path):
     async with shown(easel(tmp_path)) as (app, pilot, _):
         await until(lambda: "60x11" in text(app))

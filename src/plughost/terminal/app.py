@@ -43,6 +43,7 @@ class ScreenApp(App[None]):
         self._hang_up = hang_up
         self._screens = tabs
         self._chosen = 0
+        self._width = 0
         self._watching: asyncio.Task[None] | None = None
         self._told = (0, 0.0)
         self._rate = 0.0
@@ -101,13 +102,15 @@ class ScreenApp(App[None]):
             self._hang_up()
         return bool(told & select.POLLOUT)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """The app's own size is still the one before."""
+        self._width = event.size.width
         self._show_tabs()
         self._tell()
 
     def _show_tabs(self) -> None:
         if len(self._screens) > 1:
-            self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self.size.width)])
+            self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self._width)])
 
     def _tell(self) -> None:
         if not self.takes_more():
@@ -118,7 +121,7 @@ class ScreenApp(App[None]):
         if now - at >= STATUS_PERIOD:
             self._rate = (feed.frames - frames) / (now - at)
             self._told = (feed.frames, now)
-        self._status.show([status_line(self._screens, self._chosen, self._rate, self.size.width)])
+        self._status.show([status_line(self._screens, self._chosen, self._rate, self._width)])
 
     def exit(self, *what: Any, **more: Any) -> None:
         """Nothing is drawn any more: the terminal is about to be somebody else's again."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from rich.cells import cell_len
-from textual.events import Paste
+from textual.events import MouseDown, Paste
 
 from plughost import config
 from plughost.contracts.ainb.messages import BOLD, REVERSED
@@ -119,6 +119,14 @@ async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_pat
     async with shown(easel(tmp_path)) as (app, pilot, _):
         await until(lambda: "60x11" in text(app))
         await pilot.click("#status", offset=(3, 0))
+        await pilot.press("x")
+        await until(lambda: "key x" in text(app))
+
+
+async def test_nor_does_one_outside_of_everything(tmp_path):
+    async with shown(easel(tmp_path)) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        app.post_message(MouseDown(None, 99998, 99998, 0, 0, 1, False, False, False))
         await pilot.press("x")
         await until(lambda: "key x" in text(app))
 

@@ -65,6 +65,9 @@ async def test_a_screen_is_drawn_with_colours_wide_marked_and_hostile_cells_and_
         terminal.until("key c 2")
         terminal.type("\x1b[<0;5;3M")
         terminal.until("mouse down 4,2")
+        terminal.type("\x1b[<0;5;3m\x1b[<0;99999;99999M")
+        terminal.press("y")
+        terminal.until("key y 0")
         terminal.resize(50, 8)
         terminal.until("50x7")
 

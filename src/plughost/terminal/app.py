@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
 
 from plughost.terminal.canvas import Canvas
 from plughost.terminal.feed import Sight
@@ -26,6 +28,17 @@ class TabLine(Rows):
         app = self.app
         assert isinstance(app, ScreenApp)
         app.choose_at(int(event.x))
+
+
+class Whole(Screen[None]):
+    """Everything that is seen. The library takes the focus away when somebody clicks where it knows of
+    nothing, and what is typed then is lost: here it stays."""
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        if widget is not None:
+            super().set_focus(widget, scroll_visible, from_app_focus)
 
 
 class ScreenApp(App[None]):
@@ -51,6 +64,9 @@ class ScreenApp(App[None]):
         self._terminal = select.poll()
         self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
+
+    def get_default_screen(self) -> Whole:
+        return Whole(id="_default")
 
     def compose(self) -> ComposeResult:
         if len(self._screens) > 1:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from rich.cells import cell_len
-from textual.events import MouseDown, Paste
+from textual.events import MouseDown, MouseUp, Paste
 
 from plughost import config
 from plughost.contracts.ainb.messages import BOLD, REVERSED
@@ -57,6 +57,32 @@ async def test_what_is_typed_and_what_the_mouse_does_goes_to_the_plugin(tmp_path
         ("down", 7, 2),
         ("up", 7, 2),
     ]
+
+
+async def test_a_button_that_was_pressed_over_the_screen_is_released_there_wherever_the_mouse_is(tmp_path):
+    file = tmp_path / "inputs"
+    place = easel(tmp_path, screens=("one", "two"), env={"INPUTS": str(file)})
+    async with shown(place) as (app, pilot, _):
+        await until(lambda: "60x10" in text(app))
+        for beside in ("#status", "#tabs"):
+            await pilot.mouse_down("#canvas", offset=(7, 2))
+            await pilot.mouse_up(beside, offset=(20, 0))
+        for kind, x, y, button in (
+            (MouseDown, 7, 3, 1), (MouseDown, 7, 3, 3), (MouseUp, 7, 3, 1), (MouseUp, 20, 11, 3),
+        ):  # fmt: skip
+            app.post_message(kind(None, x, y, 0, 0, button, False, False, False))
+            await pilot.pause()
+        await pilot.click("#tabs", offset=(15, 0))
+        await pilot.press("x")
+        await until(lambda: any(kind == "key" for kind, *_ in inputs(file)))
+        assert [params["screen_id"] for kind, params, _ in inputs(file) if kind == "key"] == ["two"]
+    mice = [params["mouse"] for kind, params, _ in inputs(file) if kind == "mouse"]
+    assert [
+        (each["kind"]["type"], each["col"], each["row"]) for each in mice if each["kind"]["type"] in ("down", "up")
+    ] == [
+        ("down", 7, 2), ("up", 20, 9), ("down", 7, 2), ("up", 20, 0),
+        ("down", 7, 2), ("down", 7, 2), ("up", 7, 2), ("up", 20, 9),
+    ]  # fmt: skip
 
 
 async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):

@@ -141,6 +141,15 @@ async def test_the_lines_around_a_screen_have_its_new_size_too(tmp_path):
         assert text(app, "status").endswith("Ctrl+Q leaves ")
 
 
+@pytest.mark.parametrize("height", [1, 2, 3])
+async def test_however_low_it_is_there_are_no_scrollbars(tmp_path, height):
+    async with shown(easel(tmp_path, screens=("one", "two")), size=(40, height)) as (app, pilot, _):
+        await until(lambda: "easel/one" in text(app, "tabs"))
+        await pilot.pause()
+        assert app.screen.scrollbars_enabled == (False, False)
+        assert app.query_one("#tabs").size == (40, 1)
+
+
 async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_path):
     async with shown(easel(tmp_path)) as (app, pilot, _):
         await until(lambda: "60x11" in text(app))

@@ -42,7 +42,7 @@ class Whole(Screen[None]):
 
 
 class ScreenApp(App[None]):
-    CSS = "#tabs, #status { height: 1; } #canvas { height: 1fr; }"
+    CSS = "Screen { overflow: hidden; } #tabs, #status { height: 1; } #canvas { height: 1fr; }"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", priority=True),

@@ -159,8 +159,8 @@ async def _still(
     from plughost.terminal.stage import stage
     from plughost.terminal.still import still
 
-    async with stage([spec], others) as (_, (plugin,), coming):
-        return await still(plugin, *size, wait, coming)
+    async with stage([spec], others) as (host, (plugin,), coming):
+        return await still(host, plugin, *size, wait, coming)
 
 
 def _show(wanted: Wanted, fps: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.events import MouseDown, MouseUp, Paste
 
@@ -173,8 +175,52 @@ class Fed:
 @pytest.mark.parametrize("width", [200, 80, 50, 20, 1])
 def test_the_lines_fit_any_width(width):
     tabs = [Tab(Fed(), "one"), Tab(Fed(), "two")]
-    for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 1, width)):
+    for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 0, width), tab_line(tabs, 1, width)):
         assert sum(run.columns for run in row) == width
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ab漢é", max_size=12), min_size=1, max_size=6), st.integers(0, 5), st.integers(1, 60))
+def test_the_chosen_tab_is_in_sight_and_others_are_seen_whole_or_not_at_all(names, chosen, width):
+    tabs = [Tab(Fed(), name) for name in names]
+    chosen %= len(tabs)
+    row = tab_line(tabs, chosen, width)
+    told = "".join(run.text for run in row)
+    assert sum(run.columns for run in row) == cell_len(told) == width
+    seen = places(tabs, chosen, width)
+    assert list(seen) == list(range(min(seen), max(seen) + 1)), "in their order, none left out between"
+    for number, (start, end) in seen.items():
+        title = f" {tabs[number].title} "
+        assert end <= width
+        assert cell_len(title) == end - start or list(seen) == [chosen]
+    [lit] = [run.text for run in row if run.modifier]
+    assert f" {tabs[chosen].title} ".startswith(lit.rstrip())
+    if len(seen) == len(tabs):
+        assert "…" not in told
+
+
+def test_tabs_that_do_not_fit_make_room_for_the_chosen_one():
+    tabs = [Tab(Fed(), name) for name in ("one", "two", "three", "four")]
+
+    def told(chosen: int, width: int) -> str:
+        return "".join(run.text for run in tab_line(tabs, chosen, width))
+
+    assert told(0, 60) == " plugin/one   plugin/two   plugin/three   plugin/four       "
+    assert told(0, 30) == " plugin/one   plugin/two  …   "
+    assert told(1, 30) == " plugin/one   plugin/two  …   "
+    assert told(2, 29) == "…  plugin/three  …           "
+    assert told(3, 30) == "…  plugin/three   plugin/four "
+    assert told(3, 8) == " plugin/"
+
+
+async def test_a_click_on_a_tab_is_meant_for_the_one_that_is_seen_there(tmp_path):
+    place = easel(tmp_path, screens=("one", "two", "three", "four"))
+    async with shown(place, size=(30, 8)) as (app, pilot, _):
+        await until(lambda: "30x6" in text(app))
+        await pilot.press("ctrl+pageup")
+        await until(lambda: text(app, "tabs") == "…  easel/three   easel/four   ")
+        await pilot.click("#tabs", offset=(5, 0))
+        await until(lambda: "easel/three" in text(app, "status"))
 
 
 def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
@@ -190,7 +236,7 @@ def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
 
 def test_tabs_in_any_script_have_the_place_that_their_titles_take():
     tabs = [Tab(Fed(), "漢字"), Tab(Fed(), "cafe\u0301"), Tab(Fed(), "two")]
-    assert [end - start for start, end in places(tabs)] == [13, 13, 12]
+    assert [end - start for start, end in places(tabs, 0, 60).values()] == [13, 13, 12]
     assert "".join(run.text for run in tab_line(tabs, 0, 60)).split() == [
         "plugin/漢字",
         "plugin/café",

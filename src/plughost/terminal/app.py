@@ -83,7 +83,7 @@ class ScreenApp(App[None]):
         self._choose((self._chosen + by) % len(self._screens))
 
     def choose_at(self, x: int) -> None:
-        for number, (start, end) in enumerate(places(self._screens)):
+        for number, (start, end) in places(self._screens, self._chosen, self._width).items():
             if start <= x < end:
                 self._choose(number)
 

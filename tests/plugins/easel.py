@@ -1,8 +1,8 @@
 """An ainb plugin with a screen, which does as the keys say. Standard library only.
 
 c crashes, h holds frames back and u lets them go, e answers with an error, w with a wrong frame, ~ with one
-that is no JSON;
-anything else is shown. What it gets is kept in the file that INPUTS names; in that of FRAMES is a dot for each.
+that is no JSON; anything else is shown. With HANGS it never gets ready. What it gets is kept in the file that
+INPUTS names; in that of FRAMES is a dot for each.
 """
 
 import json
@@ -76,6 +76,9 @@ def frame(view):
 
 def answer(number, method, params):
     if method == "plugin/init":
+        if "HANGS" in os.environ:
+            os.write(2, b"waiting for the moon\n")
+            threading.Event().wait()
         with open(params["manifest_path"], "rb") as file:
             manifest = tomllib.load(file)
         return {"result": {**manifest["plugin"], "manifest": manifest}}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from unicodedata import category
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.ainb.messages import WireBuffer
+from plughost.terminal import symbols
 from plughost.terminal.painter import paint
+from plughost_sdk import screen
 from plughost_sdk.ainb import Buffer, cells
 
 WIDE = "漢字プロジェクト名"
@@ -32,6 +36,9 @@ def shown(buffer: Buffer) -> list[str]:
         ("\u0301x", 2),
         ("", 0),
         ("ﾃｨ", 2),
+        ("👍🏻x", 3),
+        ("🏻x", 2),
+        ("☰䷀㉈", 3),
     ],
 )
 def test_a_text_takes_as_many_cells_as_columns(text, columns):
@@ -47,6 +54,20 @@ def test_wide_characters_and_marks_are_shown_whole():
     buffer.put(21, 1, WIDE)  # the second has no room
     buffer.put(-1, 2, f"{WIDE}|")
     assert shown(buffer) == [f"{WIDE} café|", f"{' ' * 21}漢", f" {WIDE[1:]}|"]
+
+
+def test_nothing_behind_a_character_is_lost_whatever_terminals_think_of_its_width():
+    buffer = Buffer(12, 2)
+    buffer.put(0, 0, "☰Menu")
+    buffer.put(0, 1, "👍🏻x")
+    assert shown(buffer) == ["\ufffdMenu", "👍x"]
+
+
+def test_the_sdk_and_the_host_agree_on_how_many_cells_a_character_takes():
+    assert screen.DISPUTED == symbols.DISPUTED
+    every = [chr(number) for number in range(0x30000) if category(chr(number)) not in ("Cn", "Cs")]
+    differ = [each for each in every if len(cells(each)) != symbols.shown(each).columns]
+    assert "".join(differ) == "\u3000\u302e\u302f\u3164\U00016ff0\U00016ff1", "blank or lost, and a space"
 
 
 @given(st.text(max_size=20))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual.events import Paste
+from textual.events import MouseDown, MouseUp, Paste
 
 from plughost import config
 from plughost.contracts.ainb.messages import BOLD, REVERSED
@@ -59,6 +61,32 @@ async def test_what_is_typed_and_what_the_mouse_does_goes_to_the_plugin(tmp_path
     ]
 
 
+async def test_a_button_that_was_pressed_over_the_screen_is_released_there_wherever_the_mouse_is(tmp_path):
+    file = tmp_path / "inputs"
+    place = easel(tmp_path, screens=("one", "two"), env={"INPUTS": str(file)})
+    async with shown(place) as (app, pilot, _):
+        await until(lambda: "60x10" in text(app))
+        for beside in ("#status", "#tabs"):
+            await pilot.mouse_down("#canvas", offset=(7, 2))
+            await pilot.mouse_up(beside, offset=(20, 0))
+        for kind, x, y, button in (
+            (MouseDown, 7, 3, 1), (MouseDown, 7, 3, 3), (MouseUp, 7, 3, 1), (MouseUp, 20, 11, 3),
+        ):  # fmt: skip
+            app.post_message(kind(None, x, y, 0, 0, button, False, False, False))
+            await pilot.pause()
+        await pilot.click("#tabs", offset=(15, 0))
+        await pilot.press("x")
+        await until(lambda: any(kind == "key" for kind, *_ in inputs(file)))
+        assert [params["screen_id"] for kind, params, _ in inputs(file) if kind == "key"] == ["two"]
+    mice = [params["mouse"] for kind, params, _ in inputs(file) if kind == "mouse"]
+    assert [
+        (each["kind"]["type"], each["col"], each["row"]) for each in mice if each["kind"]["type"] in ("down", "up")
+    ] == [
+        ("down", 7, 2), ("up", 20, 9), ("down", 7, 2), ("up", 20, 0),
+        ("down", 7, 2), ("down", 7, 2), ("up", 7, 2), ("up", 20, 9),
+    ]  # fmt: skip
+
+
 async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
     places = easel(tmp_path, "first", screens=("one", "two")), easel(tmp_path, "second")
     async with shown(*places) as (app, pilot, tabs):
@@ -105,10 +133,37 @@ async def test_a_new_size_reaches_the_plugin(tmp_path):
         await until(lambda: "30x5" in text(app))
 
 
+async def test_the_lines_around_a_screen_have_its_new_size_too(tmp_path):
+    async with shown(easel(tmp_path, screens=("one", "two")), size=(14, 6)) as (app, pilot, _):
+        await until(lambda: "14x4" in text(app))
+        assert "easel/two" not in text(app, "tabs")
+        await pilot.resize_terminal(120, 6)
+        await until(lambda: "120x4" in text(app))
+        assert text(app, "tabs").split() == ["easel/one", "easel/two"]
+        assert text(app, "status").endswith("Ctrl+Q leaves ")
+
+
+@pytest.mark.parametrize("height", [1, 2, 3])
+async def test_however_low_it_is_there_are_no_scrollbars(tmp_path, height):
+    async with shown(easel(tmp_path, screens=("one", "two")), size=(40, height)) as (app, pilot, _):
+        await until(lambda: "easel/one" in text(app, "tabs"))
+        await pilot.pause()
+        assert app.screen.scrollbars_enabled == (False, False)
+        assert app.query_one("#tabs").size == (40, 1)
+
+
 async def test_a_click_beside_the_screen_does_not_take_the_keyboard_away(tmp_path):
     async with shown(easel(tmp_path)) as (app, pilot, _):
         await until(lambda: "60x11" in text(app))
         await pilot.click("#status", offset=(3, 0))
+        await pilot.press("x")
+        await until(lambda: "key x" in text(app))
+
+
+async def test_nor_does_one_outside_of_everything(tmp_path):
+    async with shown(easel(tmp_path)) as (app, pilot, _):
+        await until(lambda: "60x11" in text(app))
+        app.post_message(MouseDown(None, 99998, 99998, 0, 0, 1, False, False, False))
         await pilot.press("x")
         await until(lambda: "key x" in text(app))
 
@@ -120,8 +175,52 @@ class Fed:
 @pytest.mark.parametrize("width", [200, 80, 50, 20, 1])
 def test_the_lines_fit_any_width(width):
     tabs = [Tab(Fed(), "one"), Tab(Fed(), "two")]
-    for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 1, width)):
+    for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 0, width), tab_line(tabs, 1, width)):
         assert sum(run.columns for run in row) == width
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("ab漢é", max_size=12), min_size=1, max_size=6), st.integers(0, 5), st.integers(1, 60))
+def test_the_chosen_tab_is_in_sight_and_others_are_seen_whole_or_not_at_all(names, chosen, width):
+    tabs = [Tab(Fed(), name) for name in names]
+    chosen %= len(tabs)
+    row = tab_line(tabs, chosen, width)
+    told = "".join(run.text for run in row)
+    assert sum(run.columns for run in row) == cell_len(told) == width
+    seen = places(tabs, chosen, width)
+    assert list(seen) == list(range(min(seen), max(seen) + 1)), "in their order, none left out between"
+    for number, (start, end) in seen.items():
+        title = f" {tabs[number].title} "
+        assert end <= width
+        assert cell_len(title) == end - start or list(seen) == [chosen]
+    [lit] = [run.text for run in row if run.modifier]
+    assert f" {tabs[chosen].title} ".startswith(lit.rstrip())
+    if len(seen) == len(tabs):
+        assert "…" not in told
+
+
+def test_tabs_that_do_not_fit_make_room_for_the_chosen_one():
+    tabs = [Tab(Fed(), name) for name in ("one", "two", "three", "four")]
+
+    def told(chosen: int, width: int) -> str:
+        return "".join(run.text for run in tab_line(tabs, chosen, width))
+
+    assert told(0, 60) == " plugin/one   plugin/two   plugin/three   plugin/four       "
+    assert told(0, 30) == " plugin/one   plugin/two  …   "
+    assert told(1, 30) == " plugin/one   plugin/two  …   "
+    assert told(2, 29) == "…  plugin/three  …           "
+    assert told(3, 30) == "…  plugin/three   plugin/four "
+    assert told(3, 8) == " plugin/"
+
+
+async def test_a_click_on_a_tab_is_meant_for_the_one_that_is_seen_there(tmp_path):
+    place = easel(tmp_path, screens=("one", "two", "three", "four"))
+    async with shown(place, size=(30, 8)) as (app, pilot, _):
+        await until(lambda: "30x6" in text(app))
+        await pilot.press("ctrl+pageup")
+        await until(lambda: text(app, "tabs") == "…  easel/three   easel/four   ")
+        await pilot.click("#tabs", offset=(5, 0))
+        await until(lambda: "easel/three" in text(app, "status"))
 
 
 def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
@@ -137,7 +236,7 @@ def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
 
 def test_tabs_in_any_script_have_the_place_that_their_titles_take():
     tabs = [Tab(Fed(), "漢字"), Tab(Fed(), "cafe\u0301"), Tab(Fed(), "two")]
-    assert [end - start for start, end in places(tabs)] == [13, 13, 12]
+    assert [end - start for start, end in places(tabs, 0, 60).values()] == [13, 13, 12]
     assert "".join(run.text for run in tab_line(tabs, 0, 60)).split() == [
         "plugin/漢字",
         "plugin/café",

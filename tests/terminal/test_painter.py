@@ -31,7 +31,7 @@ OURS = re.compile(r"\x1b\[[0-9;]+m")
 NASTY = (
     "\x1b[2J", "\x1b]0;title\x07", "\x9b31m", "\r", "\n", "\t", "\x00", "\x7f", "\x85", "\u200b", "\u200d", "\u202e",
     "\u2028", "\ufeff", "\ufe0f", "\u0301", "e" + "\u0301" * 50, "\ud800", "漢", "👨‍👩‍👧", "🇩🇪", "❤️", "ab", "", "\U0010ffff",
-    "\u1160", "\u0903", "A\x1b", "\U000e0001", "\ue0b0", "\u3000", "ｱ",
+    "\u1160", "\u0903", "A\x1b", "\U000e0001", "\ue0b0", "\u3000", "ｱ", "☰", "㉈", "䷀",
 )  # fmt: skip
 
 WIDE = ("漢", "👨‍👩‍👧", "🇩🇪")
@@ -108,6 +108,10 @@ def test_words_are_a_row_in_any_script():
     assert [run.text for run in line(text, 3)] == ["漢 "], "of a wide character there is no half"
 
 
+def test_what_is_shown_instead_of_a_character_takes_its_place_in_words_too():
+    assert line("☰Menu ㉈|", 8) == (Run("\ufffdMenu \ufffd|", 8),)
+
+
 @settings(deadline=None)
 @given(st.text(max_size=40), st.integers(1, 20))
 def test_any_words_are_a_row_of_its_width(text, width):
@@ -129,6 +133,9 @@ def test_any_words_are_a_row_of_its_width(text, width):
         ("\u200b", "\ufffd", 1),
         ("q\u0323\u0307\u0301\u0302\u0303", "q\u0323\u0307\u0301", 1),
         ("\ue0b0", "\ue0b0", 1),
+        ("👍🏻", "👍", 2),
+        ("🏻", "\ufffd", 1),
+        *((each, "\ufffd", 1) for each in "☰☷⚊⚏㉈㉏䷀䷿𝌀𝍖𝍠𝍶"),
     ],
 )
 def test_what_is_shown_of_a_symbol(symbol, text, columns):

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from plughost import config
-from plughost.base.errors import InvalidSpec
+from plughost.base.errors import InvalidSpec, Timeout
 from plughost.contracts.ainb.messages import (
     BOLD,
     DIM,
@@ -26,6 +26,7 @@ from plughost.contracts.ainb.messages import (
     Coord,
     WireBuffer,
 )
+from plughost.host import Host
 from plughost.terminal import fonts
 from plughost.terminal import still as stills
 from plughost.terminal.painter import Run, paint
@@ -33,7 +34,9 @@ from plughost.terminal.picture import Drawer, png
 from plughost.terminal.shades import INK, PAPER, shade
 from plughost.terminal.stage import stage
 from plughost.terminal.svg import HIGH, WIDE, svg
-from tests.support import ROOT, until
+from plughost.terminal.words import last_words
+from plughost.testkit import VirtualClock
+from tests.support import ROOT, all_gone, until
 from tests.terminal.support import easel, screen_command
 
 RED, BLUE = Color(255, 0, 0), Color(0, 0, 255)
@@ -144,6 +147,9 @@ def test_one_frame_is_drawn_without_a_terminal(family, tmp_path):
     [
         (["--svg", "x.svg", "--size", "0x5"], 2, "such as 80x24"),
         (["--svg", "x.svg", "--size", "10000x10000"], 2, "at most 500x200"),
+        (["--svg", "x.svg", "--fps", "nan"], 2, "nan is no number from 1 to 60"),
+        (["--svg", "x.svg", "--wait", "nan"], 2, "nan is no number from 0 to 600"),
+        (["--svg", "x.svg", "--wait", "inf"], 2, "'--wait': inf is not in the range"),
         ([], 2, "--png FILE"),
         (["--json"], 2, "goes with --png"),
         (["other", "--svg", "x.svg"], 2, "no screen 'other'; there are: main"),
@@ -179,8 +185,9 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
     frames = tmp_path / "frames"
     place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
     up = asyncio.Event()
-    async with stage([config.of_folder(place)], []) as (_, (plugin,), _):
-        drawing = asyncio.create_task(stills.still(plugin, 40, 6, None, [asyncio.create_task(up.wait())]))
+    async with stage([config.of_folder(place)], []) as (host, (plugin,), _):
+        coming = [asyncio.create_task(up.wait())]
+        drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, None, coming))
         await until(lambda: plugin.state == "Running")
         for _ in range(3):
             await plugin.call("plugin/render", {"viewport": {"width": 1, "height": 1}})
@@ -190,8 +197,26 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
         assert not drawing.done(), "it moves"
         drawing.cancel()
         monkeypatch.setattr(stills, "PATIENCE", 0.1)
-        drawn = await stills.still(plugin, 40, 6, None, [])
+        drawn = await stills.still(host, plugin, 40, 6, None, [])
     assert drawn.painting.width == 40
+
+
+@pytest.mark.parametrize(("wait", "limit"), [(None, 20), (5.0, 25)])
+async def test_who_never_gets_ready_is_given_up_and_ended_with_its_last_words(tmp_path, wait, limit):
+    place = easel(tmp_path, env={"HANGS": "1"})
+    clock = VirtualClock()
+    async with Host(clock=clock) as host:
+        plugin = await host.add(config.of_folder(place), start=False)
+        drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, wait, []))
+        await until(lambda: last_words(host, "easel"))
+        clock.advance(limit - 0.1)
+        await asyncio.sleep(0)
+        assert not drawing.done()
+        clock.advance(0.1)
+        with pytest.raises(Timeout, match=f"not ready within {limit} s") as late:
+            await drawing
+        await all_gone(f"{place}/easel")
+    assert (late.value.plugin, late.value.stderr_tail) == ("easel", "waiting for the moon")
 
 
 def test_plugins_of_a_root_go_by_their_names(tmp_path):

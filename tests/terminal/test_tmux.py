@@ -36,6 +36,7 @@ ROWS = [
     [*"marks ", "e\u0301", "q\u0323", "|"],
     [*"family ", "👨‍👩‍👧", "", "|"],
     [*HOSTILE, "|"],
+    [*"☰Menu㉈䷀", "𝌀", "|"],
 ]
 
 
@@ -51,6 +52,7 @@ async def test_a_screen_is_drawn_with_colours_wide_marked_and_hostile_cells_and_
         assert lines[4].rstrip() == "marks eq|".replace("e", "é").replace("q", "q\u0323")
         assert lines[5].rstrip() == "family 👨|"
         assert lines[6].rstrip() == "\ufffd" * 8 + "ó" + "\u0301" * 3 + "\ufffd|"
+        assert lines[7].rstrip() == "\ufffdMenu" + "\ufffd" * 3 + "|"
         assert re.search(
             r"easel/main  Running  \d+\.\d ms +\d+/s  \d+ dropped .*Ctrl\+Q leaves", terminal.until("Running")
         )
@@ -63,6 +65,9 @@ async def test_a_screen_is_drawn_with_colours_wide_marked_and_hostile_cells_and_
         terminal.until("key c 2")
         terminal.type("\x1b[<0;5;3M")
         terminal.until("mouse down 4,2")
+        terminal.type("\x1b[<0;5;3m\x1b[<0;99999;99999M")
+        terminal.press("y")
+        terminal.until("key y 0")
         terminal.resize(50, 8)
         terminal.until("50x7")
 

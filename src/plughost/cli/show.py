@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import sys
@@ -24,6 +25,16 @@ LARGEST = (500, 200)
 """Columns and rows of a picture."""
 
 
+class Between(click.FloatRange):
+    """A number in a range: NaN is in every one that the library knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is no number from {self.min:g} to {self.max:g}", param, ctx)
+        return number
+
+
 class Wanted(NamedTuple):
     """Which screens are to be seen, and who else is there."""
 
@@ -43,12 +54,12 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 @click.command()
 @roots.option
 @targets.confining
-@click.option("--fps", type=click.FloatRange(1, 60), default=30.0, help="Frames a second at most. [30]")
+@click.option("--fps", type=Between(1, 60), default=30.0, help="Frames a second at most. [30]")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
 @click.option("--size", default="80x24", callback=_size, help="Of a picture, in columns and rows. [80x24]")
 @click.option("--font", type=click.Path(exists=True, dir_okay=False), help="A monospace .ttf for --png.")
-@click.option("--wait", type=click.FloatRange(0, 600), help="Seconds that it runs before. [until it rests]")
+@click.option("--wait", type=Between(0, 600), help="Seconds that it runs before. [until it rests]")
 @click.option("--json", "as_json", is_flag=True, help="What was drawn, as one JSON document.")
 @click.argument("plugin", required=False)
 @click.argument("name", metavar="[SCREEN]", required=False)
@@ -153,8 +164,8 @@ async def _still(
     from plughost.terminal.stage import stage
     from plughost.terminal.still import still
 
-    async with stage([spec], others) as (_, (plugin,), coming):
-        return await still(plugin, *size, wait, coming)
+    async with stage([spec], others) as (host, (plugin,), coming):
+        return await still(host, plugin, *size, wait, coming)
 
 
 def _show(wanted: Wanted, fps: float) -> None:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
 
 from plughost.terminal.canvas import Canvas
 from plughost.terminal.driver import STDERR, TerminalDriver
@@ -27,8 +29,19 @@ class TabLine(Rows):
         app.choose_at(int(event.x))
 
 
+class Whole(Screen[None]):
+    """Everything that is seen. The library takes the focus away when somebody clicks where it knows of
+    nothing, and what is typed then is lost: here it stays."""
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        if widget is not None:
+            super().set_focus(widget, scroll_visible, from_app_focus)
+
+
 class ScreenApp(App[None]):
-    CSS = "#tabs, #status { height: 1; } #canvas { height: 1fr; }"
+    CSS = "Screen { overflow: hidden; } #tabs, #status { height: 1; } #canvas { height: 1fr; }"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", priority=True),
@@ -42,6 +55,7 @@ class ScreenApp(App[None]):
         self._hang_up = hang_up
         self._screens = tabs
         self._chosen = 0
+        self._width = 0
         self._watching: asyncio.Task[None] | None = None
         self._told = (0, 0.0)
         self._rate = 0.0
@@ -49,6 +63,9 @@ class ScreenApp(App[None]):
         self._terminal = select.poll()
         self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
+
+    def get_default_screen(self) -> Whole:
+        return Whole(id="_default")
 
     def compose(self) -> ComposeResult:
         if len(self._screens) > 1:
@@ -65,7 +82,7 @@ class ScreenApp(App[None]):
         self._choose((self._chosen + by) % len(self._screens))
 
     def choose_at(self, x: int) -> None:
-        for number, (start, end) in enumerate(places(self._screens)):
+        for number, (start, end) in places(self._screens, self._chosen, self._width).items():
             if start <= x < end:
                 self._choose(number)
 
@@ -100,13 +117,15 @@ class ScreenApp(App[None]):
             self._hang_up()
         return bool(told & select.POLLOUT)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        """The app's own size is still the one before."""
+        self._width = event.size.width
         self._show_tabs()
         self._tell()
 
     def _show_tabs(self) -> None:
         if len(self._screens) > 1:
-            self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self.size.width)])
+            self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self._width)])
 
     def _tell(self) -> None:
         if not self.takes_more():
@@ -117,7 +136,7 @@ class ScreenApp(App[None]):
         if now - at >= STATUS_PERIOD:
             self._rate = (feed.frames - frames) / (now - at)
             self._told = (feed.frames, now)
-        self._status.show([status_line(self._screens, self._chosen, self._rate, self.size.width)])
+        self._status.show([status_line(self._screens, self._chosen, self._rate, self._width)])
 
     @property
     def terminal(self) -> TerminalDriver | None:

@@ -13,6 +13,7 @@ class Canvas(Rows, can_focus=True):
     def __init__(self) -> None:
         super().__init__("canvas")
         self.tab: Tab | None = None
+        self._held: set[int] = set()
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -34,13 +35,24 @@ class Canvas(Rows, can_focus=True):
                 self.tab.feed.key(self.tab.screen, key)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
+        """What was pressed here is dragged and released here, too, wherever the mouse is by then."""
+        self._held.add(event.button)
+        self.capture_mouse()
         self._mouse(event)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
+        self._released(event.button)
         self._mouse(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
+        if not event.button:  # a release that nobody told of
+            self._released(*self._held)
         self._mouse(event)
+
+    def _released(self, *buttons: int) -> None:
+        self._held.difference_update(buttons)
+        if not self._held:
+            self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self._mouse(event)
@@ -58,7 +70,9 @@ class Canvas(Rows, can_focus=True):
         event.stop()
         if self.tab is None:
             return
-        kind, x, y = type(event).__name__, int(event.x), int(event.y)
+        kind = type(event).__name__
+        x = max(0, min(int(event.x), self.size.width - 1))  # a plugin has no cells beside its own
+        y = max(0, min(int(event.y), self.size.height - 1))
         held = {"shift": event.shift, "ctrl": event.ctrl, "meta": event.meta}
         mouse = mouse_event(kind, event.button, x, y, **held)
         if mouse is not None:

@@ -16,6 +16,7 @@ from plughost.plugin import Plugin
 from plughost.terminal.pace import IDLE, Pace, missed
 from plughost.terminal.painter import Painting, Row, paint
 from plughost.terminal.panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
+from plughost.terminal.words import last_words
 
 
 class Sight(NamedTuple):
@@ -161,7 +162,8 @@ class Feed:
             self.dropped += missed(self._clock() - began, self._pace.interval)
         self.trouble = trouble
         self._painting = None
-        viewer.see(Sight(panel(self.name, trouble, self._stderr(), width, height), None))
+        said = last_words(self._host, self.name)
+        viewer.see(Sight(panel(self.name, trouble, said, width, height), None))
         if trouble is STARTING:
             self._drawn_at = self._clock()
             self._start()
@@ -204,7 +206,3 @@ class Feed:
         except PluginError as error:
             self._why = error.message
         self._woken.set()
-
-    def _stderr(self) -> list[str]:
-        said = self._host.service("logs").recent(self.name)
-        return [line.message for line in said if line.source == "stderr"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from plughost.contracts.ainb.messages import BOLD, REVERSED
+from plughost.contracts.ainb.messages import BOLD, REVERSED, Cell
 from plughost.terminal.feed import Feed
 from plughost.terminal.painter import BLANK, Row, cells_of, line, row_of
+
+MORE = 2
+"""Columns of … and a space, for tabs that are out of sight."""
 
 
 class Tab(NamedTuple):
@@ -30,17 +33,38 @@ def status_line(tabs: Sequence[Tab], chosen: int, rate: float, width: int) -> Ro
 
 
 def tab_line(tabs: Sequence[Tab], chosen: int, width: int) -> Row:
+    """The chosen tab and those around it that have room; … where there are more."""
     cells = [BLANK] * width
-    for number, (start, end) in enumerate(places(tabs)):
-        modifier = REVERSED | BOLD if number == chosen else 0
-        cells[start:end] = cells_of(f" {tabs[number].title} ", modifier)
+    seen = places(tabs, chosen, width)
+    for number, (start, end) in seen.items():
+        title = [*cells_of(f" {tabs[number].title} ", REVERSED | BOLD if number == chosen else 0)]
+        cells[start : start + len(title)] = title[: end - start]
+    starts, ends = zip(*seen.values(), strict=True)
+    if starts[0] == MORE:
+        cells[0] = Cell("…")
+    if len(tabs) - 1 not in seen and ends[-1] + MORE <= width:
+        cells[ends[-1] + 1] = Cell("…")
     return row_of(cells[:width])
 
 
-def places(tabs: Sequence[Tab]) -> list[tuple[int, int]]:
-    """Where each tab's title is, in columns."""
-    found: list[tuple[int, int]] = []
-    for tab in tabs:
-        start = found[-1][1] + 1 if found else 0
-        found.append((start, start + len([*cells_of(tab.title)]) + 2))
-    return found
+def places(tabs: Sequence[Tab], chosen: int, width: int) -> dict[int, tuple[int, int]]:
+    """Where titles are, in columns, by the numbers of their tabs: from the first one on that leaves the
+    chosen one its room."""
+    for first in range(chosen + 1):
+        seen = _from(first, tabs, width)
+        if chosen in seen:
+            return seen
+    return {chosen: (0, width)}
+
+
+def _from(first: int, tabs: Sequence[Tab], width: int) -> dict[int, tuple[int, int]]:
+    """Those that fit as a whole, beginning with this one."""
+    seen: dict[int, tuple[int, int]] = {}
+    start = MORE if first else 0
+    for number in range(first, len(tabs)):
+        end = start + len([*cells_of(tabs[number].title)]) + 2
+        if end + (MORE if number + 1 < len(tabs) else 0) > width:
+            break
+        seen[number] = (start, end)
+        start = end + 1
+    return seen

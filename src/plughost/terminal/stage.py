@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from plughost.base.errors import PluginError
 from plughost.base.events import Subscription
+from plughost.base.text import visible
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.terminal.feed import Feed
+
+SOON = 0.5
+"""Seconds for plugins to end in before anybody wonders."""
 
 
 class Stage(NamedTuple):
@@ -26,7 +31,7 @@ class Stage(NamedTuple):
 @asynccontextmanager
 async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> AsyncIterator[Stage]:
     """Those that are shown start when they are looked at; of the others the eager ones do at once."""
-    async with Host() as host:
+    async with _closed(Host()) as host:
         plugins = [await host.add(spec, start=False) for spec in shown]
         adding = [asyncio.create_task(_add(host, spec)) for spec in others]
         try:
@@ -35,6 +40,26 @@ async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> As
             for task in adding:
                 task.cancel()
             await asyncio.gather(*adding, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _closed(host: Host) -> AsyncIterator[Host]:
+    """A host until its end. If that takes long, whoever has left his screen is told what he waits for."""
+    try:
+        yield host
+    finally:
+        telling = asyncio.get_running_loop().call_later(SOON, _tell_who_stays, host)
+        try:
+            await host.close()
+        finally:
+            telling.cancel()
+
+
+def _tell_who_stays(host: Host) -> None:
+    names = [visible(plugin.name) for plugin in host.plugins.values() if plugin.inspect()["instances"]]
+    if names:
+        with suppress(OSError):  # the terminal may be gone
+            print(f"waiting for {', '.join(names)} to end", file=sys.stderr, flush=True)
 
 
 async def _add(host: Host, spec: PluginSpec) -> None:

@@ -7,14 +7,21 @@ import time
 from collections.abc import Collection
 from typing import NamedTuple
 
+from plughost.base.clock import done_within
+from plughost.base.errors import Timeout
 from plughost.contracts.ainb import Ainb
+from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.terminal.pace import Pace
 from plughost.terminal.painter import Painting, paint
+from plughost.terminal.panel import LAST_LINES
+from plughost.terminal.words import last_words
 
 RATE = 20.0
 PATIENCE = 5.0
 """Seconds for a picture that never comes to rest."""
+LONGEST = 20.0
+"""Seconds for all of it: one that hangs in its start is given less than its contract gives it."""
 
 
 class Still(NamedTuple):
@@ -26,10 +33,32 @@ class Still(NamedTuple):
 
 
 async def still(
-    plugin: Plugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
+    host: Host,
+    plugin: Plugin,
+    width: int,
+    height: int,
+    wait: float | None,
+    others: Collection[asyncio.Task[None]],
 ) -> Still:
     """A frame of a plugin that has run for `wait` seconds, or has come to rest: many show at first that they
     have nothing to show yet, until the `others` are up."""
+    limit = LONGEST + (wait or 0)
+    drawing = asyncio.ensure_future(_drawn(plugin, width, height, wait, others))
+    try:
+        if await done_within(plugin.clock, limit, drawing):
+            return drawing.result()
+    finally:
+        drawing.cancel()
+        await asyncio.wait({drawing})
+    what = "no picture" if plugin.state == "Running" else "not ready"
+    plugin.kill()  # nobody waits for it to say goodbye
+    said = "\n".join(last_words(host, plugin.name)[-LAST_LINES:])
+    raise Timeout(f"{what} within {limit:g} s", plugin=plugin.name, stderr_tail=said)
+
+
+async def _drawn(
+    plugin: Plugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
+) -> Still:
     await plugin.start()
     view = Ainb(plugin)
     with view.shown():

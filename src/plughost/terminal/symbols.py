@@ -17,6 +17,17 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 LONGEST = 16
 """Characters of a symbol that are looked at."""
 MOST_MARKS = 3
+DISPUTED = (
+    (0x2630, 0x2637),
+    (0x268A, 0x268F),
+    (0x3248, 0x324F),
+    (0x4DC0, 0x4DFF),
+    (0x1D300, 0x1D356),
+    (0x1D360, 0x1D376),
+)
+"""Trigrams, hexagrams, counting rods, numbers in circles: of one column here, of two there. Unicode 16 made
+most of them wide, which were narrow before; the C library has a mind of its own about the rest."""
+_FIRST_DISPUTED = chr(DISPUTED[0][0])
 
 
 class Shown(NamedTuple):
@@ -42,8 +53,8 @@ def _shown(symbol: str) -> Shown:
     if _is_flag_letter(first):  # terminals draw a pair as a flag, as two letters, or as four columns
         letters = [chr(ord(each) - 0x1F1E6 + ord("A")) for each in symbol[:2] if _is_flag_letter(each)]
         return Shown("".join(letters), len(letters))
-    columns = get_character_cell_size(first)
-    if columns not in (1, 2) or not _stands_alone(first):
+    columns = _columns(first)
+    if columns not in (1, 2) or not _stands_alone(first) or _is_disputed(first):
         return UNKNOWN
     marks = ""
     for each in symbol[1:]:
@@ -57,9 +68,18 @@ def columns_of(text: str) -> Iterator[Shown]:
     """Text that is fit to be shown, column by column: each character with the marks on it."""
     start = 0
     for end in range(1, len(text) + 1):
-        if end == len(text) or get_character_cell_size(text[end]):
-            yield Shown(text[start:end], get_character_cell_size(text[start]))
+        if end == len(text) or _columns(text[end]):
+            yield Shown(text[start:end], _columns(text[start]))
             start = end
+
+
+def _columns(character: str) -> int:
+    """Those that are not shown as they are take the one column of what is shown instead."""
+    return 1 if _is_disputed(character) else get_character_cell_size(character)
+
+
+def _is_disputed(character: str) -> bool:
+    return character >= _FIRST_DISPUTED and any(first <= ord(character) <= last for first, last in DISPUTED)
 
 
 def _stands_alone(character: str) -> bool:

@@ -12,7 +12,17 @@ BOLD, DIM, ITALIC, UNDERLINED = 1, 2, 4, 8
 REVERSED = 16 | 64
 """Hosts differ in which of the two they take: both are written."""
 SHIFT, CTRL, ALT, SUPER = 1, 2, 4, 8
-JOINER = "\N{ZERO WIDTH JOINER}"
+JOINERS = "\N{ZERO WIDTH JOINER}\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+"""Beside marks: what makes one emoji of two, and the colours of skin."""
+DISPUTED = (
+    (0x2630, 0x2637),
+    (0x268A, 0x268F),
+    (0x3248, 0x324F),
+    (0x4DC0, 0x4DFF),
+    (0x1D300, 0x1D356),
+    (0x1D360, 0x1D376),
+)
+"""Terminals, and versions of Python, differ in how wide these are: a host shows one column instead."""
 
 
 def cells(text: str) -> list[str]:
@@ -24,11 +34,18 @@ def cells(text: str) -> list[str]:
 
     found: list[str] = []
     for character in text:
-        if found and (category(character) in ("Mn", "Me") or character == JOINER):
+        joins = category(character) in ("Mn", "Me") or character in JOINERS
+        if found and joins:
             found[-1 if found[-1] else -2] += character
+        elif not joins and east_asian_width(character) in "WF" and not _is_disputed(character):
+            found += [character, ""]
         else:
-            found += [character, ""] if east_asian_width(character) in "WF" else [character]
+            found.append(character)
     return found
+
+
+def _is_disputed(character: str) -> bool:
+    return any(first <= ord(character) <= last for first, last in DISPUTED)
 
 
 class Buffer:

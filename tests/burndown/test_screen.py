@@ -206,6 +206,41 @@ def test_enter_shows_what_a_row_is_made_of(filled):
     assert filled.selected() == "2025-11-11"
 
 
+def test_a_row_that_is_looked_at_stays_the_same_when_others_come_before_it(filled):
+    newer = {**USAGE, "daily": [*USAGE["daily"], ["2025-11-12", bucket(7)]]}
+    filled.press("down")
+    assert filled.selected() == "2025-11-10"
+    filled.publish(newer)
+    assert filled.selected() == "2025-11-10"
+    filled.press("enter")
+    filled.publish({**USAGE, "daily": [*newer["daily"], ["2025-11-13", bucket(7)]]})
+    assert filled.lines()[1].split() == ["2025-11-10"]
+    filled.publish(newer)
+    filled.press("up")
+    assert filled.lines()[1].split() == ["2025-11-11"], "one up from where it is by now"
+
+
+def test_a_row_that_is_looked_at_and_gone_does_not_become_another(filled):
+    filled.press("enter")
+    assert filled.lines()[1].split() == ["2025-11-11"]
+    filled.publish({**USAGE, "daily": USAGE["daily"][:1]}, partial=True)
+    assert filled.lines()[1].split() == ["2025-11-11"]
+    filled.press("esc")
+    assert filled.selected() == "2025-11-10"
+
+
+def test_of_two_rows_with_one_name_the_one_that_was_chosen_is_kept(screen):
+    def published(*folders: str) -> dict:
+        rows = [{"name": "same", "path": folder, "bucket": bucket(5)} for folder in folders]
+        return {**USAGE, "projects": rows}
+
+    screen.publish(published("/a/same", "/b/same"))
+    screen.press("2", "down", "enter")
+    assert screen.lines()[1].split() == ["same", "/b/same"]
+    screen.publish(published("/b/same", "/c/same", "/a/same"))
+    assert screen.lines()[1].split() == ["same", "/b/same"]
+
+
 def test_newer_sums_come_first_and_the_calls_stand_until_there_are_newer_ones(filled):
     newer = {**USAGE, "grand_total": bucket(9_000_000, 99.0), "calls": []}
     filled.publish(newer, partial=True)

@@ -22,10 +22,13 @@ def bucket(tokens: int, cost: float | None = 1.0, unpriced: int = 0) -> dict:
     return {**told, "unpriced_calls": unpriced}
 
 
-def call(day: str, project: str, model: str, tokens: int, cost: float | None = 0.5) -> dict:
+def call(
+    day: str, project: str, model: str, tokens: int, cost: float | None = 0.5, path: str | None = None
+) -> dict:
     return {
         "timestamp": f"{day}T09:00:00.000Z",
         "project": project,
+        "project_path": f"/home/ada/{project}" if path is None else path,
         "model": model,
         "input_tokens": tokens,
         "cost_usd": cost,
@@ -46,7 +49,7 @@ USAGE = {
     "calls": [
         call("2025-11-10", "tea", "gpt-5", 1000),
         call("2025-11-11", "tea", "gpt-5", 1_999_000),
-        call("2025-11-11", "wx", "nova", 501_000, None),
+        call("2025-11-11", "wx", "nova", 501_000, None, "/home/ada/weather"),
     ],
 }
 CODES = {"up", "down", "tab", "back_tab", "left", "right", "enter", "esc", "backspace", "home", "end", "page_up", "page_down"}  # fmt: skip
@@ -239,6 +242,66 @@ def test_of_two_rows_with_one_name_the_one_that_was_chosen_is_kept(screen):
     assert screen.lines()[1].split() == ["same", "/b/same"]
     screen.publish(published("/b/same", "/c/same", "/a/same"))
     assert screen.lines()[1].split() == ["same", "/b/same"]
+
+
+def test_parts_that_are_not_all_of_a_row_say_how_much_of_it_they_are(filled):
+    filled.press("2", "enter")
+    assert not [line for line in filled.lines(height=16) if "newest" in line], "they are all of it"
+    rows = [{**USAGE["projects"][0], "bucket": bucket(600_000_000)}, *USAGE["projects"][1:]]
+    filled.publish({**USAGE, "projects": rows})
+    assert "of the newest 3 calls (2.0M of 600M tokens)" in filled.text(height=16)
+    filled.publish({**USAGE, "projects": rows, "calls": []}, partial=True)
+    assert "from before all logs were read (2.0M of 600M tokens)" in filled.text(height=16)
+
+
+def test_a_row_of_calls_that_are_too_old_to_be_published_says_so_when_all_is_read(filled):
+    filled.publish({**USAGE, "daily": [["2024-01-01", bucket(9)], *USAGE["daily"]]})
+    filled.press("end", "enter")
+    lines = filled.lines()
+    assert lines[1].split() == ["2024-01-01"]
+    assert "older than those published one by one" in lines[3]
+    assert "when all logs have been read" not in filled.text()
+
+
+def test_two_projects_of_one_name_are_made_of_their_own_calls(screen):
+    projects = [
+        {"name": "same", "path": path, "bucket": bucket(tokens)}
+        for path, tokens in (("/b", 350), ("/a", 150))
+    ]
+    calls = [call("2025-11-11", "same", "gpt-5", row["bucket"]["input_tokens"], 0.5, row["path"]) for row in projects]  # fmt: skip
+    screen.publish({**USAGE, "projects": projects, "calls": calls})
+    screen.press("2", "enter")
+    lines = screen.lines(height=16)
+    assert lines[1].split() == ["same", "/b"]
+    assert lines[3].split()[-6:] == ["350", "350", "0", "0", "1", "$0.50"]
+    screen.press("1", "enter")
+    parts = [line.split()[-6] for line in screen.lines(height=16) if line.split()[:1] == ["same"]]
+    assert parts == ["350", "150"], "side by side where a day is made of both"
+
+
+def test_parts_that_do_not_fit_are_counted_and_a_page_away(screen):
+    days = [f"2025-11-{day:02}" for day in range(1, 15)]
+    rows = [{"name": "tea", "path": "/home/ada/tea", "bucket": bucket(14 * 15 // 2)}]
+    calls = [call(day, "tea", "gpt-5", 15 - number) for number, day in enumerate(days, 1)]
+    screen.publish({**USAGE, "projects": rows, "calls": calls})
+    screen.press("2", "enter")
+
+    def seen() -> list[str]:
+        words = [line.split()[0] for line in screen.lines()[2:-1] if line]
+        return [word for word in words if word in (*days, "gpt-5")]
+
+    assert seen() == days[:7]
+    assert "… 8 more, page down" in screen.lines()[-2]
+    screen.press("page_down")
+    assert seen() == [*days[6:14]]
+    assert "… 6 above, page up · 1 more, page down" in screen.lines()[-2]
+    screen.press("page_down", "page_down")
+    assert seen()[-1] == "gpt-5"
+    assert "… 9 above, page up" in screen.lines()[-2]
+    screen.press("page_up", "page_up", "page_up")
+    assert seen() == days[:7]
+    assert "above" not in screen.text(height=24)
+    assert "more" not in screen.text(height=24)
 
 
 def test_newer_sums_come_first_and_the_calls_stand_until_there_are_newer_ones(filled):

@@ -23,6 +23,8 @@ class View:
         """Shows what the selected row is made of."""
         self.page = 10
         """Rows that fit; whoever paints knows."""
+        self.skipped = 0
+        """Lines that somebody has paged over in what a row is made of."""
 
     def rows(self, usage: Usage) -> list[Row]:
         """Of the table that is shown, those that are searched for, in the order that is wanted."""
@@ -93,6 +95,8 @@ class View:
             self._show(TABLES.index(self.table) + 1)
         elif code in ("back_tab", "left"):
             self._show(TABLES.index(self.table) - 1)
+        elif code.startswith("page") and self.is_open:
+            self.skipped = max(0, self.skipped + steps[code])
         elif code in steps:
             self._select(max(0, self.selected + steps[code]))
         elif code == "home":
@@ -100,7 +104,7 @@ class View:
         elif code == "end":
             self._select(10**9)  # `chosen` knows where that is
         elif code == "enter":
-            self.is_open = not self.is_open
+            self.is_open, self.skipped = not self.is_open, 0
         elif code == "esc":
             self.is_open, self.search = False, self.search if self.is_open else ""
 
@@ -110,4 +114,4 @@ class View:
         self._select(0)
 
     def _select(self, number: int) -> None:
-        self.selected, self._row = number, None
+        self.selected, self._row, self.skipped = number, None, 0

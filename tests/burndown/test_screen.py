@@ -355,6 +355,8 @@ def test_another_wire_version_is_shown_as_such_until_ours_comes(filled):
         {"projects": ["p"]},
         {"models": [{"model": "m", "bucket": {"input_tokens": -1}}]},
         {"grand_total": {"cost_usd": "much"}},
+        {"grand_total": {"cost_usd": float("nan")}},
+        {"grand_total": {"cost_usd": float("inf")}},
     ],
 )
 def test_data_that_is_none_is_told_and_what_was_there_stays(filled, changes):
@@ -365,7 +367,17 @@ def test_data_that_is_none_is_told_and_what_was_there_stays(filled, changes):
     assert "is no usage data" not in filled.text(width=200)
 
 
-@pytest.mark.parametrize("wrong", [None, 5, {}, {"model": 1}, call("2025-11-11", "p", "m", -5)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        5,
+        {},
+        {"model": 1},
+        call("2025-11-11", "p", "m", -5),
+        call("2025-11-11", "p", "m", 5, float("nan")),
+    ],
+)
 def test_calls_that_are_none_are_told_and_the_batch_is_not_taken(filled, wrong):
     filled.publish({**USAGE, "calls": [wrong]})
     assert "is no usage data" in filled.text(width=200)

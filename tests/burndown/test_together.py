@@ -15,6 +15,7 @@ import pytest
 
 import plughost
 from plughost.contracts.ainb import Ainb
+from plughost_sdk.chunks import nothing, split
 from tests.burndown.support import SAMPLES, answer, counters, log
 from tests.support import ROOT, until
 
@@ -132,6 +133,19 @@ async def test_usage_tells_a_schema_mismatch(home):
         ran = await Ainb(await host.add(ROOT / "plugins/burndown")).cli("usage", ["--json"])
     assert (ran.exit_code, ran.stdout) == (3, b"")
     assert b"schema mismatch: published is version 4, this reads 3" in ran.stderr
+
+
+@pytest.mark.parametrize("cost", [float("nan"), float("inf")])
+async def test_usage_does_not_tell_a_cost_that_is_no_number(home, cost):
+    async def odd(caller, payload):
+        (chunk,) = split({**nothing(), "grand_total": {**nothing()["grand_total"], "cost_usd": cost}}, 7)
+        return chunk
+
+    async with plughost.Host() as host:
+        host.service("actions").register("sessions", odd)
+        ran = await Ainb(await host.add(ROOT / "plugins/burndown")).cli("usage", ["--json"])
+    assert (ran.exit_code, ran.stdout) == (3, b"")
+    assert b"no usage: " in ran.stderr
 
 
 # In a host that stays

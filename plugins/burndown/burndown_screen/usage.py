@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+"""So neither infinite nor none at all (NaN), which JSON cannot say and no sum gets rid of."""
 Name = Annotated[str, msgspec.Meta(max_length=4096)]
 MOST_ROWS = 20_000
 MOST_CELLS = 50_000
@@ -22,7 +24,7 @@ class Bucket(msgspec.Struct, gc=False):
     reasoning_tokens: Count = 0
     session_count: Count = 0
     call_count: Count = 0
-    cost_usd: float | None = None
+    cost_usd: Dollars | None = None
     unpriced_calls: Count = 0
 
     @property
@@ -78,7 +80,7 @@ class Call(msgspec.Struct, gc=False):
     cache_read_tokens: Count = 0
     output_tokens: Count = 0
     reasoning_tokens: Count = 0
-    cost_usd: float | None = None
+    cost_usd: Dollars | None = None
 
 
 class UsageData(msgspec.Struct, gc=False):

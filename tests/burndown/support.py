@@ -24,6 +24,8 @@ class MemoryFiles:
         self.content: dict[str, Any] = {}
         self.modified: dict[str, int] = {}
         self.asked: list[tuple[str, int]] = []
+        self.closed: set[str] = set()
+        """Files and folders that are there, and not given out for now."""
         self._time = 0
         for name, content in logs.items():
             self.write(claude(name), content)
@@ -33,6 +35,8 @@ class MemoryFiles:
         self.content[path], self.modified[path] = content, self._time
 
     def read_dir(self, folder: str) -> list[Entry]:
+        if folder in self.closed:
+            raise Error(-32602, f"read_dir {folder}: Permission denied")
         entries = {}
         for path, content in self.content.items():
             if path.startswith(f"{folder}/"):
@@ -50,6 +54,8 @@ class MemoryFiles:
         def take() -> bytes:
             if isinstance(content, Error):
                 raise content
+            if path in self.closed:
+                raise Error(-32602, f"read {path}: Permission denied")
             return content[offset:] if length is None else content[offset : offset + length]
 
         return take

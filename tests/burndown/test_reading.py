@@ -12,7 +12,7 @@ from session_reader import files as reading
 from session_reader.call import Unusable, moment
 from session_reader.lines import holding, whole
 from session_reader.prices import load
-from session_reader.reader import Reader
+from session_reader.reader import AGAIN, Reader
 
 from plughost_sdk.ainb import Error
 from tests.burndown.support import (
@@ -307,6 +307,37 @@ def test_what_the_host_does_not_give_out_is_told_and_the_rest_is_read():
     reader.look_once()
     assert claude("b") not in reader.counted.unreadable
     assert total(reader)["call_count"] == 2
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_could_not_be_read_is_tried_again_although_nothing_about_it_has_changed(asked):
+    memory = MemoryFiles(a=log(answer(1)), b=log(answer(2)))
+    memory.closed.add(claude("a"))
+    reader = read(memory)
+    assert "Permission denied" in reader.counted.unreadable[claude("a")]
+    memory.asked.clear()
+    reader.look_once()
+    assert memory.asked == [], "not with every look"
+    memory.closed.clear()
+    if asked:
+        reader.refresh()
+    for _ in range(1 if asked else AGAIN):
+        reader.look_once()
+    assert total(reader)["call_count"] == 2
+    assert claude("a") not in reader.counted.unreadable
+    assert [path for path, _ in memory.asked].count(claude("b")) == 0
+
+
+def test_what_could_not_be_read_and_is_gone_is_not_told_of_any_more():
+    memory = MemoryFiles(a=log(answer(1)), b=log(answer(2)))
+    memory.write(f"{HOME}/.claude/projects/closed/x.jsonl", b"")
+    memory.closed = {claude("a"), f"{HOME}/.claude/projects/closed"}
+    reader = read(memory)
+    told = reader.counted.unreadable
+    assert {claude("a"), f"{HOME}/.claude/projects/closed"} < set(told)
+    del memory.content[claude("a")], memory.content[f"{HOME}/.claude/projects/closed/x.jsonl"]
+    reader.look_once()
+    assert [*told] == [f"{HOME}/.codex/sessions"], "where there is still nothing"
 
 
 def test_a_folder_that_is_not_granted_is_asked_for_once():

@@ -52,6 +52,8 @@ class File:
         self._number = int.from_bytes(blake2b(path.encode(), digest_size=8).digest())
         self.seen = (-1, -1)
         """Its size and time when it was looked at last."""
+        self.refused = False
+        """It could not be read then, which may be over although nothing about the file has changed."""
         self._begin()
 
     def _begin(self) -> None:
@@ -136,40 +138,45 @@ class Tree:
         self._is_denied = False
         """Which stays so while we live: to ask again would only fill the host's log."""
 
-    def look(self, files: Folders, counted: Counted) -> list[Found]:
-        """Those that have changed."""
+    def look(self, files: Folders, counted: Counted, *, again: bool = True) -> list[Found]:
+        """Those that have changed; and `again` those that could not be read."""
         if self._is_denied:
             return []
         found = {}
-        for path, folder, entry in self._walk(files, self.root, DEEPEST, counted):
+        told: dict[str, str] = {}
+        for path, folder, entry in self._walk(files, self.root, DEEPEST, told):
             known = self._files.get(path) or File(path, folder, entry.name.removesuffix(".jsonl"), self._kind)
             found[path] = known, entry
             if len(found) >= MOST_FILES:
                 break
         self._files = {path: known for path, (known, _) in found.items()}
+        for path in [*counted.unreadable]:
+            if f"{path}/".startswith(f"{self.root}/") and path not in self._files and path not in told:
+                del counted.unreadable[path]  # it is gone, or can be read by now
+        counted.unreadable.update(told)
         return [
             (entry.modified_ns, entry.size, known)
             for known, entry in found.values()
-            if known.seen != (entry.size, entry.modified_ns)
+            if known.seen != (entry.size, entry.modified_ns) or (again and known.refused)
         ]
 
     def __len__(self) -> int:
         return len(self._files)
 
     def _walk(
-        self, files: Folders, folder: str, depth: int, counted: Counted
+        self, files: Folders, folder: str, depth: int, told: dict[str, str]
     ) -> Iterator[tuple[str, str, Any]]:
+        """The logs, and into `told` why a folder is not looked into."""
         try:
             entries = files.read_dir(folder)
-            counted.unreadable.pop(folder, None)
         except Error as error:
-            counted.unreadable[folder] = error.message
+            told[folder] = error.message
             self._is_denied = folder == self.root and error.code == DENIED
             return
         for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
             path = f"{folder}/{entry.name}"
             if entry.is_dir and depth:
-                yield from self._walk(files, path, depth - 1, counted)
+                yield from self._walk(files, path, depth - 1, told)
             elif not entry.is_dir and entry.name.endswith(".jsonl"):
                 yield path, folder.rpartition("/")[2], entry
 

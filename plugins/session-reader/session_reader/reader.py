@@ -26,6 +26,8 @@ LAZY = 8
 """Where a look takes long, it is so many times as long until the next."""
 SOONEST = 0.2
 """Seconds between two looks, however often somebody asks."""
+AGAIN = 10
+"""Looks between two attempts at files that could not be read; whoever asks has them tried at once."""
 OWED = 10.0
 """Seconds for which changes may go on before all calls are published again."""
 
@@ -45,6 +47,7 @@ class Reader(threading.Thread):
         self._publisher = Publisher(host)
         self._owed_since: float | None = None
         self._looked_for = 0.0
+        self._looks = 0
         self._ending = False
         self.complete = threading.Event()
         """All that was there when it began has been read; or there is no host to read it from."""
@@ -100,14 +103,15 @@ class Reader(threading.Thread):
             self._hard = False
             self.complete.clear()
             self._forget()
-        changed = self._read_changed()
+        self._looks += 1
+        changed = self._read_changed(again=asked or self._looks % AGAIN == 0)
         self.complete.set()
         self._publish(asked, changed)
 
-    def _read_changed(self) -> bool:
+    def _read_changed(self, *, again: bool) -> bool:
         """Whether anything new was counted. The newest files come first: they matter most."""
         begun = time.monotonic()
-        found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted)]
+        found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted, again=again)]
         self._looked_for = time.monotonic() - begun
         found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
         changed = False
@@ -139,9 +143,10 @@ class Reader(threading.Thread):
         modified, size, file = found
         if isinstance(block, Error):
             self.counted.unreadable[file.path] = block.message
-            file.seen = size, modified
+            file.seen, file.refused = (size, modified), block.code != files.DENIED
             return False
         self.counted.unreadable.pop(file.path, None)
+        file.refused = False
         calls = file.take(start, block, self.counted)
         if calls is None:
             file.seen = (-1, -1)

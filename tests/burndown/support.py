@@ -26,6 +26,9 @@ class MemoryFiles:
         self.asked: list[tuple[str, int]] = []
         self.closed: set[str] = set()
         """Files and folders that are there, and not given out for now."""
+        self.under_way: list[str] = []
+        """What was asked for and not yet taken."""
+        self.most_under_way = 0
         self._time = 0
         for name, content in logs.items():
             self.write(claude(name), content)
@@ -49,9 +52,12 @@ class MemoryFiles:
 
     def reading(self, path: str, offset: int = 0, length: int | None = None):
         self.asked.append((path, offset))
+        self.under_way.append(path)
+        self.most_under_way = max(self.most_under_way, len(self.under_way))
         content = self.content[path]
 
         def take() -> bytes:
+            self.under_way.remove(path)
             if isinstance(content, Error):
                 raise content
             if path in self.closed:

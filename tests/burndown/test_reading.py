@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session_reader import ahead
 from session_reader import files as reading
 from session_reader.call import Unusable, moment
 from session_reader.lines import holding, whole
@@ -416,3 +417,38 @@ def test_the_newest_files_come_first():
     memory.modified |= {claude("old"): 5, claude("older"): 1, claude("newest"): 9}
     read(memory)
     assert [path for path, _ in memory.asked] == [claude("newest"), claude("old"), claude("older")]
+
+
+# Many files, and large ones
+
+
+def test_of_small_files_many_are_under_way_and_all_are_taken_in_their_order(monkeypatch):
+    memory = MemoryFiles(**{f"f{n:02}": log(answer(n)) for n in range(99)})
+    taken = []
+    take = reading.File.take
+    monkeypatch.setattr(
+        reading.File, "take", lambda file, *told: taken.append(file.path) or take(file, *told)
+    )
+    reader = read(memory)
+    assert memory.most_under_way == ahead.MOST_READS
+    assert taken == [claude(f"f{n:02}") for n in reversed(range(99))], "the newest first"
+    assert (total(reader)["call_count"], memory.under_way) == (99, [])
+
+
+def test_of_large_blocks_one_is_under_way_while_another_is_looked_at(monkeypatch):
+    monkeypatch.setattr(reading, "BLOCK", 1000)
+    monkeypatch.setattr(ahead, "MOST_BYTES", 1000)
+    lines = log(*map(answer, range(50)))
+    memory = MemoryFiles(large=lines[:5000], larger=lines)
+    reader = read(memory)
+    assert memory.most_under_way == 1
+    assert total(reader)["call_count"] == 50
+
+
+def test_what_was_asked_for_is_taken_when_something_goes_wrong(monkeypatch):
+    memory = MemoryFiles(**{f"f{n}": log(answer(n)) for n in range(9)})
+    reader = Reader(Heard(memory), HOME, PRICES)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(reading.File, "take", lambda *told: 1 / 0)
+        reader.look_once()
+    assert memory.under_way == []

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from plughost_sdk.ainb import Ended, Error
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.wire import BrokenWire
 from session_reader import files
-from session_reader.files import Counted, Found, Wanted, trees, wanted
+from session_reader.ahead import Ahead
+from session_reader.files import Counted, Found, trees, wanted
 from session_reader.prices import Prices
 from session_reader.publisher import Publisher
 from session_reader.totals import Totals
@@ -117,27 +118,16 @@ class Reader(threading.Thread):
         changed = False
         due = time.monotonic() + FIRST_PICTURE
         scanned: set[str] = set()
-        todo = wanted(found)
-        ahead = self._ask(todo)
-        while ahead is not None:
-            (each, start), read = ahead
-            block = _answer(read)
-            ahead = self._ask(todo)  # the host reads it while we look at this one
-            changed |= self._take(each, start, block)
-            scanned.add(each[2].path)
-            if time.monotonic() >= due:
-                self._publisher.progress(len(scanned), len(found), each[2].folder)
-                self._publisher.partial(self.aggregates())
-                due = time.monotonic() + PICTURES
+        with closing(Ahead(self._host.fs, wanted(found))) as blocks:
+            for (each, start), block in blocks:
+                changed |= self._take(each, start, block)
+                scanned.add(each[2].path)
+                if time.monotonic() >= due:
+                    self._publisher.progress(len(scanned), len(found), each[2].folder)
+                    self._publisher.partial(self.aggregates())
+                    due = time.monotonic() + PICTURES
         self._publisher.progress(len(found), len(found), "")
         return changed
-
-    def _ask(self, todo: Iterator[Wanted]) -> tuple[Wanted, Callable[[], bytes]] | None:
-        following = next(todo, None)
-        if following is None:
-            return None
-        (_, _, file), start = following
-        return following, self._host.fs.reading(file.path, start, files.BLOCK)
 
     def _take(self, found: Found, start: int, block: bytes | Error) -> bool:
         modified, size, file = found
@@ -172,10 +162,3 @@ class Reader(threading.Thread):
             self._owed_since = None
         elif changed:
             self._publisher.partial(aggregates)
-
-
-def _answer(read: Callable[[], bytes]) -> bytes | Error:
-    try:
-        return read()
-    except Error as error:
-        return error

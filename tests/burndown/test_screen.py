@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+from burndown_screen import inbox as inboxes
 from burndown_screen import usage as usages
 from burndown_screen.plugin import make
 from burndown_screen.words import columns
@@ -62,6 +63,15 @@ class Screen:
     def publish(self, data: dict, **changes) -> None:
         for chunk in chunks.split(data, 7, **changes):
             self.host.event(TOPIC, chunk)
+
+    def tell(self, scanned: int, total: int, project: str = "tea") -> None:
+        told = {"scanned": scanned, "total": total, "current_project": project}
+        self.host.event("sessions.scan_progress", msgspec.msgpack.encode(told))
+
+    def expects(self) -> bool:
+        """Whether it asks for the next frame soon."""
+        viewport = {"width": 80, "height": 24}
+        return self.host.call("plugin/render", {"viewport": viewport}).get("redraw", False)
 
     def lines(self, width: int = 100, height: int = 12) -> list[str]:
         told = self.host.call("plugin/render", {"viewport": {"width": width, "height": height}})["buffer"]
@@ -406,17 +416,56 @@ def test_every_size_can_be_painted(filled, size):
 
 
 def test_progress_is_shown_while_files_are_read(screen):
-    def tell(scanned, total, project="tea"):
-        told = {"scanned": scanned, "total": total, "current_project": project}
-        screen.host.event("sessions.scan_progress", msgspec.msgpack.encode(told))
-
-    tell(3, 40)
+    screen.tell(0, 0)
+    assert "session-reader looks for logs" in screen.text()
+    screen.tell(3, 40)
     assert "reading 3 of 40 files  tea" in screen.text()
     screen.publish(USAGE, partial=True)
     assert "reading 3 of 40 files" in screen.lines()[-1]
-    tell(40, 40)
+    screen.tell(40, 40)
     screen.host.event("sessions.scan_progress", b"junk")
     assert "reading" not in screen.text()
+
+
+class TestFramesWhileThereIsNothingToShow:
+    """A host that takes a picture waits for one that stays the same; usage is about to come."""
+
+    @pytest.fixture
+    def passes(self, monkeypatch):
+        """Time that passes when it is told to."""
+        now = [100.0]
+        monkeypatch.setattr(inboxes, "monotonic", lambda: now[0])
+
+        def passes(seconds: float) -> None:
+            now[0] += seconds
+
+        return passes
+
+    @pytest.fixture
+    def screen(self, passes, plughost_drive):
+        return Screen(plughost_drive(make(str(FOLDER / "manifest.toml")), FOLDER))
+
+    def test_the_next_one_is_asked_for_while_somebody_reads(self, screen, passes):
+        for told in ((0, 0), (0, 40), (7, 40)):
+            assert screen.expects()
+            passes(inboxes.PATIENCE - 0.5)
+            assert screen.expects()
+            screen.tell(*told)
+        screen.publish(USAGE, partial=True)
+        assert not screen.expects()
+
+    def test_not_for_long_when_nobody_does(self, screen, passes):
+        assert screen.expects()
+        passes(inboxes.PATIENCE)
+        assert not screen.expects()
+        screen.tell(7, 40)
+        assert screen.expects()
+        passes(inboxes.PATIENCE)
+        assert not screen.expects(), "it may have died"
+
+    def test_not_when_there_is_something_else_to_show(self, screen):
+        screen.host.event(TOPIC, msgspec.msgpack.encode({"version": 4}))
+        assert not screen.expects()
 
 
 def test_r_asks_again_and_shift_r_for_everything_anew(screen):

@@ -19,6 +19,7 @@ def paint(inbox: Inbox, view: View, width: int, height: int) -> Buffer:
         _mismatch(buffer, inbox.mismatch.expected, inbox.mismatch.got)
     elif inbox.usage is None:
         _say(buffer, "No usage yet", _waiting(inbox))
+        buffer.redraw = inbox.expects
     else:
         _tables(buffer, inbox, inbox.usage, view)
     return buffer
@@ -29,6 +30,8 @@ def _waiting(inbox: Inbox) -> list[str]:
         return [inbox.trouble]
     if inbox.progress is not None:
         return [_progress(inbox)]
+    if inbox.has_reader:
+        return ["session-reader looks for logs"]
     return ["session-reader publishes it; is it running beside burndown?", "r asks again"]
 
 

@@ -112,8 +112,12 @@ class Reader(threading.Thread):
     def _read_changed(self, *, again: bool) -> bool:
         """Whether anything new was counted. The newest files come first: they matter most."""
         begun = time.monotonic()
+        if not self.complete.is_set():
+            self._publisher.progress(0, 0, "")  # a look at many folders takes a while: somebody may wait
         found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted, again=again)]
         self._looked_for = time.monotonic() - begun
+        if found and not self.complete.is_set():
+            self._publisher.progress(0, len(found), "")
         found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
         changed = False
         due = time.monotonic() + FIRST_PICTURE

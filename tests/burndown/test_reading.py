@@ -341,6 +341,29 @@ def test_what_could_not_be_read_and_is_gone_is_not_told_of_any_more():
     assert [*told] == [f"{HOME}/.codex/sessions"], "where there is still nothing"
 
 
+def test_what_is_no_log_is_asked_once_whether_it_is_a_folder():
+    memory = MemoryFiles(a=log(answer(1)))
+    link, notes = f"{HOME}/.claude/projects/link", f"{HOME}/.claude/projects/notes.txt"
+    memory.write(link, b"/elsewhere")
+    memory.write(notes, b"tea")
+    asked = []
+
+    def read_dir(folder):
+        asked.append(folder)
+        return [] if folder == link and memory.content[link] else MemoryFiles.read_dir(memory, folder)
+
+    memory.read_dir = read_dir
+    reader = read(memory)
+    reader.look_once()
+    assert (asked.count(link), asked.count(notes)) == (1, 1)
+    assert reader.counted.unreadable[link] == "a link to a folder: not followed"
+    assert notes not in reader.counted.unreadable
+    memory.write(link, b"")
+    reader.look_once()
+    assert (asked.count(link), asked.count(notes)) == (2, 1)
+    assert link not in reader.counted.unreadable, "it is a file by now"
+
+
 def test_a_folder_that_is_not_granted_is_asked_for_once():
     memory = MemoryFiles(a=log(answer(1)))
     asked = []

@@ -212,6 +212,28 @@ async def test_links_that_lead_out_and_what_may_not_be_read_are_told(home):
     assert "capability denied: read_claude_logs" in told["unreadable"][f"{home}/.claude/projects/out.jsonl"]
 
 
+async def test_folders_that_are_not_looked_into_are_told(home):
+    projects = home / ".claude/projects"
+    outside = home / "elsewhere"
+    outside.mkdir()
+    (outside / "a.jsonl").write_bytes(log(answer(5)))
+    (projects / "linked").symlink_to(outside)
+    (projects / "inside").symlink_to("-home-ada-tea-timer")
+    (projects / "notes.txt").write_text("nothing of interest")
+    deep = projects.joinpath(*map(str, range(12)))
+    deep.mkdir(parents=True)
+    (deep / "b.jsonl").write_bytes(log(answer(6)))
+    async with plughost.Host() as host:
+        reader = Ainb(await host.add(ROOT / "plugins/session-reader"))
+        told = json.loads((await reader.cli("sessions", ["--json"])).stdout)
+    assert told["files"] == 5
+    assert told["unreadable"] == {
+        f"{projects}/0/1/2/3/4/5/6/7/8": "more than 8 folders deep: not looked into",
+        f"{projects}/inside": "a link to a folder: not followed",
+        f"{projects}/linked": "a link that leads out: not followed",
+    }
+
+
 async def test_the_reader_has_only_what_it_was_granted(home):
     from plughost import config
 

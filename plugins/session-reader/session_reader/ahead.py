@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from plughost_sdk.ainb import Error
 from session_reader import files
-from session_reader.files import Folders, Wanted
+from session_reader.files import Wanted
+from session_reader.trees import Folders
 
 MOST_READS = 16
 """With one, each small file takes a round trip that somebody waits for."""

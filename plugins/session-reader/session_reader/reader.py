@@ -10,12 +10,12 @@ from typing import Any
 from plughost_sdk.ainb import Ended, Error
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.wire import BrokenWire
-from session_reader import files
 from session_reader.ahead import Ahead
-from session_reader.files import Counted, Found, trees, wanted
+from session_reader.files import Counted, Found, wanted
 from session_reader.prices import Prices
 from session_reader.publisher import Publisher
 from session_reader.totals import Totals
+from session_reader.trees import DENIED, trees
 
 FIRST_PICTURE = 0.2
 """Seconds until the first publish, of what there is by then; so that nobody waits for all of it."""
@@ -137,7 +137,7 @@ class Reader(threading.Thread):
         modified, size, file = found
         if isinstance(block, Error):
             self.counted.unreadable[file.path] = block.message
-            file.seen, file.refused = (size, modified), block.code != files.DENIED
+            file.seen, file.refused = (size, modified), block.code != DENIED
             return False
         self.counted.unreadable.pop(file.path, None)
         file.refused = False

@@ -276,6 +276,21 @@ def test_a_file_that_is_another_one_is_read_from_its_beginning(then):
     assert total(reader)["call_count"] == len({1, 2, *then})
 
 
+def test_a_line_without_an_id_is_another_call_than_the_one_that_stood_in_its_place():
+    def nameless(day: int, output: int) -> dict[str, Any]:
+        return answer(1, output=output, message={"id": None}, timestamp=f"2025-11-{day}T09:00:00.000Z")
+
+    memory = MemoryFiles(a=log(nameless(10, 12000)))
+    reader = read(memory)
+    for replaced in ([nameless(11, 1000)], [nameless(11, 1000), answer(2)], [nameless(10, 12000)]):
+        memory.write(claude("a"), log(*replaced))
+        reader.look_once()
+        reader.look_once()
+    by_day = {day: tokens(bucket)[3] for day, bucket in reader.aggregates()["daily"]}
+    assert by_day == {"2025-11-10": 12010, "2025-11-11": 1000}, "each once, also when it comes back"
+    assert len({call.id for call in reader._totals.calls()}) == 3
+
+
 def test_codex_counters_of_a_truncated_file_do_not_count_twice():
     lines = [context("gpt-5"), counters((100, 0, 10, 0), second=1), counters((300, 0, 40, 0), second=2)]
     memory = MemoryFiles()

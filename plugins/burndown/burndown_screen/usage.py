@@ -99,7 +99,7 @@ class Event(msgspec.Struct, gc=False):
 
 events = msgspec.msgpack.Decoder(Event)
 
-Cells = dict[tuple[str, str, str, str], Bucket]
+Cells = dict[tuple[str, ...], Bucket]
 """By day, project, its path, and model."""
 PLACES = {"days": slice(0, 1), "projects": slice(1, 3), "models": slice(3, 4)}
 """Where the rows of a table are in the keys of cells. Projects of one name are told apart by their paths."""

@@ -24,6 +24,11 @@ class MemoryFiles:
         self.content: dict[str, Any] = {}
         self.modified: dict[str, int] = {}
         self.asked: list[tuple[str, int]] = []
+        self.closed: set[str] = set()
+        """Files and folders that are there, and not given out for now."""
+        self.under_way: list[str] = []
+        """What was asked for and not yet taken."""
+        self.most_under_way = 0
         self._time = 0
         for name, content in logs.items():
             self.write(claude(name), content)
@@ -33,6 +38,8 @@ class MemoryFiles:
         self.content[path], self.modified[path] = content, self._time
 
     def read_dir(self, folder: str) -> list[Entry]:
+        if folder in self.closed:
+            raise Error(-32602, f"read_dir {folder}: Permission denied")
         entries = {}
         for path, content in self.content.items():
             if path.startswith(f"{folder}/"):
@@ -45,11 +52,16 @@ class MemoryFiles:
 
     def reading(self, path: str, offset: int = 0, length: int | None = None):
         self.asked.append((path, offset))
+        self.under_way.append(path)
+        self.most_under_way = max(self.most_under_way, len(self.under_way))
         content = self.content[path]
 
         def take() -> bytes:
+            self.under_way.remove(path)
             if isinstance(content, Error):
                 raise content
+            if path in self.closed:
+                raise Error(-32602, f"read {path}: Permission denied")
             return content[offset:] if length is None else content[offset : offset + length]
 
         return take

@@ -158,9 +158,30 @@ def test_there_is_a_picture_before_everything_is_read(prices, monkeypatch):
     reader, heard = reader_of(memory, prices)
     reader.look_once()
     progress = [told for topic, told in heard.published if topic == "sessions.scan_progress"]
-    assert [(told["scanned"], told["total"]) for told in progress] == [(n, 5) for n in (1, 2, 3, 4, 5, 5)]
+    assert [(told["scanned"], told["total"]) for told in progress] == [
+        (0, 0),
+        *((n, 5) for n in (0, 1, 2, 3, 4, 5, 5)),
+    ]
     counts = [(chunk["partial"], chunk["data"]["grand_total"]["call_count"]) for chunk in heard.usage()]
     assert counts == [(True, 1), (True, 2), (True, 3), (True, 4), (True, 5), (False, 5)]
+
+
+def test_who_waits_is_told_before_it_looks_for_logs_and_not_with_every_look(prices):
+    memory = MemoryFiles(a=log(answer(1)))
+    reader, heard = reader_of(memory, prices)
+    told = []
+
+    def read_dir(folder):
+        told.append([payload for topic, payload in heard.published if topic == "sessions.scan_progress"])
+        return MemoryFiles.read_dir(memory, folder)
+
+    memory.read_dir = read_dir
+    reader.look_once()
+    assert told[0] == [{"scanned": 0, "total": 0, "current_project": ""}]
+    heard.published.clear()
+    told.clear()
+    reader.look_once()
+    assert told[0] == []
 
 
 def test_what_is_kept_is_bounded_and_the_sums_are_of_everything(prices, monkeypatch):

@@ -13,6 +13,7 @@ from session_reader.plugin import make
 
 import plughost
 from plughost.contracts.ainb.chunks import Assembler, Batch
+from plughost_sdk.ainb import Error
 from tests.burndown.support import HOME, MemoryFiles, answer, claude, codex, context, counters, log
 from tests.support import ROOT
 
@@ -30,7 +31,10 @@ def answers(files: MemoryFiles) -> dict:
 
     def read_file(params):
         offset = params.get("offset", 0)
-        data = files.reading(params["path"], offset, params.get("length"))()
+        try:
+            data = files.reading(params["path"], offset, params.get("length"))()
+        except Error as error:
+            raise plughost.InvalidSpec(error.message) from None
         return {"bytes": base64.b64encode(data).decode(), "offset": offset, "size": 0}
 
     return {"host/fs/read_dir": read_dir, "host/fs/read_file": read_file}
@@ -95,6 +99,22 @@ def test_its_command_line_tells_what_was_left_out(host):
     assert (ran["exit_code"], told["files"], told["skipped_lines"], told["unreadable"]) == (0, 2, 1, {})
     text = host.call("plugin/cli_dispatch", {"namespace": "sessions", "argv": []})
     assert b"1 lines left out" in base64.b64decode(text["stdout"])
+
+
+def test_a_name_is_printed_without_anything_that_a_terminal_obeys(host, files):
+    evil = claude("a\x1b[2J\r\nnot read: forged\u202e")
+    files.write(evil, Error(-32602, f"read {evil}: Permission denied"))
+    host.event("sessions.refresh_request", b'{"hard": true}')
+
+    def unread() -> list[str]:
+        text = host.call("plugin/cli_dispatch", {"namespace": "sessions", "argv": []})
+        lines = base64.b64decode(text["stdout"]).decode().split("\n")
+        return [line for line in lines if "not read" in line]
+
+    eventually(host, unread)
+    (line,) = unread()
+    assert line.isprintable()
+    assert line.endswith("Permission denied")
 
 
 @pytest.mark.parametrize("payload", [b"", b"junk", b"\x80", b"[1]", b'{"hard": 1}', b"\xff\xff"])

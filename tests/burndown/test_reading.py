@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from session_reader import ahead
 from session_reader import files as reading
 from session_reader.call import Unusable, moment
 from session_reader.lines import holding, whole
 from session_reader.prices import load
-from session_reader.reader import Reader
+from session_reader.reader import AGAIN, Reader
 
 from plughost_sdk.ainb import Error
 from tests.burndown.support import (
@@ -275,6 +276,21 @@ def test_a_file_that_is_another_one_is_read_from_its_beginning(then):
     assert total(reader)["call_count"] == len({1, 2, *then})
 
 
+def test_a_line_without_an_id_is_another_call_than_the_one_that_stood_in_its_place():
+    def nameless(day: int, output: int) -> dict[str, Any]:
+        return answer(1, output=output, message={"id": None}, timestamp=f"2025-11-{day}T09:00:00.000Z")
+
+    memory = MemoryFiles(a=log(nameless(10, 12000)))
+    reader = read(memory)
+    for replaced in ([nameless(11, 1000)], [nameless(11, 1000), answer(2)], [nameless(10, 12000)]):
+        memory.write(claude("a"), log(*replaced))
+        reader.look_once()
+        reader.look_once()
+    by_day = {day: tokens(bucket)[3] for day, bucket in reader.aggregates()["daily"]}
+    assert by_day == {"2025-11-10": 12010, "2025-11-11": 1000}, "each once, also when it comes back"
+    assert len({call.id for call in reader._totals.calls()}) == 3
+
+
 def test_codex_counters_of_a_truncated_file_do_not_count_twice():
     lines = [context("gpt-5"), counters((100, 0, 10, 0), second=1), counters((300, 0, 40, 0), second=2)]
     memory = MemoryFiles()
@@ -307,6 +323,60 @@ def test_what_the_host_does_not_give_out_is_told_and_the_rest_is_read():
     reader.look_once()
     assert claude("b") not in reader.counted.unreadable
     assert total(reader)["call_count"] == 2
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_could_not_be_read_is_tried_again_although_nothing_about_it_has_changed(asked):
+    memory = MemoryFiles(a=log(answer(1)), b=log(answer(2)))
+    memory.closed.add(claude("a"))
+    reader = read(memory)
+    assert "Permission denied" in reader.counted.unreadable[claude("a")]
+    memory.asked.clear()
+    reader.look_once()
+    assert memory.asked == [], "not with every look"
+    memory.closed.clear()
+    if asked:
+        reader.refresh()
+    for _ in range(1 if asked else AGAIN):
+        reader.look_once()
+    assert total(reader)["call_count"] == 2
+    assert claude("a") not in reader.counted.unreadable
+    assert [path for path, _ in memory.asked].count(claude("b")) == 0
+
+
+def test_what_could_not_be_read_and_is_gone_is_not_told_of_any_more():
+    memory = MemoryFiles(a=log(answer(1)), b=log(answer(2)))
+    memory.write(f"{HOME}/.claude/projects/closed/x.jsonl", b"")
+    memory.closed = {claude("a"), f"{HOME}/.claude/projects/closed"}
+    reader = read(memory)
+    told = reader.counted.unreadable
+    assert {claude("a"), f"{HOME}/.claude/projects/closed"} < set(told)
+    del memory.content[claude("a")], memory.content[f"{HOME}/.claude/projects/closed/x.jsonl"]
+    reader.look_once()
+    assert [*told] == [f"{HOME}/.codex/sessions"], "where there is still nothing"
+
+
+def test_what_is_no_log_is_asked_once_whether_it_is_a_folder():
+    memory = MemoryFiles(a=log(answer(1)))
+    link, notes = f"{HOME}/.claude/projects/link", f"{HOME}/.claude/projects/notes.txt"
+    memory.write(link, b"/elsewhere")
+    memory.write(notes, b"tea")
+    asked = []
+
+    def read_dir(folder):
+        asked.append(folder)
+        return [] if folder == link and memory.content[link] else MemoryFiles.read_dir(memory, folder)
+
+    memory.read_dir = read_dir
+    reader = read(memory)
+    reader.look_once()
+    assert (asked.count(link), asked.count(notes)) == (1, 1)
+    assert reader.counted.unreadable[link] == "a link to a folder: not followed"
+    assert notes not in reader.counted.unreadable
+    memory.write(link, b"")
+    reader.look_once()
+    assert (asked.count(link), asked.count(notes)) == (2, 1)
+    assert link not in reader.counted.unreadable, "it is a file by now"
 
 
 def test_a_folder_that_is_not_granted_is_asked_for_once():
@@ -385,3 +455,38 @@ def test_the_newest_files_come_first():
     memory.modified |= {claude("old"): 5, claude("older"): 1, claude("newest"): 9}
     read(memory)
     assert [path for path, _ in memory.asked] == [claude("newest"), claude("old"), claude("older")]
+
+
+# Many files, and large ones
+
+
+def test_of_small_files_many_are_under_way_and_all_are_taken_in_their_order(monkeypatch):
+    memory = MemoryFiles(**{f"f{n:02}": log(answer(n)) for n in range(99)})
+    taken = []
+    take = reading.File.take
+    monkeypatch.setattr(
+        reading.File, "take", lambda file, *told: taken.append(file.path) or take(file, *told)
+    )
+    reader = read(memory)
+    assert memory.most_under_way == ahead.MOST_READS
+    assert taken == [claude(f"f{n:02}") for n in reversed(range(99))], "the newest first"
+    assert (total(reader)["call_count"], memory.under_way) == (99, [])
+
+
+def test_of_large_blocks_one_is_under_way_while_another_is_looked_at(monkeypatch):
+    monkeypatch.setattr(reading, "BLOCK", 1000)
+    monkeypatch.setattr(ahead, "MOST_BYTES", 1000)
+    lines = log(*map(answer, range(50)))
+    memory = MemoryFiles(large=lines[:5000], larger=lines)
+    reader = read(memory)
+    assert memory.most_under_way == 1
+    assert total(reader)["call_count"] == 50
+
+
+def test_what_was_asked_for_is_taken_when_something_goes_wrong(monkeypatch):
+    memory = MemoryFiles(**{f"f{n}": log(answer(n)) for n in range(9)})
+    reader = Reader(Heard(memory), HOME, PRICES)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(reading.File, "take", lambda *told: 1 / 0)
+        reader.look_once()
+    assert memory.under_way == []

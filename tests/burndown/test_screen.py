@@ -6,6 +6,7 @@ import json
 
 import msgspec
 import pytest
+from burndown_screen import inbox as inboxes
 from burndown_screen import usage as usages
 from burndown_screen.plugin import make
 from burndown_screen.words import columns
@@ -22,10 +23,13 @@ def bucket(tokens: int, cost: float | None = 1.0, unpriced: int = 0) -> dict:
     return {**told, "unpriced_calls": unpriced}
 
 
-def call(day: str, project: str, model: str, tokens: int, cost: float | None = 0.5) -> dict:
+def call(
+    day: str, project: str, model: str, tokens: int, cost: float | None = 0.5, path: str | None = None
+) -> dict:
     return {
         "timestamp": f"{day}T09:00:00.000Z",
         "project": project,
+        "project_path": f"/home/ada/{project}" if path is None else path,
         "model": model,
         "input_tokens": tokens,
         "cost_usd": cost,
@@ -46,7 +50,7 @@ USAGE = {
     "calls": [
         call("2025-11-10", "tea", "gpt-5", 1000),
         call("2025-11-11", "tea", "gpt-5", 1_999_000),
-        call("2025-11-11", "wx", "nova", 501_000, None),
+        call("2025-11-11", "wx", "nova", 501_000, None, "/home/ada/weather"),
     ],
 }
 CODES = {"up", "down", "tab", "back_tab", "left", "right", "enter", "esc", "backspace", "home", "end", "page_up", "page_down"}  # fmt: skip
@@ -59,6 +63,15 @@ class Screen:
     def publish(self, data: dict, **changes) -> None:
         for chunk in chunks.split(data, 7, **changes):
             self.host.event(TOPIC, chunk)
+
+    def tell(self, scanned: int, total: int, project: str = "tea") -> None:
+        told = {"scanned": scanned, "total": total, "current_project": project}
+        self.host.event("sessions.scan_progress", msgspec.msgpack.encode(told))
+
+    def expects(self) -> bool:
+        """Whether it asks for the next frame soon."""
+        viewport = {"width": 80, "height": 24}
+        return self.host.call("plugin/render", {"viewport": viewport}).get("redraw", False)
 
     def lines(self, width: int = 100, height: int = 12) -> list[str]:
         told = self.host.call("plugin/render", {"viewport": {"width": width, "height": height}})["buffer"]
@@ -206,6 +219,101 @@ def test_enter_shows_what_a_row_is_made_of(filled):
     assert filled.selected() == "2025-11-11"
 
 
+def test_a_row_that_is_looked_at_stays_the_same_when_others_come_before_it(filled):
+    newer = {**USAGE, "daily": [*USAGE["daily"], ["2025-11-12", bucket(7)]]}
+    filled.press("down")
+    assert filled.selected() == "2025-11-10"
+    filled.publish(newer)
+    assert filled.selected() == "2025-11-10"
+    filled.press("enter")
+    filled.publish({**USAGE, "daily": [*newer["daily"], ["2025-11-13", bucket(7)]]})
+    assert filled.lines()[1].split() == ["2025-11-10"]
+    filled.publish(newer)
+    filled.press("up")
+    assert filled.lines()[1].split() == ["2025-11-11"], "one up from where it is by now"
+
+
+def test_a_row_that_is_looked_at_and_gone_does_not_become_another(filled):
+    filled.press("enter")
+    assert filled.lines()[1].split() == ["2025-11-11"]
+    filled.publish({**USAGE, "daily": USAGE["daily"][:1]}, partial=True)
+    assert filled.lines()[1].split() == ["2025-11-11"]
+    filled.press("esc")
+    assert filled.selected() == "2025-11-10"
+
+
+def test_of_two_rows_with_one_name_the_one_that_was_chosen_is_kept(screen):
+    def published(*folders: str) -> dict:
+        rows = [{"name": "same", "path": folder, "bucket": bucket(5)} for folder in folders]
+        return {**USAGE, "projects": rows}
+
+    screen.publish(published("/a/same", "/b/same"))
+    screen.press("2", "down", "enter")
+    assert screen.lines()[1].split() == ["same", "/b/same"]
+    screen.publish(published("/b/same", "/c/same", "/a/same"))
+    assert screen.lines()[1].split() == ["same", "/b/same"]
+
+
+def test_parts_that_are_not_all_of_a_row_say_how_much_of_it_they_are(filled):
+    filled.press("2", "enter")
+    assert not [line for line in filled.lines(height=16) if "newest" in line], "they are all of it"
+    rows = [{**USAGE["projects"][0], "bucket": bucket(600_000_000)}, *USAGE["projects"][1:]]
+    filled.publish({**USAGE, "projects": rows})
+    assert "of the newest 3 calls (2.0M of 600M tokens)" in filled.text(height=16)
+    filled.publish({**USAGE, "projects": rows, "calls": []}, partial=True)
+    assert "from before all logs were read (2.0M of 600M tokens)" in filled.text(height=16)
+
+
+def test_a_row_of_calls_that_are_too_old_to_be_published_says_so_when_all_is_read(filled):
+    filled.publish({**USAGE, "daily": [["2024-01-01", bucket(9)], *USAGE["daily"]]})
+    filled.press("end", "enter")
+    lines = filled.lines()
+    assert lines[1].split() == ["2024-01-01"]
+    assert "older than those published one by one" in lines[3]
+    assert "when all logs have been read" not in filled.text()
+
+
+def test_two_projects_of_one_name_are_made_of_their_own_calls(screen):
+    projects = [
+        {"name": "same", "path": path, "bucket": bucket(tokens)}
+        for path, tokens in (("/b", 350), ("/a", 150))
+    ]
+    calls = [call("2025-11-11", "same", "gpt-5", row["bucket"]["input_tokens"], 0.5, row["path"]) for row in projects]  # fmt: skip
+    screen.publish({**USAGE, "projects": projects, "calls": calls})
+    screen.press("2", "enter")
+    lines = screen.lines(height=16)
+    assert lines[1].split() == ["same", "/b"]
+    assert lines[3].split()[-6:] == ["350", "350", "0", "0", "1", "$0.50"]
+    screen.press("1", "enter")
+    parts = [line.split()[-6] for line in screen.lines(height=16) if line.split()[:1] == ["same"]]
+    assert parts == ["350", "150"], "side by side where a day is made of both"
+
+
+def test_parts_that_do_not_fit_are_counted_and_a_page_away(screen):
+    days = [f"2025-11-{day:02}" for day in range(1, 15)]
+    rows = [{"name": "tea", "path": "/home/ada/tea", "bucket": bucket(14 * 15 // 2)}]
+    calls = [call(day, "tea", "gpt-5", 15 - number) for number, day in enumerate(days, 1)]
+    screen.publish({**USAGE, "projects": rows, "calls": calls})
+    screen.press("2", "enter")
+
+    def seen() -> list[str]:
+        words = [line.split()[0] for line in screen.lines()[2:-1] if line]
+        return [word for word in words if word in (*days, "gpt-5")]
+
+    assert seen() == days[:7]
+    assert "… 8 more, page down" in screen.lines()[-2]
+    screen.press("page_down")
+    assert seen() == [*days[6:14]]
+    assert "… 6 above, page up · 1 more, page down" in screen.lines()[-2]
+    screen.press("page_down", "page_down")
+    assert seen()[-1] == "gpt-5"
+    assert "… 9 above, page up" in screen.lines()[-2]
+    screen.press("page_up", "page_up", "page_up")
+    assert seen() == days[:7]
+    assert "above" not in screen.text(height=24)
+    assert "more" not in screen.text(height=24)
+
+
 def test_newer_sums_come_first_and_the_calls_stand_until_there_are_newer_ones(filled):
     newer = {**USAGE, "grand_total": bucket(9_000_000, 99.0), "calls": []}
     filled.publish(newer, partial=True)
@@ -257,6 +365,8 @@ def test_another_wire_version_is_shown_as_such_until_ours_comes(filled):
         {"projects": ["p"]},
         {"models": [{"model": "m", "bucket": {"input_tokens": -1}}]},
         {"grand_total": {"cost_usd": "much"}},
+        {"grand_total": {"cost_usd": float("nan")}},
+        {"grand_total": {"cost_usd": float("inf")}},
     ],
 )
 def test_data_that_is_none_is_told_and_what_was_there_stays(filled, changes):
@@ -267,7 +377,17 @@ def test_data_that_is_none_is_told_and_what_was_there_stays(filled, changes):
     assert "is no usage data" not in filled.text(width=200)
 
 
-@pytest.mark.parametrize("wrong", [None, 5, {}, {"model": 1}, call("2025-11-11", "p", "m", -5)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        5,
+        {},
+        {"model": 1},
+        call("2025-11-11", "p", "m", -5),
+        call("2025-11-11", "p", "m", 5, float("nan")),
+    ],
+)
 def test_calls_that_are_none_are_told_and_the_batch_is_not_taken(filled, wrong):
     filled.publish({**USAGE, "calls": [wrong]})
     assert "is no usage data" in filled.text(width=200)
@@ -296,17 +416,56 @@ def test_every_size_can_be_painted(filled, size):
 
 
 def test_progress_is_shown_while_files_are_read(screen):
-    def tell(scanned, total, project="tea"):
-        told = {"scanned": scanned, "total": total, "current_project": project}
-        screen.host.event("sessions.scan_progress", msgspec.msgpack.encode(told))
-
-    tell(3, 40)
+    screen.tell(0, 0)
+    assert "session-reader looks for logs" in screen.text()
+    screen.tell(3, 40)
     assert "reading 3 of 40 files  tea" in screen.text()
     screen.publish(USAGE, partial=True)
     assert "reading 3 of 40 files" in screen.lines()[-1]
-    tell(40, 40)
+    screen.tell(40, 40)
     screen.host.event("sessions.scan_progress", b"junk")
     assert "reading" not in screen.text()
+
+
+class TestFramesWhileThereIsNothingToShow:
+    """A host that takes a picture waits for one that stays the same; usage is about to come."""
+
+    @pytest.fixture
+    def passes(self, monkeypatch):
+        """Time that passes when it is told to."""
+        now = [100.0]
+        monkeypatch.setattr(inboxes, "monotonic", lambda: now[0])
+
+        def passes(seconds: float) -> None:
+            now[0] += seconds
+
+        return passes
+
+    @pytest.fixture
+    def screen(self, passes, plughost_drive):
+        return Screen(plughost_drive(make(str(FOLDER / "manifest.toml")), FOLDER))
+
+    def test_the_next_one_is_asked_for_while_somebody_reads(self, screen, passes):
+        for told in ((0, 0), (0, 40), (7, 40)):
+            assert screen.expects()
+            passes(inboxes.PATIENCE - 0.5)
+            assert screen.expects()
+            screen.tell(*told)
+        screen.publish(USAGE, partial=True)
+        assert not screen.expects()
+
+    def test_not_for_long_when_nobody_does(self, screen, passes):
+        assert screen.expects()
+        passes(inboxes.PATIENCE)
+        assert not screen.expects()
+        screen.tell(7, 40)
+        assert screen.expects()
+        passes(inboxes.PATIENCE)
+        assert not screen.expects(), "it may have died"
+
+    def test_not_when_there_is_something_else_to_show(self, screen):
+        screen.host.event(TOPIC, msgspec.msgpack.encode({"version": 4}))
+        assert not screen.expects()
 
 
 def test_r_asks_again_and_shift_r_for_everything_anew(screen):

@@ -15,6 +15,7 @@ import pytest
 
 import plughost
 from plughost.contracts.ainb import Ainb
+from plughost_sdk.chunks import nothing, split
 from tests.burndown.support import SAMPLES, answer, counters, log
 from tests.support import ROOT, until
 
@@ -134,6 +135,19 @@ async def test_usage_tells_a_schema_mismatch(home):
     assert b"schema mismatch: published is version 4, this reads 3" in ran.stderr
 
 
+@pytest.mark.parametrize("cost", [float("nan"), float("inf")])
+async def test_usage_does_not_tell_a_cost_that_is_no_number(home, cost):
+    async def odd(caller, payload):
+        (chunk,) = split({**nothing(), "grand_total": {**nothing()["grand_total"], "cost_usd": cost}}, 7)
+        return chunk
+
+    async with plughost.Host() as host:
+        host.service("actions").register("sessions", odd)
+        ran = await Ainb(await host.add(ROOT / "plugins/burndown")).cli("usage", ["--json"])
+    assert (ran.exit_code, ran.stdout) == (3, b"")
+    assert b"no usage: " in ran.stderr
+
+
 # In a host that stays
 
 
@@ -196,6 +210,28 @@ async def test_links_that_lead_out_and_what_may_not_be_read_are_told(home):
         f"{home}/.codex/sessions/pipe.jsonl",
     ]
     assert "capability denied: read_claude_logs" in told["unreadable"][f"{home}/.claude/projects/out.jsonl"]
+
+
+async def test_folders_that_are_not_looked_into_are_told(home):
+    projects = home / ".claude/projects"
+    outside = home / "elsewhere"
+    outside.mkdir()
+    (outside / "a.jsonl").write_bytes(log(answer(5)))
+    (projects / "linked").symlink_to(outside)
+    (projects / "inside").symlink_to("-home-ada-tea-timer")
+    (projects / "notes.txt").write_text("nothing of interest")
+    deep = projects.joinpath(*map(str, range(12)))
+    deep.mkdir(parents=True)
+    (deep / "b.jsonl").write_bytes(log(answer(6)))
+    async with plughost.Host() as host:
+        reader = Ainb(await host.add(ROOT / "plugins/session-reader"))
+        told = json.loads((await reader.cli("sessions", ["--json"])).stdout)
+    assert told["files"] == 5
+    assert told["unreadable"] == {
+        f"{projects}/0/1/2/3/4/5/6/7/8": "more than 8 folders deep: not looked into",
+        f"{projects}/inside": "a link to a folder: not followed",
+        f"{projects}/linked": "a link that leads out: not followed",
+    }
 
 
 async def test_the_reader_has_only_what_it_was_granted(home):

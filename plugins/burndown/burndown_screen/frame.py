@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from burndown_screen import words
+from burndown_screen.detail import put_detail
 from burndown_screen.inbox import Inbox
+from burndown_screen.table import ACCENT, ALARM, MONEY, QUIET, largest, put_header, put_row
 from burndown_screen.usage import Row, Usage
 from burndown_screen.view import TABLES, View
 from plughost_sdk.ainb import BOLD, DIM, REVERSED, Buffer
 
-ACCENT, QUIET, MONEY, ALARM = (120, 190, 255), (140, 140, 140), (150, 220, 130), (255, 140, 110)
-COLUMNS = (("tokens", 8), ("input", 8), ("cached", 8), ("output", 8), ("calls", 7), ("cost", 14))
-NARROWEST = 12
-"""Of the column with the names."""
-NAMED = 30
-"""Where there is more room than that, bars compare the tokens."""
 KEYS = "tab table  enter parts  / search  s order  r refresh"
 
 
@@ -25,6 +19,7 @@ def paint(inbox: Inbox, view: View, width: int, height: int) -> Buffer:
         _mismatch(buffer, inbox.mismatch.expected, inbox.mismatch.got)
     elif inbox.usage is None:
         _say(buffer, "No usage yet", _waiting(inbox))
+        buffer.redraw = inbox.expects
     else:
         _tables(buffer, inbox, inbox.usage, view)
     return buffer
@@ -35,6 +30,8 @@ def _waiting(inbox: Inbox) -> list[str]:
         return [inbox.trouble]
     if inbox.progress is not None:
         return [_progress(inbox)]
+    if inbox.has_reader:
+        return ["session-reader looks for logs"]
     return ["session-reader publishes it; is it running beside burndown?", "r asks again"]
 
 
@@ -67,9 +64,9 @@ def _tables(buffer: Buffer, inbox: Inbox, usage: Usage, view: View) -> None:
     row = view.chosen(usage)
     _head(buffer, usage, view)
     if view.is_open and row is not None:
-        _parts(buffer, usage, view, row)
+        put_detail(buffer, usage, view, row, complete=inbox.complete)
     else:
-        _rows(buffer, view.rows(usage), 2, view.page, view.selected)
+        _rows(buffer, view.rows(usage), view)
     _foot(buffer, inbox, usage, view)
 
 
@@ -84,71 +81,12 @@ def _head(buffer: Buffer, usage: Usage, view: View) -> None:
     buffer.put(place, 0, total, fg=MONEY, style=BOLD)
 
 
-def _rows(buffer: Buffer, rows: list[Row], top: int, room: int, selected: int | None) -> None:
-    columns = _columns(buffer.width)
-    names = max(NARROWEST, buffer.width - 2 - sum(width for _, width in columns))
-    header = "".join(f"{title:>{width}}" for title, width in columns)
-    buffer.put(1 + names, top - 1, header, fg=QUIET, style=DIM)
-    first = max(0, (selected or 0) - room + 1)
-    largest = max((row.bucket.tokens for row in rows), default=0)
-    for y, (number, row) in enumerate([*enumerate(rows)][first : first + room], top):
-        room_for_name = NAMED - 2 if names > NAMED else names - 1
-        line = (
-            " "
-            + words.pad(words.fit(row.name, room_for_name), names)
-            + "".join(f"{_cell(row, title):>{width}}" for title, width in columns)
-        )
-        if number == selected:
-            buffer.put(0, y, words.pad(line, buffer.width), style=REVERSED)
-        else:
-            _put_words(buffer, y, line)
-        bar = (names - NAMED) * row.bucket.tokens // largest if largest and names > NAMED else 0
-        buffer.put(NAMED, y, "▇" * bar, fg=ACCENT, style=REVERSED if number == selected else DIM)
-
-
-def _put_words(buffer: Buffer, y: int, line: str) -> None:
-    """Without the spaces between them: a frame is as large as what is painted."""
-    for word in re.finditer(r"\S+", line):
-        buffer.put(words.columns(line[: word.start()]), y, word[0])
-
-
-def _columns(width: int) -> list[tuple[str, int]]:
-    """As many as there is room for; tokens and cost go last."""
-    columns = [*COLUMNS]
-    for dropped in ("input", "cached", "output", "calls"):
-        if sum(each for _, each in columns) + NARROWEST + 2 > width:
-            columns = [column for column in columns if column[0] != dropped]
-    return columns
-
-
-def _cell(row: Row, title: str) -> str:
-    bucket = row.bucket
-    if title == "cost":
-        return words.cost(bucket)
-    if title == "calls":
-        return f"{bucket.call_count:,}"
-    counts = {
-        "tokens": bucket.tokens,
-        "input": bucket.input_tokens,
-        "cached": bucket.cache_creation_tokens + bucket.cache_read_tokens,
-        "output": bucket.output_tokens + bucket.reasoning_tokens,
-    }
-    return words.tokens(counts[title])
-
-
-def _parts(buffer: Buffer, usage: Usage, view: View, row: Row) -> None:
-    title = f" {row.name}  {row.note}" if row.note else f" {row.name}"
-    buffer.put(0, 1, words.fit(title, buffer.width), fg=ACCENT, style=BOLD)
-    parts = usage.parts(view.table, row.name)
-    if not any(parts.values()):
-        buffer.put(1, 3, "what it is made of is shown when all logs have been read", fg=QUIET)
-        return
-    half = max(1, (buffer.height - 3) // 2 - 2)
-    y = 3
-    for table, rows in parts.items():
-        _rows(buffer, rows, y, half, None)
-        buffer.put(1, y - 1, table, fg=QUIET, style=BOLD)
-        y += min(half, len(rows)) + 2
+def _rows(buffer: Buffer, rows: list[Row], view: View) -> None:
+    put_header(buffer, 1)
+    most = largest(rows)
+    first = max(0, view.selected - view.page + 1)
+    for y, number in enumerate(range(first, min(first + view.page, len(rows))), 2):
+        put_row(buffer, y, rows[number], most, selected=number == view.selected)
 
 
 def _foot(buffer: Buffer, inbox: Inbox, usage: Usage, view: View) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 import msgspec
 
 from burndown_screen.usage import Cells, Usage, events, fold, read
 from plughost_sdk.ainb import Chunk, Mismatch
+
+PATIENCE = 3.0
+"""Seconds without any news after which nobody is taken to be reading."""
 
 
 class Progress(msgspec.Struct):
@@ -21,8 +26,18 @@ class Inbox:
         self.trouble = ""
         self.complete = False
         self.progress: Progress | None = None
+        self.has_reader = False
+        """Somebody has told how far they are."""
+        self._news = monotonic()
+        """When we began, or were told last."""
         self._begun: Cells | None = None
         self._cells: Cells = {}
+
+    @property
+    def expects(self) -> bool:
+        """There is nothing to show yet, and somebody seems to be about to change that."""
+        nothing = self.usage is None and self.mismatch is None and not self.trouble
+        return nothing and monotonic() - self._news < PATIENCE
 
     def take(self, came: Chunk | Mismatch) -> None:
         """A batch without calls has newer sums; the calls that were there before still stand."""
@@ -53,4 +68,5 @@ class Inbox:
             progress = msgspec.msgpack.decode(payload, type=Progress)
         except (ValueError, RecursionError):
             return
+        self.has_reader, self._news = True, monotonic()
         self.progress = progress if 0 <= progress.scanned < progress.total else None

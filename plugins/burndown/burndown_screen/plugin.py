@@ -34,7 +34,7 @@ def make(manifest: str | None = None) -> ainb.Plugin:
 
     @plugin.on_key
     def key(key: ainb.Key) -> None:
-        wanted = view.press(key)
+        wanted = view.press(key, inbox.usage)
         if wanted is not None:
             plugin.host.snapshot.publish(REFRESH, b"" if wanted == "refresh" else b'{"hard":true}')
 

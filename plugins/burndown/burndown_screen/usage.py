@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+"""So neither infinite nor none at all (NaN), which JSON cannot say and no sum gets rid of."""
 Name = Annotated[str, msgspec.Meta(max_length=4096)]
 MOST_ROWS = 20_000
 MOST_CELLS = 50_000
@@ -22,7 +24,7 @@ class Bucket(msgspec.Struct, gc=False):
     reasoning_tokens: Count = 0
     session_count: Count = 0
     call_count: Count = 0
-    cost_usd: float | None = None
+    cost_usd: Dollars | None = None
     unpriced_calls: Count = 0
 
     @property
@@ -71,13 +73,14 @@ class Call(msgspec.Struct, gc=False):
 
     model: Name
     project: Name
+    project_path: Name
     timestamp: Name
     input_tokens: Count = 0
     cache_creation_tokens: Count = 0
     cache_read_tokens: Count = 0
     output_tokens: Count = 0
     reasoning_tokens: Count = 0
-    cost_usd: float | None = None
+    cost_usd: Dollars | None = None
 
 
 class UsageData(msgspec.Struct, gc=False):
@@ -96,8 +99,10 @@ class Event(msgspec.Struct, gc=False):
 
 events = msgspec.msgpack.Decoder(Event)
 
-Cells = dict[tuple[str, str, str], Bucket]
-"""By day, project and model."""
+Cells = dict[tuple[str, ...], Bucket]
+"""By day, project, its path, and model."""
+PLACES = {"days": slice(0, 1), "projects": slice(1, 3), "models": slice(3, 4)}
+"""Where the rows of a table are in the keys of cells. Projects of one name are told apart by their paths."""
 
 
 class Usage:
@@ -108,19 +113,25 @@ class Usage:
         self.total = total
         self.cells: Cells = {}
 
-    def parts(self, table: str, name: str) -> dict[str, list[Row]]:
+    @property
+    def folded(self) -> int:
+        """How many calls are in the cells: the newest ones, where there are too many to publish them all."""
+        return sum(cell.call_count for cell in self.cells.values())
+
+    def parts(self, table: str, row: Row) -> dict[str, list[Row]]:
         """What a row of a table is made of, by the other two tables, the largest first."""
-        where = [*self.tables].index(table)
-        found: dict[str, dict[str, Bucket]] = {other: {} for other in self.tables if other != table}
+        where = PLACES[table]
+        wanted = (row.name, row.note) if table == "projects" else (row.name,)
+        others = {other: place for other, place in PLACES.items() if other != table}
+        found: dict[str, dict[tuple[str, ...], Bucket]] = {other: {} for other in others}
         for key, cell in self.cells.items():
-            if key[where] == name:
-                for place, other in enumerate(self.tables):
-                    if other != table:
-                        found[other].setdefault(key[place], Bucket()).take(cell)
+            if key[where] == wanted:
+                for other, place in others.items():
+                    found[other].setdefault(key[place], Bucket()).take(cell)
         return {
             other: sorted(
-                (Row(part, bucket) for part, bucket in parts.items()),
-                key=lambda row: (-row.bucket.tokens, row.name),
+                (Row(name, bucket, *note) for (name, *note), bucket in parts.items()),
+                key=lambda row: (-row.bucket.tokens, row.name, row.note),
             )
             for other, parts in found.items()
         }
@@ -137,7 +148,7 @@ def read(told: UsageData) -> Usage:
 def fold(cells: Cells, calls: list[Call]) -> None:
     """Add calls to the cells that they are part of. There are many: a frame may be waiting for this."""
     for call in calls:
-        key = call.timestamp[:10], call.project, call.model
+        key = call.timestamp[:10], call.project, call.project_path, call.model
         cell = cells.get(key)
         if cell is None:
             if len(cells) >= MOST_CELLS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from burndown_screen.usage import Row, Usage
+from burndown_screen.usage import Bucket, Row, Usage
 from plughost_sdk.ainb import Key
 
 TABLES = ("days", "projects", "models")
@@ -15,12 +15,16 @@ class View:
         self.table = TABLES[0]
         self.order = ORDERS[0]
         self.selected = 0
+        self._row: tuple[str, str] | None = None
+        """Which row that is, by name and note: others may come before it while somebody looks at it."""
         self.search = ""
         self.is_typing = False
         self.is_open = False
         """Shows what the selected row is made of."""
         self.page = 10
         """Rows that fit; whoever paints knows."""
+        self.skipped = 0
+        """Lines that somebody has paged over in what a row is made of."""
 
     def rows(self, usage: Usage) -> list[Row]:
         """Of the table that is shown, those that are searched for, in the order that is wanted."""
@@ -37,14 +41,24 @@ class View:
         return rows
 
     def chosen(self, usage: Usage) -> Row | None:
+        """The selected row, wherever it is by now. One that is open and gone is still looked at."""
         rows = self.rows(usage)
+        known = [(row.name, row.note) for row in rows]
+        if self._row in known:
+            self.selected = known.index(self._row)
+        elif self._row is not None and self.is_open:
+            name, note = self._row
+            return Row(name, Bucket(), note)
         self.selected = max(0, min(self.selected, len(rows) - 1))
+        self._row = known[self.selected] if rows else None
         return rows[self.selected] if rows else None
 
-    def press(self, key: Key) -> str | None:
+    def press(self, key: Key, usage: Usage | None) -> str | None:
         """What else is wanted: `refresh`, `read again`; or nothing."""
         if key.kind == "release" or key.mods & ~1:
             return None
+        if usage is not None:
+            self.chosen(usage)  # steps are from where it is by now
         if self.is_typing:
             self._type(key)
         elif key.code == "char":
@@ -62,7 +76,7 @@ class View:
             self.search, self.is_typing = "", False
         elif key.code in ("enter", "up", "down"):
             self.is_typing = False
-        self.selected = 0
+        self._select(0)
 
     def _command(self, ch: str) -> str | None:
         if ch == "/":
@@ -81,17 +95,23 @@ class View:
             self._show(TABLES.index(self.table) + 1)
         elif code in ("back_tab", "left"):
             self._show(TABLES.index(self.table) - 1)
+        elif code.startswith("page") and self.is_open:
+            self.skipped = max(0, self.skipped + steps[code])
         elif code in steps:
-            self.selected = max(0, self.selected + steps[code])
+            self._select(max(0, self.selected + steps[code]))
         elif code == "home":
-            self.selected = 0
+            self._select(0)
         elif code == "end":
-            self.selected = 10**9  # `chosen` knows where that is
+            self._select(10**9)  # `chosen` knows where that is
         elif code == "enter":
-            self.is_open = not self.is_open
+            self.is_open, self.skipped = not self.is_open, 0
         elif code == "esc":
             self.is_open, self.search = False, self.search if self.is_open else ""
 
     def _show(self, number: int) -> None:
         self.table = TABLES[number % len(TABLES)]
-        self.selected, self.is_open = 0, False
+        self.is_open = False
+        self._select(0)
+
+    def _select(self, number: int) -> None:
+        self.selected, self._row, self.skipped = number, None, 0

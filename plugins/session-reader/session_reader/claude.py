@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sys import intern
+from zlib import crc32
 
 import msgspec
 
@@ -69,6 +70,8 @@ class Log:
         )
         if not any(counts):
             return None  # an error that Claude Code words as a message
+        if not message.id:  # known by its place, and by what it says: another file may come to stand there
+            number ^= crc32(line) << 32
         path = intern(told.cwd or "")  # the same in thousands of lines
         call = Call(
             number,

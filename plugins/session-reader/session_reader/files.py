@@ -1,13 +1,11 @@
-"""Log files, found and followed through the host: newest first, and of each only what has been added."""
+"""Log files, followed through the host: of each only what has been added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any
 
-from plughost_sdk.ainb import Error
-from session_reader import claude, codex
 from session_reader.call import Call, Unusable
 from session_reader.lines import holding, whole
 
@@ -17,17 +15,6 @@ LONGEST = 4 << 20
 """Bytes of a line that is looked at."""
 OVERLAP = 1024
 """Bytes before the new ones that are read again, to see that the file is the one that was read before."""
-DENIED = -32001
-DEEPEST = 8
-MOST_FILES = 100_000
-
-
-class Folders(Protocol):
-    """The host's files, as the SDK has them."""
-
-    def read_dir(self, path: str) -> list[Any]: ...
-
-    def reading(self, path: str, offset: int = 0, length: int | None = None) -> Callable[[], bytes]: ...
 
 
 class Counted:
@@ -52,6 +39,8 @@ class File:
         self._number = int.from_bytes(blake2b(path.encode(), digest_size=8).digest())
         self.seen = (-1, -1)
         """Its size and time when it was looked at last."""
+        self.refused = False
+        """It could not be read then, which may be over although nothing about the file has changed."""
         self._begin()
 
     def _begin(self) -> None:
@@ -124,55 +113,3 @@ def wanted(found: list[Found]) -> Iterator[Wanted]:
         _, size, file = each
         for start in file.plan(size):
             yield each, start
-
-
-class Tree:
-    """The logs below a folder, as they are found each time."""
-
-    def __init__(self, root: str, kind: Callable[[str, str], Any]) -> None:
-        self.root = root
-        self._kind = kind
-        self._files: dict[str, File] = {}
-        self._is_denied = False
-        """Which stays so while we live: to ask again would only fill the host's log."""
-
-    def look(self, files: Folders, counted: Counted) -> list[Found]:
-        """Those that have changed."""
-        if self._is_denied:
-            return []
-        found = {}
-        for path, folder, entry in self._walk(files, self.root, DEEPEST, counted):
-            known = self._files.get(path) or File(path, folder, entry.name.removesuffix(".jsonl"), self._kind)
-            found[path] = known, entry
-            if len(found) >= MOST_FILES:
-                break
-        self._files = {path: known for path, (known, _) in found.items()}
-        return [
-            (entry.modified_ns, entry.size, known)
-            for known, entry in found.values()
-            if known.seen != (entry.size, entry.modified_ns)
-        ]
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def _walk(
-        self, files: Folders, folder: str, depth: int, counted: Counted
-    ) -> Iterator[tuple[str, str, Any]]:
-        try:
-            entries = files.read_dir(folder)
-            counted.unreadable.pop(folder, None)
-        except Error as error:
-            counted.unreadable[folder] = error.message
-            self._is_denied = folder == self.root and error.code == DENIED
-            return
-        for entry in sorted(entries, key=lambda entry: entry.name, reverse=True):
-            path = f"{folder}/{entry.name}"
-            if entry.is_dir and depth:
-                yield from self._walk(files, path, depth - 1, counted)
-            elif not entry.is_dir and entry.name.endswith(".jsonl"):
-                yield path, folder.rpartition("/")[2], entry
-
-
-def trees(home: str) -> list[Tree]:
-    return [Tree(f"{home}/.claude/projects", claude.Log), Tree(f"{home}/.codex/sessions", codex.Log)]

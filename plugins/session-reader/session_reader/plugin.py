@@ -100,4 +100,9 @@ def _tell(report: dict[str, Any], as_json: bool) -> None:
     print(f"{report['skipped_lines']} lines left out: broken, too long, or with numbers that cannot be")
     print(f"prices as of {report['prices_as_of']}")
     for path, reason in report["unreadable"].items():
-        print(f"not read: {path}: {reason}")
+        print(_plain(f"not read: {path}: {reason}"))
+
+
+def _plain(text: str) -> str:
+    """Without anything that a terminal obeys: anybody may have named a file."""
+    return "".join(character if character.isprintable() else "·" for character in text)

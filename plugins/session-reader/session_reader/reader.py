@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 from plughost_sdk.ainb import Ended, Error
 from plughost_sdk.handlers import log_failure
 from plughost_sdk.wire import BrokenWire
-from session_reader import files
-from session_reader.files import Counted, Found, Wanted, trees, wanted
+from session_reader.ahead import Ahead
+from session_reader.files import Counted, Found, wanted
 from session_reader.prices import Prices
 from session_reader.publisher import Publisher
 from session_reader.totals import Totals
+from session_reader.trees import DENIED, trees
 
 FIRST_PICTURE = 0.2
 """Seconds until the first publish, of what there is by then; so that nobody waits for all of it."""
@@ -26,6 +27,8 @@ LAZY = 8
 """Where a look takes long, it is so many times as long until the next."""
 SOONEST = 0.2
 """Seconds between two looks, however often somebody asks."""
+AGAIN = 10
+"""Looks between two attempts at files that could not be read; whoever asks has them tried at once."""
 OWED = 10.0
 """Seconds for which changes may go on before all calls are published again."""
 
@@ -45,6 +48,7 @@ class Reader(threading.Thread):
         self._publisher = Publisher(host)
         self._owed_since: float | None = None
         self._looked_for = 0.0
+        self._looks = 0
         self._ending = False
         self.complete = threading.Event()
         """All that was there when it began has been read; or there is no host to read it from."""
@@ -100,48 +104,43 @@ class Reader(threading.Thread):
             self._hard = False
             self.complete.clear()
             self._forget()
-        changed = self._read_changed()
+        self._looks += 1
+        changed = self._read_changed(again=asked or self._looks % AGAIN == 0)
         self.complete.set()
         self._publish(asked, changed)
 
-    def _read_changed(self) -> bool:
+    def _read_changed(self, *, again: bool) -> bool:
         """Whether anything new was counted. The newest files come first: they matter most."""
         begun = time.monotonic()
-        found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted)]
+        if not self.complete.is_set():
+            self._publisher.progress(0, 0, "")  # a look at many folders takes a while: somebody may wait
+        found = [each for tree in self._trees for each in tree.look(self._host.fs, self.counted, again=again)]
         self._looked_for = time.monotonic() - begun
+        if found and not self.complete.is_set():
+            self._publisher.progress(0, len(found), "")
         found.sort(key=lambda each: (each[0], each[2].path), reverse=True)
         changed = False
         due = time.monotonic() + FIRST_PICTURE
         scanned: set[str] = set()
-        todo = wanted(found)
-        ahead = self._ask(todo)
-        while ahead is not None:
-            (each, start), read = ahead
-            block = _answer(read)
-            ahead = self._ask(todo)  # the host reads it while we look at this one
-            changed |= self._take(each, start, block)
-            scanned.add(each[2].path)
-            if time.monotonic() >= due:
-                self._publisher.progress(len(scanned), len(found), each[2].folder)
-                self._publisher.partial(self.aggregates())
-                due = time.monotonic() + PICTURES
+        with closing(Ahead(self._host.fs, wanted(found))) as blocks:
+            for (each, start), block in blocks:
+                changed |= self._take(each, start, block)
+                scanned.add(each[2].path)
+                if time.monotonic() >= due:
+                    self._publisher.progress(len(scanned), len(found), each[2].folder)
+                    self._publisher.partial(self.aggregates())
+                    due = time.monotonic() + PICTURES
         self._publisher.progress(len(found), len(found), "")
         return changed
-
-    def _ask(self, todo: Iterator[Wanted]) -> tuple[Wanted, Callable[[], bytes]] | None:
-        following = next(todo, None)
-        if following is None:
-            return None
-        (_, _, file), start = following
-        return following, self._host.fs.reading(file.path, start, files.BLOCK)
 
     def _take(self, found: Found, start: int, block: bytes | Error) -> bool:
         modified, size, file = found
         if isinstance(block, Error):
             self.counted.unreadable[file.path] = block.message
-            file.seen = size, modified
+            file.seen, file.refused = (size, modified), block.code != DENIED
             return False
         self.counted.unreadable.pop(file.path, None)
+        file.refused = False
         calls = file.take(start, block, self.counted)
         if calls is None:
             file.seen = (-1, -1)
@@ -167,10 +166,3 @@ class Reader(threading.Thread):
             self._owed_since = None
         elif changed:
             self._publisher.partial(aggregates)
-
-
-def _answer(read: Callable[[], bytes]) -> bytes | Error:
-    try:
-        return read()
-    except Error as error:
-        return error

@@ -217,7 +217,8 @@ class Plugin(Hooked):
         if not isinstance(buffer, Buffer):
             told = f"@plugin.screen returned {type(buffer).__name__}, not a Buffer"
             raise TypeError(f"{told}: make one with ainb.Buffer(width, height), paint, and return it")
-        return {"buffer": buffer.to_wire(width, height)}
+        frame = {"buffer": buffer.to_wire(width, height)}
+        return {**frame, "redraw": True} if buffer.redraw else frame
 
     def _key(self, params: dict[str, Any]) -> None:
         try:

@@ -54,6 +54,8 @@ class Buffer:
     def __init__(self, width: int, height: int) -> None:
         self.width = width
         self.height = height
+        self.redraw = False
+        """Set it when the next frame is worth asking for soon, although this one may look like the last."""
         self._cells: dict[tuple[int, int], dict[str, Any]] = {}
 
     def put(

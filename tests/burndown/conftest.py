@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import pytest
@@ -17,3 +18,9 @@ def prices():
     from session_reader.prices import load
 
     return load()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_in_a_hurry(monkeypatch):
+    """On a machine that stands still for a moment a reader would have a first picture of its own."""
+    monkeypatch.setattr("session_reader.reader.FIRST_PICTURE", math.inf)

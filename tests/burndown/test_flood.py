@@ -90,10 +90,8 @@ async def test_frames_and_keys_while_megabytes_come_in():
     late = []
     for _ in range(8):
         times = await flood(payloads(6 << 20), PACE)
-        assert len(times.frames) > 3
-        assert len(times.keys) > 3
         frame, key = statistics.median(times.frames), statistics.median(times.keys)
-        if frame < FRAME and key < KEY:
+        if min(len(times.frames), len(times.keys)) > 3 and frame < FRAME and key < KEY:
             return
         late.append((frame, key))
     pytest.fail(f"seconds for a frame and for a key: {late}")

@@ -12,9 +12,9 @@ def test_days_projects_and_models_are_a_key_away(monkeypatch):
     monkeypatch.delenv("AINB_HOME", raising=False)
     command = screen_command("--root", str(ROOT / "plugins"), "burndown")
     with Terminal(command, columns=100, rows=20) as terminal:
-        assert "2025-11-10" in terminal.until("272k tokens")
+        terminal.until(lambda screen: "272k tokens" in screen and "2025-11-10" in screen)
         terminal.press("2")
-        assert "weather-station" in terminal.until("tea-timer")
+        terminal.until(lambda screen: "tea-timer" in screen and "weather-station" in screen)
         terminal.press("/")
         terminal.type("weather")
         terminal.until(lambda screen: "weather-station" in screen and "tea-timer" not in screen)

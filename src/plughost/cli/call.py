@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from plughost.cli import output, targets
+from plughost.cli.numbers import SECONDS
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
 from plughost.contracts.contract import PluginSpec
@@ -22,9 +23,7 @@ from plughost.wire.envelope import ABSENT
 @click.command(options_metavar="[OPTIONS]")
 @targets.options
 @record_options
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds to wait for the answer."
-)
+@click.option("--timeout", type=SECONDS, help="Seconds to wait for the answer.")
 @click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
 @click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")

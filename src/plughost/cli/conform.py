@@ -12,6 +12,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.cli import output, targets
+from plughost.cli.numbers import SECONDS
 from plughost.conformance.axis import Verdict
 from plughost.conformance.junit import junit
 from plughost.conformance.subject import Sample
@@ -29,7 +30,7 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 @click.option(
     "--timeout",
     "patience",
-    type=click.FloatRange(0, min_open=True),
+    type=SECONDS,
     default=PATIENCE,
     show_default=True,
     help="Seconds for whatever the plugin owes.",
@@ -38,7 +39,7 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
 @click.option("--host", metavar="COMMAND", help="Another ainb host: {root} is its folder of plugins.")
 @click.option("--cli", metavar="COMMAND", help="With --host: how it runs {namespace} {args} of {root}.")
-@click.option("--wait", type=float, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
+@click.option("--wait", type=SECONDS, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
     target: targets.Target,

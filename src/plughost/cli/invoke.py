@@ -16,6 +16,7 @@ import msgspec
 
 from plughost.base.text import visible
 from plughost.cli import local_work, output
+from plughost.cli.numbers import SECONDS
 from plughost.cli.packages import store_option
 from plughost.cli.packing import trust_option
 from plughost.cli.targets import pair
@@ -50,9 +51,7 @@ state_option = click.option(
 )
 @click.option("--org", default=local_work.LOCAL, show_default=True, help="On whose behalf.")
 @click.option("--project", default=local_work.LOCAL, show_default=True)
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Its deadline."
-)
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Its deadline.")
 @click.option(
     "--sandbox", type=click.Choice(["strict", "landlock", "none"]), default="strict", show_default=True
 )

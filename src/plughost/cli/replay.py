@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from plughost.cli import targets
+from plughost.cli.numbers import SECONDS
 from plughost.contracts.contract import PluginSpec
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--as-host", is_flag=True, help="Tell a plugin what it was told then.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     default=10.0,
     show_default=True,
     help="Seconds for the plugin to say what it said, and to end.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import re
 import sys
@@ -16,6 +15,7 @@ import click
 from plughost import config
 from plughost.base.errors import InvalidSpec
 from plughost.cli import output, roots, targets
+from plughost.cli.numbers import Between
 from plughost.contracts.contract import PluginSpec, contract
 
 if TYPE_CHECKING:
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
 LARGEST = (500, 200)
 """Columns and rows of a picture."""
-
-
-class Between(click.FloatRange):
-    """A number in a range: NaN is in every one that the library knows."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value} is no number from {self.min:g} to {self.max:g}", param, ctx)
-        return number
 
 
 class Wanted(NamedTuple):

@@ -1,0 +1,21 @@
+"""Numbers on the command line."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+
+class Between(click.FloatRange):
+    """A number in a range: NaN is in every one that the library knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number of that kind", param, ctx)
+        return number
+
+
+SECONDS = Between(min=0, min_open=True)

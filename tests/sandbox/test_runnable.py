@@ -133,7 +133,15 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
         runnable.find(["./run"], str(code), env, path_is_told=True)
     found = runnable.find(["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"])
     assert found.path == f"{folder}/py/bin/python3"
+    (folder / "own").mkdir()
+    (folder / "own" / "sh").symlink_to("/usr/bin/sh")
     executable(code / "run", "#!/usr/bin/env sh\n")
+    with pytest.raises(
+        Unconfinable, match="own/sh, and the way there is neither part of it nor public"
+    ) as caught:
+        runnable.find(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
+    assert "in the command" in caught.value.hint
+    assert runnable.find([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
     assert runnable.find(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path == "/usr/bin/sh"
 
 

@@ -166,6 +166,11 @@ class Search:
             return walked.real
         if named_by is not None and self._is_beside(named_by, walked):
             return walked.real
+        if trust.is_public(walked.real):
+            raise Unconfinable(
+                f"it wants to run {path}, and the way there is neither part of it nor public",
+                hint="if it is meant to run that, name it in the command, in a plughost.toml of your own",
+            )
         raise Unconfinable(
             f"it leads to {walked.real}, which is neither part of it nor a public program",
             hint=f"if it is meant to run that, grant it: execute {walked.real}",

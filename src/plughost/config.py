@@ -77,8 +77,8 @@ def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
     """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
 
     The file in a folder that is not `trusted` only says how to run it: what it allows itself does not count,
-    and of the host's variables it gets those that tell nothing. Where the contract confines plugins, no such
-    file is: whoever wrote it would let himself out.
+    and of the host's variables it gets those that tell nothing. None is `trusted` where the contract itself
+    confines plugins: whoever wrote it could let his own out.
     """
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")

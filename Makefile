@@ -14,7 +14,7 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint soak mutants surface bench bench-peers packages setup lock clean
+.PHONY: run test lint soak mutants surface tables bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.tour
@@ -38,6 +38,9 @@ mutants: setup ## break the host in a hundred small ways; a test must notice eac
 surface: setup ## record ainb's wire surface anew, after a change that is meant
 	$(BIN)/python -m plughost.conformance.surface
 	git diff --stat -- src/plughost/conformance/ainb-surface.lock
+
+tables: setup ## write the tables of the documentation that come out of the code
+	$(BIN)/python -m tests.settings_table
 
 bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks

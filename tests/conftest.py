@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import shutil
 import signal
@@ -32,8 +33,15 @@ hypothesis.settings.load_profile("patient")
 _home = tempfile.mkdtemp(prefix="plughost-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.chmod(_home, 0o755)  # plugins of a root host are other users
-for _kind in ("DATA", "STATE"):  # what plugins keep is not kept among this user's own
-    os.environ[f"XDG_{_kind}_HOME"] = f"{_home}/{_kind.lower()}"
+_homes = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def _data_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plugins keep in one test is kept neither for the next nor among this user's own."""
+    home = f"{_home}/{next(_homes)}"
+    for variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "AINB_HOME"):
+        monkeypatch.setenv(variable, f"{home}/{variable.lower()}")
 
 
 @pytest.fixture

@@ -60,9 +60,17 @@ def as_word(script: Any) -> str:
 
 
 def unhurried(folder: str | Path) -> plughost.PluginSpec:
-    """The rune plugin of a folder, with more time than a busy machine takes."""
+    """The rune plugin of a folder, with what it declares and more time than a busy machine takes."""
     spec = config.of_folder(Path(folder))
-    return msgspec.structs.replace(spec, options={**spec.options, **UNHURRIED})
+    return msgspec.structs.replace(spec, grants=["tool.execute"], options={**spec.options, **UNHURRIED})
+
+
+def vouched(folder: Path) -> plughost.PluginSpec:
+    """The plugin of a folder whose plughost.toml is the operator's own word, as with -c."""
+    if not (folder / config.FILE).exists():
+        return config.of_folder(folder)
+    (spec,) = config.load(folder / config.FILE).values()
+    return msgspec.structs.replace(spec, cwd_is_own=True)
 
 
 def rune_puppet(
@@ -136,3 +144,10 @@ def seen(plugin: plughost.Plugin) -> dict[str, Any]:
     """The first instance as `inspect` shows it; empty when there is none."""
     instances: list[dict[str, Any]] = plugin.inspect()["instances"]
     return instances[0] if instances else {}
+
+
+def data_root(parent: Path) -> str:
+    """A folder for plugins' data folders: the host makes none in a place that is not its own."""
+    path = parent / "data"
+    path.mkdir(exist_ok=True)
+    return str(path)

@@ -16,7 +16,6 @@ from plughost.base.errors import InvalidConfig
 from plughost.cli import roots
 from plughost.cli.targets import Target
 from plughost.guard.powers import Endpoint, Limits, Powers
-from tests.contracts import kaged_support
 from tests.support import ROOT
 
 TABLE = """
@@ -68,7 +67,7 @@ def test_the_command_line_adds_to_what_the_file_allows(tmp_path, monkeypatch):
     load(tmp_path, 'allow.read = ["notes"]\nlimits.memory = "64M"\n')
     monkeypatch.chdir(tmp_path)
     target = Target(
-        file=None, contract=None, name=None, grants=(), env=(), cwd=None, sandbox="strict",
+        file=tmp_path / "plughost.toml", contract=None, name=None, grants=(), env=(), cwd=None, sandbox="strict",
         allow=("read=more", "connect=b.example:1"), limit=("processes=4",), bare=[],
     )  # fmt: skip
     spec, rest = target.take(["one"])
@@ -77,75 +76,6 @@ def test_the_command_line_adds_to_what_the_file_allows(tmp_path, monkeypatch):
     assert spec.allow.read == (str(tmp_path / "notes"), str(tmp_path / "more"))
     assert spec.allow.connect == (Endpoint("b.example", 1),)
     assert spec.limits == Limits(memory=64 << 20, processes=4)
-
-
-SELFISH = """
-sandbox = "none"
-allow.read = ["/etc"]
-limits.memory = "none"
-env = { SECRET = "${TOP_SECRET}" }
-"""
-
-
-def test_a_folder_that_is_to_be_confined_allows_itself_nothing(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOP_SECRET", "hunter2")
-    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH.replace("env =", "# env ="))
-    target = Target(
-        file=None, contract=None, name=None, grants=(), env=(), cwd=None, sandbox="strict", allow=(),
-        limit=("processes=4",), bare=[],
-    )  # fmt: skip
-    spec, _ = target.take([str(tmp_path)])
-    assert (spec.sandbox, spec.allow, spec.limits) == ("strict", Powers(), Limits(processes=4))
-    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH)
-    with pytest.raises(InvalidConfig, match="TOP_SECRET"):
-        target.take([str(tmp_path)])
-
-
-def test_a_folder_that_is_confined_names_nothing_outside_of_it(tmp_path):
-    (tmp_path / "plughost.toml").write_text(TABLE + 'cwd = "sub/.."\n')
-    assert config.of_folder(tmp_path, trusted=False).command_is_told
-    assert not config.of_folder(tmp_path).command_is_told
-    (tmp_path / "plughost.toml").write_text(TABLE + 'cwd = "/etc"\n')
-    with pytest.raises(plughost.InvalidSpec, match="not in its folder"):
-        config.of_folder(tmp_path, trusted=False)
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ('sandbox = "none"', "says sandbox of a kaged plugin"),
-        ('sandbox = "landlock"', "says sandbox of"),
-        ('allow.read = ["/etc"]\ngrants = ["declared"]', "says allow and grants of"),
-        ('limits.memory = "none"', "says limits of"),
-        ('env = { SECRET = "${TOP_SECRET}" }', "TOP_SECRET"),
-    ],
-)
-async def test_a_folder_does_not_let_itself_out_of_the_sandbox_that_its_contract_has(
-    tmp_path, monkeypatch, said, told
-):
-    monkeypatch.setenv("TOP_SECRET", "hunter2")
-    place = kaged_support.folder(tmp_path)
-    table = '[plugins.puppet]\ncontract = "kaged"\ncommand = ["python3", "main.py"]\n'
-    for harmless in ("", 'sandbox = "strict"\n'):
-        (place / "plughost.toml").write_text(table + harmless)
-        spec = config.of_folder(place)
-        assert (spec.sandbox, spec.command_is_told) == (None, True)
-    (place / "plughost.toml").write_text(table + said)
-    with pytest.raises(plughost.InvalidSpec, match=told):
-        config.of_folder(place)
-    async with plughost.Host() as host:
-        with pytest.raises(plughost.InvalidSpec, match=told):
-            await host.add(place)
-    (tmp_path / "plughost.toml").write_text(f"{table}cwd = {str(place)!r}\n{said}")
-    assert config.load(tmp_path / "plughost.toml")  # where it is the operator's
-
-
-def test_a_folder_of_ones_own_is_taken_at_its_word(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOP_SECRET", "hunter2")
-    (tmp_path / "plughost.toml").write_text(TABLE + SELFISH)
-    spec = config.of_folder(tmp_path)
-    assert (spec.sandbox, spec.allow.read, spec.limits.memory) == ("none", ("/etc",), None)
-    assert spec.env == {"SECRET": "hunter2"}
 
 
 async def test_a_sandbox_of_no_name_is_none_that_is_known():

@@ -1,11 +1,15 @@
-"""plughost.toml: what no manifest on disk can say. Checked whole, every problem located."""
+"""plughost.toml: which plugins there are and how they run. Checked whole, every problem located.
+
+A file that the operator names is the operator's word. One that lies in a plugin's folder, or is found in the
+current folder, may have come with the plugin: it is its author's word (`contracts/settings.py`).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,12 +17,19 @@ from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand
 from plughost.base.located_toml import load_toml
 from plughost.contracts.contract import (
+    Contract,
     PluginSpec,
     check_runnable,
     contract,
     contract_of,
     from_host,
     names,
+)
+from plughost.contracts.settings import (
+    SetBy,
+    author_may_set,
+    author_may_strengthen,
+    author_refusals,
 )
 from plughost.guard import allowance
 from plughost.guard.powers import NONE, Limits
@@ -27,6 +38,9 @@ T = TypeVar("T")
 
 FILE = "plughost.toml"
 DEFAULT_ROOT = Path("dist/plugins")
+HARMLESS = ("PATH", "HOME", "LANG", "TERM")
+"""Variables of the host that tell a plugin nothing it could not find out: contracts hand them on, too."""
+REMEDY = "use the options of the command line, or bind the plugin in a file of your own"
 
 
 class Root(NamedTuple):
@@ -39,12 +53,14 @@ class Root(NamedTuple):
 class Common(msgspec.Struct, kw_only=True):
     """What every plugin's table may hold, whatever its contract."""
 
-    contract: str
-    command: list[str]
-    cwd: str | None = None
-    env: dict[str, str] = {}
+    contract: Annotated[str, author_may_set("unless a manifest in the folder names another one")]
+    command: Annotated[list[str], author_may_set("a sandbox shows it nothing private that it names")]
+    cwd: Annotated[str | None, author_may_set("inside the folder")] = None
+    env: Annotated[dict[str, str], author_may_set(f"of the host's variables only {', '.join(HARMLESS)}")] = {}
     grants: list[str] | None = None
-    sandbox: Literal["strict", "landlock", "none"] | None = None
+    sandbox: Annotated[
+        Literal["strict", "landlock", "none"] | None, author_may_strengthen("none", "landlock", "strict")
+    ] = None
     allow: dict[str, list[str]] = {}
     limits: dict[str, int | str] = {}
 
@@ -53,7 +69,37 @@ class Common(msgspec.Struct, kw_only=True):
 
 
 def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, PluginSpec]:
-    """The plugins a file binds, by name. Relative folders are taken from the file's own."""
+    """The plugins that an operator's file binds, by name. Relative folders are taken from the file's own."""
+    return _load(path, SetBy.OPERATOR, variables)
+
+
+def load_found(path: Path) -> dict[str, PluginSpec]:
+    """The plugins that a file binds which nobody named: it counts as the word of their author.
+
+    Such a file says how to run its plugins. One that grants them anything, or raises a bound, is refused.
+    """
+    return _load(path, SetBy.AUTHOR, from_host(*HARMLESS))
+
+
+def of_folder(folder: Path) -> PluginSpec:
+    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
+
+    Both are the author's word.
+    """
+    if not folder.is_dir():
+        raise InvalidSpec(f"no such plugin folder: {folder}")
+    if (folder / FILE).exists():
+        specs = load_found(folder / FILE)
+        if len(specs) != 1:
+            raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
+        return msgspec.structs.replace(next(iter(specs.values())), cwd_is_own=True)
+    told = contract_of(folder)
+    if told is None:
+        raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
+    return told
+
+
+def _load(path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
     document = load_toml(path)
     tables = document.data.pop("plugins", {})
     for key in document.data:
@@ -64,64 +110,13 @@ def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, Plu
     specs = {
         name: spec
         for name, table in tables.items()
-        if (spec := _plugin(document, name, table, path.parent, variables)) is not None
+        if (spec := _plugin(document, name, table, path.parent, by, variables)) is not None
     }
     document.check()
     if len(specs) > 1:
         shared = str(path.resolve())
         specs = {name: msgspec.structs.replace(spec, kept_from=shared) for name, spec in specs.items()}
     return specs
-
-
-def of_folder(folder: Path, *, trusted: bool = True) -> PluginSpec:
-    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
-
-    The file in a folder that is not `trusted` only says how to run it: what it allows itself does not count,
-    and of the host's variables it gets those that tell nothing. None is `trusted` where the contract itself
-    confines plugins: whoever wrote it could let his own out.
-    """
-    if not folder.is_dir():
-        raise InvalidSpec(f"no such plugin folder: {folder}")
-    if (folder / FILE).exists():
-        if trusted:
-            spec = load_one(folder, os.environ)
-            if contract(spec.contract).sandbox == "none":
-                return spec
-        spec = load_one(folder, from_host("PATH", "HOME", "LANG", "TERM"))
-        if not Path(spec.cwd or ".").is_relative_to(folder.resolve()):
-            raise InvalidSpec(f"{folder / FILE} wants to start in {spec.cwd}, which is not in its folder")
-        modest = _modest(spec)
-        if trusted:
-            _check_modest(folder / FILE, spec, modest)
-        return modest
-    told = contract_of(folder)
-    if told is None:
-        raise InvalidSpec(f"{folder} is no plugin folder: it holds no {FILE} and no contract's manifest")
-    return told
-
-
-def _modest(spec: PluginSpec) -> PluginSpec:
-    return msgspec.structs.replace(
-        spec,
-        command_is_told=True,
-        sandbox=None,
-        allow=NONE,
-        limits=Limits(),
-        grants=contract(spec.contract).default_grants,
-    )
-
-
-def _check_modest(file: Path, spec: PluginSpec, modest: PluginSpec) -> None:
-    """What a file says that does not count is not passed over when nobody said that it would be."""
-    usual = contract(spec.contract).sandbox
-    said = [name for name in ("allow", "limits") if getattr(spec, name) != getattr(modest, name)]
-    said += ["grants"] if tuple(spec.grants) != tuple(modest.grants) else []
-    said += ["sandbox"] if spec.sandbox not in (None, usual) else []
-    if said:
-        raise InvalidSpec(
-            f"{file} says {' and '.join(said)} of a {spec.contract} plugin, which may be its author's word",
-            hint="say it in a plughost.toml of your own, outside of its folder, and name that with -c",
-        )
 
 
 def of_root(root: Path) -> Root:
@@ -147,16 +142,8 @@ def of_root(root: Path) -> Root:
     return found
 
 
-def load_one(folder: Path, variables: Mapping[str, str]) -> PluginSpec:
-    """The one plugin that a folder's own file binds; the folder is its own."""
-    specs = load(folder / FILE, variables)
-    if len(specs) != 1:
-        raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
-    return msgspec.structs.replace(next(iter(specs.values())), cwd_is_own=True)
-
-
 def _plugin(
-    document: Document, name: str, table: Any, base: Path, variables: Mapping[str, str]
+    document: Document, name: str, table: Any, base: Path, by: SetBy, variables: Mapping[str, str]
 ) -> PluginSpec | None:
     field: Field = ("plugins", name)
     if not isinstance(table, dict):
@@ -172,6 +159,8 @@ def _plugin(
         document.problem((*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(names())}")
         return None
     document.read(contract(kind).options, field, options)
+    if by is SetBy.AUTHOR:
+        _check_author(document, field, table, contract(kind), base)
     if common is None:
         return None
     if not common.command:
@@ -189,6 +178,7 @@ def _plugin(
         command=common.command,
         cwd=str((base / (common.cwd or ".")).resolve()),
         cwd_is_own=common.cwd is not None,
+        command_is_told=by is SetBy.AUTHOR,
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
@@ -202,6 +192,34 @@ def _plugin(
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec
+
+
+def _check_author(document: Document, field: Field, table: dict[str, Any], its: Contract, base: Path) -> None:
+    """Note everything in the table of a plugin that its author cannot say."""
+    refusals = [
+        *author_refusals(Common, table, {"sandbox": its.sandbox}),
+        *author_refusals(its.options, table),
+    ]
+    for name, reason in refusals:
+        document.problem(
+            (*field, name),
+            f"{reason}. If this file is yours, name it: -c {document.file}; otherwise {REMEDY}",
+        )
+    cwd = table.get("cwd", ".")
+    if not isinstance(cwd, str) or "\0" in cwd:
+        return  # told already, by its type
+    start, folder = (base / cwd).resolve(), base.resolve()
+    if not start.is_relative_to(folder):
+        document.problem((*field, "cwd"), f"{cwd!r} is outside of the plugin's folder")
+        return
+    for place in dict.fromkeys((folder, start)):
+        told = contract_of(place) if place.is_dir() else None
+        if told is not None and told.contract != its.name:
+            document.problem(
+                (*field, "contract"),
+                f"{place} has a manifest of the contract {told.contract}, not {its.name}",
+            )
+            return
 
 
 def _understood(document: Document, field: Field, otherwise: T, read: Callable[[], T]) -> T:

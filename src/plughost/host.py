@@ -6,9 +6,11 @@ import asyncio
 import inspect
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, Stopped
@@ -79,8 +81,17 @@ class Host:
     def plugins(self) -> Mapping[str, Plugin]:
         return dict(self._plugins)
 
-    async def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
+    async def add(
+        self,
+        target: PluginSpec | str | os.PathLike[str],
+        *,
+        grants: Sequence[str] | None = None,
+        start: bool = True,
+    ) -> Plugin:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+
+        A folder's own files are its author's word: they grant nothing. What you allow is in `grants`, in the
+        contract's words, or in a spec.
 
         What fails is not added, nor is an eager one that does not start. To keep such a one here, and reload
         it when it is mended, add it with `start=False` and start it then.
@@ -88,6 +99,8 @@ class Host:
         if self._closed:
             raise Stopped("this host is closed")
         spec = target if isinstance(target, PluginSpec) else _spec_of(target)
+        if grants is not None:
+            spec = msgspec.structs.replace(spec, grants=tuple(grants))
         if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)

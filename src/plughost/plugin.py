@@ -74,6 +74,11 @@ class Plugin:
         return self._generation
 
     @property
+    def folder(self) -> str | None:
+        """Its own folder, which tells it from another plugin of its name; None without one."""
+        return self._binding.folder
+
+    @property
     def eager(self) -> bool:
         """Whether it starts with its host, not with its first call."""
         return self._binding.policy.eager

@@ -15,7 +15,7 @@ import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -268,12 +268,18 @@ class Host:
     def plugins(self) -> Mapping[str, Plugin]:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
-    def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
+    def add(
+        self,
+        target: PluginSpec | str | os.PathLike[str],
+        *,
+        grants: Sequence[str] | None = None,
+        start: bool = True,
+    ) -> Plugin:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
 
         What fails is not added, nor is an eager one that does not start.
         """
-        return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
+        return Plugin(self._loop.run(self._host.add(target, grants=grants, start=start)), self._loop)
 
     def remove(self, name: str) -> None:
         self._loop.run(self._host.remove(name))

@@ -39,7 +39,7 @@ async def tour() -> None:
 
 async def _rows(host: Host, events: Subscription) -> Any:
     echo = await host.add(PLUGINS / "echo-mcptest")
-    tool = await host.add(PLUGINS / "echo-rune")
+    tool = await host.add(PLUGINS / "echo-rune", grants=["tool.execute"])
     yield await _step("mcptest, Python", "first call: starts it", lambda: echo.call("echo", {"text": "hi"}))
     yield await _step("mcptest, Python", "second call: same process", lambda: echo.call("ping"))
     yield await _step("rune, Python", "one process for one call", lambda: tool.call("echo", {"text": "hi"}))

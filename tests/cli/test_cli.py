@@ -93,7 +93,16 @@ def test_a_name_from_a_file_and_the_file_of_this_folder(folder):
 
 
 def test_a_plugin_folder():
-    ran = plughost("call", "plugins/echo-rune", "echo", '{"a": 1}', "--context", "workspace_id=w")
+    ran = plughost(
+        "call",
+        "--grant",
+        "tool.execute",
+        "plugins/echo-rune",
+        "echo",
+        '{"a": 1}',
+        "--context",
+        "workspace_id=w",
+    )
     assert json.loads(ran.stdout) == {"a": 1}
 
 

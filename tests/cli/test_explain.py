@@ -322,10 +322,10 @@ def test_a_name_that_is_bound_here_is_meant_before_a_folder_of_that_name(tmp_pat
     (tmp_path / "plughost.toml").write_text(
         '[plugins.notes]\ncontract = "mcptest"\ncommand = ["/bin/sh"]\nallow.read = ["notes"]\n'
     )
-    told = json.loads(plughost("explain", "--json", "notes", cwd=tmp_path).stdout)
+    told = json.loads(plughost("explain", "--json", "-c", "plughost.toml", "notes", cwd=tmp_path).stdout)
     assert [each["what"] for each in told["granted"]] == [str(tmp_path / "notes")]
     for folder in ("other", "./notes"):
-        assert "is no plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr
+        assert "is not a plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr
 
 
 def test_the_variables_are_told_by_name_and_never_by_value():

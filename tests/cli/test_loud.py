@@ -48,7 +48,7 @@ command = {json.dumps([*PYTHON, str(PLUGINS / "puppet.py")])}
 
 def test_run_names_what_is_unconfined_before_anything_runs(tmp_path):
     bound(tmp_path, 'sandbox = "none"\nallow.read = ["."]\n')
-    said, listed = run(tmp_path, sockets=tmp_path / "s")
+    said, listed = run(tmp_path, "-c", "plughost.toml", sockets=tmp_path / "s")
     assert said[0].startswith("! unconfined: open: whatever ")
     assert 'sandbox = "strict"' in said[0]
     assert any(line.startswith("open lint: it is chosen to run unconfined") for line in said)
@@ -63,7 +63,7 @@ def test_run_tells_what_a_confined_plugin_may_and_ps_its_class(tmp_path):
             '[plugins.held]\ncontract = "mcptest"\ncommand = ["/bin/sh", "-c", "read line"]\n'
             'sandbox = "strict"\nallow.read = ["/usr/share/doc"]\n'
         )
-        said, listed = run(folder, sockets=tmp_path / "s")
+        said, listed = run(folder, "-c", "plughost.toml", sockets=tmp_path / "s")
     assert not any("unconfined" in line for line in said)
     assert "held may: read /usr/share/doc (strict)\n" in said
     assert "strict" in listed.splitlines()[1].split()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from plughost import config
 from plughost.conformance.rune import AXES
 from plughost.conformance.subject import Sample
 from plughost.conformance.suite import examine
 from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, reports
+from tests.support import vouched
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {
@@ -57,31 +57,31 @@ async def test_every_example_conforms():
     ],
 )
 async def test_what_is_not_granted_may_not_be_asked_for(grants, reason):
-    spec = msgspec.structs.replace(config.of_folder(CANARIES / "rune/exit"), grants=grants)
+    spec = msgspec.structs.replace(vouched(CANARIES / "rune/exit"), grants=grants)
     report = await examine(spec, only=["capabilities"])
     assert failed(report) == {"capabilities": reason}
 
 
 async def test_what_is_granted_must_be_asked_for():
-    spec = msgspec.structs.replace(config.of_folder(CANARIES / "rune/request"), grants=["fs.read"])
+    spec = msgspec.structs.replace(vouched(CANARIES / "rune/request"), grants=["fs.read"])
     report = await examine(spec, only=["capabilities"])
     assert failed(report) == {"capabilities": "capabilities are granted to it, but it declares none"}
 
 
 async def test_a_name_that_is_not_its_own_fails_the_handshake():
-    spec = msgspec.structs.replace(config.of_folder(CANARIES / "rune/exit"), name="another")
+    spec = msgspec.structs.replace(vouched(CANARIES / "rune/exit"), name="another")
     report = await examine(spec, sample=ECHO)
     assert failed(report) == {"handshake": "it calls itself 'canary.exit', but is bound as 'another'"}
 
 
 async def test_a_sample_must_be_a_tool_that_succeeds():
-    spec = config.of_folder(CANARIES / "rune/exit")
+    spec = vouched(CANARIES / "rune/exit")
     report = await examine(spec, sample=Sample("no such"), only=["request", "tools"])
     assert failed(report)["request"].startswith("the sample call was answered with {'code': 'not_found'")
     assert failed(report)["tools"] == "it does not expose 'no such', but: echo"
 
 
 async def test_a_plugin_that_lingers_is_past_its_teardown_time():
-    spec = config.of_folder(CANARIES / "rune/exit")
+    spec = vouched(CANARIES / "rune/exit")
     report = await examine(msgspec.structs.replace(spec, options={"teardown_timeout": 0.0001}), only=["exit"])
     assert "the teardown time is 0.0001 s" in failed(report)["exit"]

@@ -12,7 +12,7 @@ import msgspec
 import plughost
 from plughost import config
 from plughost.contracts.ainb import manifest as manifests
-from tests.support import PLUGINS
+from tests.support import PLUGINS, data_root
 
 ALL = dict.fromkeys(manifests.Capabilities.__struct_fields__, True)
 
@@ -53,7 +53,7 @@ def spec(
         told,
         env=env or {},
         grants=told.grants if grants is None else grants,
-        options={**told.options, "data_root": str(place.parent / "data"), **options},
+        options={**told.options, "data_root": data_root(place.parent), **options},
     )
 
 

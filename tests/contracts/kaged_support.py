@@ -11,7 +11,7 @@ import msgspec
 
 import plughost
 from plughost import config
-from tests.support import PLUGINS
+from tests.support import PLUGINS, data_root
 
 METHODS = [
     "about",
@@ -62,5 +62,5 @@ def spec(
         env=env or {},
         grants=grants,
         sandbox=sandbox,
-        options={"data_root": str(place.parent / "data"), **options},
+        options={"data_root": data_root(place.parent), **options},
     )

@@ -16,7 +16,7 @@ import plughost
 from plughost import config
 from tests.contracts import kaged_support
 from tests.sandbox.conftest import strict
-from tests.support import PLUGINS, until
+from tests.support import PLUGINS, data_root, until
 
 __all__ = ["strict"]
 
@@ -51,7 +51,7 @@ def place(outside):
 
 def spec(place, *grants):
     return msgspec.structs.replace(
-        config.of_folder(place), grants=grants, options={"data_root": str(place.parent / "data")}
+        config.of_folder(place), grants=grants, options={"data_root": data_root(place.parent)}
     )
 
 
@@ -86,7 +86,7 @@ async def test_without_grants_there_is_its_own_folder_its_data_and_nothing_else(
     ):
         assert "rror: " in str(await tries(plugin, code)), code
     await tries(plugin, f"open({str(outside / 'data/other')!r}, 'w').write('x')")  # in its own /tmp, perhaps
-    assert sorted(os.listdir(outside / "data")) == ["puppet"]
+    assert sorted(os.listdir(outside / "data")) == [".puppet.owner", "puppet"]
 
 
 @pytest.mark.clause("KAGED-11")

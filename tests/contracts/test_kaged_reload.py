@@ -160,8 +160,8 @@ async def test_a_command_of_the_operators_own_stays(host, root, place, program):
 
 
 async def test_so_does_one_of_the_folders_own_plughost_toml(host, root, place):
-    bind(place, place, command(root, "other.py"))
-    told = msgspec.structs.replace(config.of_folder(place, trusted=False), sandbox="none")
+    bind(place, place, command(root, "other.py"), sandbox="strict")
+    told = msgspec.structs.replace(config.of_folder(place), sandbox="none")
     assert told.command_is_told
     plugin = await host.add(told)
     write(place, command=command(root, "broken.py"))
@@ -169,9 +169,9 @@ async def test_so_does_one_of_the_folders_own_plughost_toml(host, root, place):
     assert await plugin.call("p.try", PROGRAM) == "./other.py"
 
 
-def bind(file_in, place, command):
+def bind(file_in, place, command, sandbox="none"):
     (file_in / "plughost.toml").write_text(
-        f'[plugins.puppet]\ncontract = "kaged"\nsandbox = "none"\ncwd = "{place}"\ncommand = {json.dumps(command)}\n'
+        f'[plugins.puppet]\ncontract = "kaged"\nsandbox = "{sandbox}"\ncwd = "{place}"\ncommand = {json.dumps(command)}\n'
     )
 
 

@@ -494,7 +494,7 @@ async def test_what_a_plugin_says_cannot_play_tricks_on_a_terminal_or_forge_a_li
         names = set()
         while "Running" not in names:
             event = json.loads(await asyncio.to_thread(process.stdout.readline))
-            assert event["plugin"] == "puppet"
+            assert event.get("plugin") == "puppet", event
             names.add(event.get("new"))
         ran = await asyncio.to_thread(
             subprocess.run, [*PLUGHOST, "logs", "puppet", *sockets], capture_output=True, cwd=ROOT, timeout=20

@@ -14,7 +14,7 @@ import pytest
 import plughost
 from plughost import config
 from plughost.contracts.kaged import Context
-from tests.support import ROOT
+from tests.support import ROOT, data_root
 
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
@@ -47,5 +47,5 @@ def spec(place: Path, *grants: str, **options: Any) -> plughost.PluginSpec:
     return msgspec.structs.replace(
         config.of_folder(place),
         grants=grants,
-        options={"data_root": str(place.parent / "data"), **options},
+        options={"data_root": data_root(place.parent), **options},
     )

@@ -21,7 +21,7 @@ from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.runtime.launch import Launch
 from plughost.sandbox import bubblewrap
 from plughost.sandbox.machine import machine
-from tests.support import PLUGINS, UNHURRIED
+from tests.support import PLUGINS, UNHURRIED, data_root
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
 PYTHON = "/usr/bin/python3"
@@ -125,7 +125,7 @@ class Neighbourhood:
             (home / file).write_text(text.replace("NAME", name))
             (home / "any.json").write_text("{}")
             spec = plughost.config.of_folder(home)
-            options = {"data_root": str(self.folder / "data")} if contract == "kaged" else {}
+            options = {"data_root": data_root(self.folder)} if contract == "kaged" else {}
             return msgspec.structs.replace(spec, sandbox=class_, limits=limits, options=options)
         told = manifests.Manifest(manifests.About(name, "1.0.0", manifests.ABI_VERSION))
         (home / manifests.FILE).write_text(manifests.write(told))
@@ -135,7 +135,7 @@ class Neighbourhood:
                 spec,
                 sandbox=class_,
                 limits=limits,
-                options={**spec.options, "data_root": str(self.folder / "data")},
+                options={**spec.options, "data_root": data_root(self.folder)},
             )
         return plughost.PluginSpec(
             contract=contract, name=name, command=[str(program)], env={"PATH": "/usr/bin:/bin"},

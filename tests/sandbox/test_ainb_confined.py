@@ -12,8 +12,10 @@ import pytest
 
 import plughost
 from plughost import config
+from plughost.contracts.contract import DataFolder
 from plughost.sandbox import data_folder
 from plughost.sandbox.users import User
+from tests.support import data_root
 
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
@@ -67,7 +69,7 @@ def probe(folder, strict):
         (place / "probe").write_text(PROBE.format(python=PYTHON))
         (place / "probe").chmod(0o755)
         told = config.of_folder(place)
-        options = {**told.options, "data_root": str(folder / "data")}
+        options = {**told.options, "data_root": data_root(folder)}
         return msgspec.structs.replace(told, sandbox="strict", options=options)
 
     return make
@@ -101,7 +103,7 @@ async def test_without_the_capability_there_is_no_data_folder(probe, folder):
     async with plughost.Host() as host:
         plugin = await host.add(probe())
         assert await tries(plugin, f"os.listdir({str(folder / 'data')!r})") == "FileNotFoundError"
-    assert not (folder / "data").exists()
+    assert os.listdir(folder / "data") == []
 
 
 @pytest.mark.clause("AINB-38")
@@ -121,11 +123,12 @@ async def test_it_reaches_the_programs_it_may_start_and_no_others(probe):
 def test_a_data_folder_goes_to_another_user_whole_and_nothing_outside_does(folder):
     data, outside = folder / "data", folder / "outside"
     outside.write_text("mine")
-    data_folder.make(str(data), "probe", User(61200, 61200))
+    its = DataFolder(str(data), owner=str(folder))
+    data_folder.make(its, "probe", User(61200, 61200))
     (data / "deep").mkdir()
     (data / "deep/file").write_text("x")
     (data / "link").symlink_to(outside)
-    data_folder.make(str(data), "probe", User(61300, 61300))
+    data_folder.make(its, "probe", User(61300, 61300))
     found = subprocess.run(["find", str(data), "-printf", "%U "], capture_output=True, text=True, check=True)
     assert set(found.stdout.split()) == {"61300"}
     assert outside.stat().st_uid == 0
@@ -148,5 +151,5 @@ def test_a_data_folder_that_is_not_its_own_alone_is_refused(folder, wrong):
         else:
             pytest.skip("only root gives folders away")
     with pytest.raises(plughost.LaunchFailed, match="data folder") as caught:
-        data_folder.make(str(data), "probe", None)
+        data_folder.make(DataFolder(str(data), owner=str(folder)), "probe", None)
     assert caught.value.plugin == "probe"

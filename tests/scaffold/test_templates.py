@@ -20,7 +20,7 @@ from plughost.contracts.contract import contract as contract_named
 from plughost.contracts.contract import sandbox_of
 from tests import confinable
 from tests.sdk.support import SDK
-from tests.support import unhurried
+from tests.support import data_root, unhurried
 
 CASES = [(kind, language) for kind in scaffold.contracts() for language in scaffold.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)
@@ -96,7 +96,7 @@ async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbo
             shutil.copytree(SDK / "plughost_sdk", folder / "plughost_sdk")
             spec = msgspec.structs.replace(spec, command=[PYTHON, *spec.command[1:]])
         assert sandbox_of(spec, contract_named("kaged")) == "strict"
-        options = {"data_root": str(place / "data"), "init_timeout": 60}
+        options = {"data_root": data_root(place), "init_timeout": 60}
         with host.events() as events:
             plugin = await host.add(msgspec.structs.replace(spec, sandbox=sandbox, options=options))
             greet = f"{folder.name}.greet"

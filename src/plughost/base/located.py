@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -129,7 +129,7 @@ class Document:
         return values
 
     def _value(self, hint: Any, field: Field, data: Any) -> Any:
-        hint = _unless_none(hint, data)
+        hint = _unless_none(_unmarked(hint), data)
         if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
             return self.read(hint, field, data)
         if get_origin(hint) is list and isinstance(data, list):
@@ -202,6 +202,15 @@ def _kind_of(value: Any) -> str:
 @functools.cache
 def _members(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
     return msgspec.structs.fields(kind)
+
+
+@functools.cache
+def _unmarked(hint: Any) -> Any:
+    """A type without marks that say nothing about its values, so that each item of it is told by itself."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    inner, *marks = get_args(hint)
+    return inner if all(mark == msgspec.Meta(extra=mark.extra) for mark in marks) else hint
 
 
 def _unless_none(hint: Any, data: Any) -> Any:

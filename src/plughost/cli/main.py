@@ -26,6 +26,7 @@ COMMANDS = {
     "logs": "control",
     "reload": "control",
     "stop": "control",
+    "data": "data",
     "doctor": "doctor",
     "pack": "packing",
     "keygen": "packing",

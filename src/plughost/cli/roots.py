@@ -26,7 +26,7 @@ def take(root: Path | None, words: Sequence[str], target: Target) -> tuple[list[
     A folder is told by a slash in it, so that a namespace is never taken for one.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
-        return [target.adjusted(target.of_folder(Path(words[0])))], words[1:]
+        return [target.adjusted(config.of_folder(Path(words[0])))], words[1:]
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")
     found = config.of_root(root or config.DEFAULT_ROOT)

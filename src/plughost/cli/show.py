@@ -94,7 +94,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
         () if folder is not None and root is None else roots.take(root, (), target)[0]
     )
     if folder is not None:
-        chosen = [target.adjusted(target.of_folder(folder))]
+        chosen = [target.adjusted(config.of_folder(folder))]
     elif plugin is not None:
         chosen = [spec for spec in specs if spec.name == plugin]
         if not chosen:

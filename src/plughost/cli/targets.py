@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 Command = Callable[..., None]
 
 _CHOOSING = {
-    "file": click.option("-c", "--config", "file", type=click.Path(path_type=Path), help="A plughost.toml."),
+    "file": click.option(
+        "-c",
+        "--config",
+        "file",
+        type=click.Path(path_type=Path),
+        envvar="PLUGHOST_CONFIG",
+        help="Your plughost.toml. Only a file that you name here, or in $PLUGHOST_CONFIG, can grant access.",
+    ),
     "contract": click.option("--contract", help="The contract of a bare command after `--`."),
     "name": click.option("--name", help="The name to bind a bare command under."),
     "grants": click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
@@ -34,7 +41,7 @@ _CONFINING = {
     "sandbox": click.option(
         "--sandbox",
         type=click.Choice(["strict", "landlock", "none"]),
-        help="Confine it like this; what a folder's own plughost.toml allows does not count then.",
+        help="How its processes are confined. Default: as its contract has it.",
     ),
     "allow": click.option(
         "--allow",
@@ -114,24 +121,25 @@ class Target(msgspec.Struct):
     def _named(self, word: str) -> PluginSpec:
         folder = Path(word)
         is_folder = self.file is None and folder.is_dir()
-        if is_folder and ("/" in word or not Path(config.FILE).exists()):
-            return self.of_folder(folder)
+        is_path = "/" in word or word in (".", "..")
+        if is_folder and (is_path or not Path(config.FILE).exists()):
+            return config.of_folder(folder)
         specs = self._file_specs()
         if is_folder and word not in specs:
-            return self.of_folder(folder)
+            return config.of_folder(folder)
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"
             raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
         return specs[word]
 
-    def of_folder(self, folder: Path) -> PluginSpec:
-        return config.of_folder(folder, trusted=self.sandbox is None)
-
     def _file_specs(self) -> dict[str, PluginSpec]:
-        path = self.file or Path(config.FILE)
-        if self.file is None and not path.exists():
+        """Of the file that was named; else of the one here, which may have come with a plugin."""
+        if self.file is not None:
+            return config.load(self.file)
+        path = Path(config.FILE)
+        if not path.exists():
             raise click.UsageError(f"there is no {config.FILE} here; name one with -c, or a plugin folder")
-        return config.load(path)
+        return config.load_found(path)
 
     def adjusted(self, spec: PluginSpec) -> PluginSpec:
         """As the command line says, beside what it is anyhow."""

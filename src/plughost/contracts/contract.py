@@ -79,6 +79,16 @@ class Given(msgspec.Struct, frozen=True):
     powers: Powers = NONE
 
 
+class DataFolder(msgspec.Struct, frozen=True):
+    """A folder for one plugin alone, made before it is first started."""
+
+    path: str
+    owner: str | None = None
+    """The plugin's own folder: no other plugin of its name gets the data. None for a temporary folder."""
+    make_parents: bool = False
+    """Whether missing folders around it are made: only below a place of the host's own."""
+
+
 class Binding(msgspec.Struct, frozen=True):
     """A plugin's spec as its contract understands it: everything checked, nothing started."""
 
@@ -110,8 +120,9 @@ class Binding(msgspec.Struct, frozen=True):
     declared: Powers | None = None
     """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
     words for them; then the operator alone decides."""
-    data: str | None = None
-    """A folder of its own, made before it is first started, for it alone."""
+    data: DataFolder | None = None
+    folder: str | None = None
+    """The plugin's own folder, which tells it from another one of its name."""
     own: Powers = NONE
     """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
     granting: Mapping[str, str] = {}
@@ -164,12 +175,18 @@ def names() -> list[str]:
 
 
 def contract_of(folder: Path) -> PluginSpec | None:
-    """Ask every contract whether `folder` is a plugin of its own."""
-    for name in names():
-        spec = contract(name).read_folder(folder)
-        if spec is not None:
-            return spec
-    return None
+    """The spec that a manifest in `folder` tells; None when no contract has one there.
+
+    A folder with manifests of two contracts is refused: its author must not choose the weaker one.
+    """
+    told = [spec for name in names() if (spec := contract(name).read_folder(folder)) is not None]
+    if len(told) > 1:
+        both = " and ".join(spec.contract for spec in told)
+        raise InvalidSpec(
+            f"{folder} has manifests of several contracts: {both}",
+            hint="bind it in a plughost.toml of your own, which names the contract, and pass that with -c",
+        )
+    return told[0] if told else None
 
 
 def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:

@@ -1,36 +1,69 @@
-"""A plugin's own data folder: made for it alone, and never a folder that somebody else prepared."""
+"""A plugin's own data folder: made for it alone, and never a folder that is somebody else's."""
 
 from __future__ import annotations
 
 import os
 
+from plughost.base import data_owner
 from plughost.base.errors import LaunchFailed
+from plughost.contracts.contract import DataFolder
 from plughost.sandbox.users import UIDS, User
 
 
-def make(folder: str, plugin: str, user: User | None) -> None:
-    """`user` is whom the plugin runs as, where that is not the host's own user."""
+def make(folder: DataFolder, plugin: str, user: User | None) -> None:
+    """`user` is whom the plugin runs as, where that is not the host's own user.
+
+    A folder that exists already is taken only if it is known to be the plugin's: it is never given to another
+    user before.
+    """
+    path = folder.path
     try:
-        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        _make_parents(folder, plugin)
+        if folder.owner is not None:
+            data_owner.claim(path, folder.owner)
+        is_its = folder.owner is not None
         try:
-            os.mkdir(folder, 0o700)
+            os.mkdir(path, 0o700)
+            is_its = True
         except FileExistsError:
             pass
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except data_owner.NotOwner as error:
+        raise LaunchFailed(
+            f"its data folder cannot be used: {error}", plugin=plugin, hint=data_owner.REMEDY
+        ) from error
     except OSError as error:
-        raise LaunchFailed(f"cannot make its data folder {folder!r}: {error}", plugin=plugin) from error
+        raise LaunchFailed(f"cannot make its data folder {path!r}: {error}", plugin=plugin) from error
     try:
         about = os.fstat(fd)
         if not _is_own(about.st_uid) or about.st_mode & 0o077:
             raise LaunchFailed(
-                f"its data folder {folder!r} is not a folder for this user alone",
+                f"its data folder {path!r} is not a folder for this user alone",
                 plugin=plugin,
                 hint="move it away, or make it one: chmod 700",
             )
         if user is not None and about.st_uid != user.uid:
+            if not is_its:
+                raise LaunchFailed(
+                    f"its folder {path!r} exists already and belongs to another user",
+                    plugin=plugin,
+                    hint="name one that does not exist yet: the host makes it for the plugin alone",
+                )
             _hand_over(fd, user)
     finally:
         os.close(fd)
+
+
+def _make_parents(folder: DataFolder, plugin: str) -> None:
+    parent = os.path.dirname(folder.path)
+    if folder.make_parents:
+        os.makedirs(parent, exist_ok=True)
+    elif not os.path.isdir(parent):
+        raise LaunchFailed(
+            f"the folder {parent!r}, in which it is to have its data, does not exist",
+            plugin=plugin,
+            hint=f"make it: mkdir -p {parent}",
+        )
 
 
 def _hand_over(folder: int, user: User) -> None:

@@ -89,7 +89,7 @@ class Keeper:
                 ground.quarters,
                 way_out=way_out,
                 group=kept.group,
-                to_come=binding.data if self._foresees else None,
+                to_come=binding.data.path if self._foresees and binding.data is not None else None,
             )
             self._keep_apart(spec.name, confinement)
         except BaseException:

@@ -17,9 +17,11 @@ Outcome = Answer | PluginError
 class Database:
     """Opened at the first request, and anew after trouble, so that a mended file is taken at once."""
 
-    def __init__(self, path: str, quota: int) -> None:
+    def __init__(self, path: str, quota: int, owner: str | None = None) -> None:
         self._path = path
         self._quota = quota
+        self._owner = owner
+        """The plugin's folder: a file that was made for another plugin of its name is not opened."""
         self._connection: sqlite3.Connection | None = None
         self._used = 0
         """Bytes of all keys and values, within a transaction."""
@@ -56,7 +58,7 @@ class Database:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = opened(self._path)
+            self._connection = opened(self._path, self._owner)
         return self._connection
 
     def _alone(self, request: Request) -> Outcome:

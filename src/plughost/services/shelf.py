@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 class Shelf:
     """`run` and `close` block; everything else happens in the event loop, while no thread holds it."""
 
-    def __init__(self, name: str, path: str, quota: int) -> None:
+    def __init__(self, name: str, path: str, quota: int, owner: str | None) -> None:
         self.name = name
         self.waiting: deque[Asked] = deque()
         self.callers: set[Caller] = set()
@@ -39,6 +39,7 @@ class Shelf:
         """A thread has it in hand."""
         self._path = path
         self._quota = quota
+        self._owner = owner
         self._database: Database | None = None
         self._trouble = ""
         """That the operator was told of last."""
@@ -58,7 +59,7 @@ class Shelf:
         if self._database is None:
             from plughost.services.database import Database
 
-            self._database = Database(self._path, self._quota)
+            self._database = Database(self._path, self._quota, self._owner)
         return self._database.run(requests)
 
     def close(self) -> None:

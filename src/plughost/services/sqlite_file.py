@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from plughost.base.errors import PluginError
+from plughost.base import data_owner
+from plughost.base.errors import HostFailed, PluginError
 
 VERSION = 1
 """Of the tables, in the file as `PRAGMA user_version`."""
@@ -36,9 +37,15 @@ TABLES = (
 )
 
 
-def opened(path: str) -> sqlite3.Connection:
-    """Made when it is missing. OSError, sqlite3.Error, or PluginError for one of a newer version."""
+def opened(path: str, owner: str | None = None) -> sqlite3.Connection:
+    """Made when it is missing, for `owner`. OSError, sqlite3.Error, or PluginError for one of a newer version
+    and for one that is another's."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    if owner is not None:
+        try:
+            data_owner.claim(path, owner)
+        except data_owner.NotOwner as error:
+            raise HostFailed(f"its storage cannot be used: {error}", hint=data_owner.REMEDY) from error
     try:
         # Not by open(): to close any descriptor of a file ends the locks of whoever else has it open here.
         os.mknod(path, 0o600)

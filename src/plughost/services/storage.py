@@ -74,6 +74,11 @@ def usual_folder() -> str:
     return os.path.join(base, "plughost", "storage")
 
 
+def file_in(folder: str, plugin: str) -> str:
+    """The file of a plugin's keys and values in a folder of the storage."""
+    return os.path.join(folder, file_name(plugin))
+
+
 class Storage:
     """The requests of one plugin are served in their order. Those that come while others are being committed
     share the next commit."""
@@ -120,7 +125,7 @@ class Storage:
 
     def file_of(self, plugin: str) -> str:
         """Where a plugin's keys and values are, for whoever backs them up."""
-        return os.path.join(self._folder, file_name(plugin))
+        return file_in(self._folder, plugin)
 
     async def _ask(self, caller: Caller, request: Request) -> Any:
         if self._closed:
@@ -128,7 +133,7 @@ class Storage:
         name = caller.name
         shelf = self._shelves.get(name)
         if shelf is None:
-            shelf = self._shelves[name] = Shelf(name, self.file_of(name), self._quota)
+            shelf = self._shelves[name] = Shelf(name, self.file_of(name), self._quota, _owner(caller))
         if len(shelf.waiting) >= MOST_WAITING:
             raise Overloaded(f"{len(shelf.waiting)} requests to its storage wait already")
         asked = Asked(request, caller, asyncio.get_running_loop().create_future())
@@ -195,6 +200,11 @@ class Storage:
             self._go_on(closing)
         self._go_on(shelf)
         self._soon_give_turns()
+
+
+def _owner(caller: Caller) -> str | None:
+    """The folder of the plugin that asks, which its file is for."""
+    return None if caller.plugin is None else caller.plugin.folder
 
 
 def _work(shelf: Shelf, requests: Sequence[Request], closing: Shelf | None) -> list[Outcome]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -220,16 +220,20 @@ def drive(
     plugin: Drivable,
     target: PluginSpec | str | Path | None = None,
     *,
+    grants: Sequence[str] | None = None,
     answers: Mapping[str, Scripted] | None = None,
     first: str | None = None,
     to_plugin: Fault | None = None,
     from_plugin: Fault | None = None,
     clock: VirtualClock | None = None,
 ) -> Iterator[Driver]:
-    """`target` is the plugin's folder or spec; without one it is an mcptest plugin."""
+    """`target` is the plugin's folder or spec; without one it is an mcptest plugin. A folder grants itself
+    nothing: `grants` does."""
     if target is None:
         target = PluginSpec(contract="mcptest", name="plugin", command=["in-process"])
     spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
+    if grants is not None:
+        spec = msgspec.structs.replace(spec, grants=tuple(grants))
     kind = contract(spec.contract)
     session = kind.session(spec, kind.bind(spec))
     origin = Origin(spec.name, spec.contract, type(session.framing()).__name__)

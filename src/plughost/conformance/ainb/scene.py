@@ -98,7 +98,9 @@ async def hosted(
             grants=subject.spec.grants if grants is None else grants,
         )
         subject.frames.clear()  # those of another process would explain nothing
-        options = {"data_root": os.path.join(home, "plugins"), "idle_reap_secs": 0, **options}
+        data_root = os.path.join(home, "plugins")
+        os.mkdir(data_root)
+        options = {"data_root": data_root, "idle_reap_secs": 0, **options}
         told: list[Subscription] = []
 
         def prepared(host: Host) -> None:

@@ -28,6 +28,7 @@ class Bait:
         self._visits = 0
         self.data = str(root / "data")
         self._folder.mkdir()
+        os.mkdir(self.data)
         (self._folder / SECRET).write_text("not for plugins\n")
         (self._folder / PROGRAM).write_text("#!/bin/sh\n")
         for path, mode in ((root, 0o755), (self._folder, 0o777), (self._folder / PROGRAM, 0o755)):

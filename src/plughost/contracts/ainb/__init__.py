@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -17,7 +17,16 @@ from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.ainb.view import Ainb, CliResult
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
+from plughost.contracts.contract import (
+    Binding,
+    DataFolder,
+    PluginSpec,
+    Reverse,
+    from_host,
+    read_options,
+    sandbox_of,
+)
+from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.guard.powers import Powers
 from plughost.runtime.policy import Policy
 
@@ -45,16 +54,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: str | None = None
     """Where its manifest.toml is; without it, the folder of its program."""
-    init_timeout: float = 15.0
-    call_timeout: float = 30.0
-    shutdown_grace: float = 5.0
+    init_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 15.0
+    call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30.0
+    shutdown_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
     """Until it is sent SIGTERM; SIGKILL follows 2 s later."""
     idle_reap_secs: float | None = None
     """Instead of the manifest's; 0 never."""
     backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
     failure_limit: int = 3
     failure_window: float = 60.0
-    max_unread: int = 64 << 20
+    max_unread: Annotated[int, AUTHOR_MAY_LOWER] = 64 << 20
     """Bytes of events it may leave unread before it is ended as failed."""
     log_level: Literal["trace", "debug", "info", "warn", "error"] = "info"
     """What it logs below this is not kept."""
@@ -152,7 +161,8 @@ class AinbContract:
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, sandbox_of(spec, self)),
-            data=settings.data_folder,
+            data=_data_folder(settings.data_folder, folder, options),
+            folder=str(folder.resolve()),
             own=Powers(
                 write=() if settings.data_folder is None else (settings.data_folder,),
                 execute=_programs(held),
@@ -162,6 +172,12 @@ class AinbContract:
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
         settings: Settings = binding.settings
         return AinbSession(settings.manifest, settings.path, settings.granted)
+
+
+def _data_folder(path: str | None, folder: Path, options: Options) -> DataFolder | None:
+    if path is None:
+        return None
+    return DataFolder(path, owner=str(folder.resolve()), make_parents=options.data_root is None)
 
 
 def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy:

@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -15,6 +15,7 @@ from plughost.base import json_schema
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.contract import (
     Binding,
+    DataFolder,
     Given,
     PluginSpec,
     Reverse,
@@ -28,6 +29,7 @@ from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
 from plughost.contracts.kaged.messages import Context
 from plughost.contracts.kaged.session import MAX_SENT, KagedSession
 from plughost.contracts.kaged.view import Kaged
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.guard import overlap
 from plughost.guard.allowance import joined
 from plughost.guard.powers import Powers
@@ -46,7 +48,7 @@ LARGEST_CONFIG = MAX_SENT - (64 << 10)
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A kaged plugin's own settings; times in seconds."""
 
-    config: dict[str, Any] | None = None
+    config: Annotated[dict[str, Any] | None, AUTHOR_MAY_SET] = None
     """Its configuration, as its config_schema wants it."""
     project_id: str | None = None
     project_root: str | None = None
@@ -56,8 +58,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     root host in `/var/lib`, where its plugins can reach it."""
     eager: bool = False
     """Start with the host, not with the first call."""
-    init_timeout: float = 10.0
-    call_timeout: float = 30.0
+    init_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 10.0
+    call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30.0
     backoff: tuple[float, ...] = (1.0, 4.0)
     failure_limit: int = 3
     failure_window: float = 60.0
@@ -141,7 +143,8 @@ class KagedContract:
                 *_unenforced(sandbox_of(spec, self)),
             ),
             declared=declared,
-            data=data,
+            data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
+            folder=str(folder),
             own=own,
             granting=capabilities.GRANTING,
         )

@@ -19,6 +19,7 @@ from plughost.contracts.mcptest.errors import (
 )
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.mcptest.view import Mcptest, PluginResponse
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, author_may_set_up_to
 from plughost.runtime.policy import Policy
 
 PROTOCOL_VERSION = "v1"
@@ -40,11 +41,11 @@ __all__ = [
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """An mcptest plugin's own settings."""
 
-    call_timeout: Annotated[float, msgspec.Meta(gt=0)] = 30.0
+    call_timeout: Annotated[float, msgspec.Meta(gt=0), AUTHOR_MAY_LOWER] = 30.0
     """Seconds for an answer, from the moment the request is written; also the grace at the end."""
-    max_in_flight: Annotated[int, msgspec.Meta(ge=1)] = 1
+    max_in_flight: Annotated[int, msgspec.Meta(ge=1), author_may_set_up_to(64)] = 1
     """Requests outstanding at a time, for plugins that can take more than one."""
-    max_line: Annotated[int, msgspec.Meta(ge=1)] = 16 << 20
+    max_line: Annotated[int, msgspec.Meta(ge=1), AUTHOR_MAY_LOWER] = 16 << 20
     """Bytes of a response line."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -20,6 +21,7 @@ from plughost.contracts.rune.errors import (
 )
 from plughost.contracts.rune.session import RuneSession
 from plughost.contracts.rune.view import Rune, RuneResult
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.runtime.policy import Policy
 
 PROTOCOL_VERSION = "rterm.plugin.v1"
@@ -42,13 +44,13 @@ __all__ = [
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A rune plugin's own settings, in seconds; zero or less means the default."""
 
-    timeout: float = 5.0
+    timeout: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
     """For the whole invocation, from before the spawn to the exit."""
-    launch_timeout: float = 2.0
-    handshake_timeout: float = 2.0
-    teardown_timeout: float = 0.5
+    launch_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
+    handshake_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
+    teardown_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 0.5
     """From the answer to the exit."""
-    protocol: str = PROTOCOL_VERSION
+    protocol: Annotated[str, AUTHOR_MAY_SET] = PROTOCOL_VERSION
 
 
 class RuneContract:

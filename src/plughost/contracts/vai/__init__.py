@@ -6,13 +6,22 @@ import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options, sandbox_of
+from plughost.contracts.contract import (
+    Binding,
+    DataFolder,
+    PluginSpec,
+    Reverse,
+    from_host,
+    read_options,
+    sandbox_of,
+)
+from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import machine, manifest
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import ASSETS, Export, Manifest, Permissions
@@ -47,15 +56,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of the permission that its manifest asks for; without it, all."""
     scratch: str | None = None
     """A folder for its invocations' own, made for it alone: it may write there."""
-    hello_timeout: float = 15.0
-    max_in_flight: int = 32
+    hello_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 15.0
+    max_in_flight: Annotated[int, AUTHOR_MAY_LOWER] = 32
     """Requests at a time; further ones wait for their turn."""
-    max_events: int = 10_000
+    max_events: Annotated[int, AUTHOR_MAY_LOWER] = 10_000
     """Of one request."""
-    max_event_bytes: int = 16 << 20
-    cancel_grace: float = 5.0
+    max_event_bytes: Annotated[int, AUTHOR_MAY_LOWER] = 16 << 20
+    cancel_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
     """From a cancel until a process that has not answered it is ended."""
-    shutdown_grace: float = 5.0
+    shutdown_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
     idle_reap_secs: float = 0.0
     """It is ended after so long without a frame; 0 never."""
     backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
@@ -101,7 +110,7 @@ class VaiContract:
             settings=Settings(told, tuple(served)),
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced(sandbox_of(spec, self)),
-            data=options.scratch,
+            data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),
             own=Powers(read=_parts(folder, served, options), write=scratch),
         )

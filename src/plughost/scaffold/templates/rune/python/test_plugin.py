@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parent
 
 
 def call(given):
-    with drive(plugin, FOLDER, first="greet") as host:
+    with drive(plugin, FOLDER, grants=["tool.execute"], first="greet") as host:
         return host.call("greet", given)
 
 

@@ -1,0 +1,78 @@
+"""`plughost data`: what is kept under a plugin's name, and whose it is."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from plughost.base import data_owner
+from plughost.base.errors import InvalidSpec
+from plughost.cli import output, targets
+from plughost.contracts.contract import PluginSpec, contract
+from plughost.services.storage import file_in, usual_folder
+
+
+@click.group()
+def data() -> None:
+    """Data that plugins keep, and the plugin folders that own it."""
+
+
+@data.command()
+@targets.options
+@click.option("--json", "as_json", is_flag=True)
+@click.argument("words", nargs=-1, metavar="TARGET")
+def show(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
+    """Show where a plugin's data is kept and which plugin folder owns it."""
+    spec = _one(target, words)
+    kept = [{"path": path, "owner": data_owner.owner_of(path)} for path in _paths(spec)]
+    if as_json:
+        output.answer(kept)
+        return
+    for each in kept:
+        output.print_line(f"{each['path']}  owner: {each['owner'] or 'none'}")
+
+
+@data.command()
+@targets.options
+@click.option("--json", "as_json", is_flag=True)
+@click.argument("words", nargs=-1, metavar="TARGET")
+def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
+    """Make the plugin in a folder the owner of the data kept under its name.
+
+    Use it when you have moved a plugin's folder. The plugin that had the data before loses it.
+
+    \b
+    plughost data adopt plugins/notes
+    """
+    spec = _one(target, words)
+    folder = contract(spec.contract).bind(spec).folder
+    paths = [path for path in _paths(spec) if os.path.exists(path)]
+    if folder is None or not paths:
+        raise InvalidSpec(f"no data is kept under the name {spec.name!r}", plugin=spec.name)
+    try:
+        for path in paths:
+            data_owner.adopt(path, folder)
+    except OSError as error:
+        raise InvalidSpec(f"the owner cannot be recorded: {error}", plugin=spec.name) from error
+    if as_json:
+        output.answer([{"path": path, "owner": folder} for path in paths])
+    else:
+        for path in paths:
+            output.say(f"{path} now belongs to {folder}")
+
+
+def _one(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
+    spec, rest = target.take(words)
+    if rest:
+        raise click.UsageError(f"unexpected: {' '.join(rest)}")
+    return spec
+
+
+def _paths(spec: PluginSpec) -> list[str]:
+    """Its data folder, and the file of its keys and values."""
+    binding = contract(spec.contract).bind(spec)
+    if binding.folder is None:
+        return []
+    folders = [] if binding.data is None else [binding.data.path]
+    return [*folders, file_in(usual_folder(), spec.name)]

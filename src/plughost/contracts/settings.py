@@ -1,0 +1,125 @@
+"""Who may set a setting: the operator, or the plugin's author as well.
+
+Every setting of a plugin is a field of a struct: of `config.Common` for all contracts, of `Contract.options`
+for one. The operator may set all of them. The author of a plugin may set one only if its type says so:
+what nobody classified is the operator's alone.
+
+    class Options(msgspec.Struct):
+        data_root: str | None = None                           # operator
+        call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30  # author, up to 30 seconds
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import msgspec
+
+
+class SetBy(enum.Enum):
+    """Whose word a file of settings is."""
+
+    AUTHOR = "author"
+    """A file that came with the plugin, or that was found and not named: possibly a stranger's."""
+    OPERATOR = "operator"
+    """A file that was named on purpose, a command line, or a program that embeds the host."""
+
+
+class AuthorRule(msgspec.Struct, frozen=True):
+    """The author may set it to any value that its type allows."""
+
+    note: str = ""
+    """What else holds for it, checked where it is used."""
+
+    def refusal(self, value: Any, default: Any) -> str | None:
+        """Why the author cannot set it to `value`; None when that is allowed."""
+        return None
+
+    def describe(self, default: Any) -> str:
+        return self.note or "any value"
+
+
+class _Lower(AuthorRule, frozen=True):
+    def refusal(self, value: Any, default: Any) -> str | None:
+        if isinstance(value, int | float) and value <= default:
+            return None
+        return f"{value!r:.50} is above the default of {default}, and only the operator can raise that"
+
+    def describe(self, default: Any) -> str:
+        return f"up to the default of {default}"
+
+
+class _UpTo(AuthorRule, frozen=True, kw_only=True):
+    most: int
+
+    def refusal(self, value: Any, default: Any) -> str | None:
+        if isinstance(value, int | float) and value <= self.most:
+            return None
+        return f"{value!r:.50} is above {self.most}, and only the operator can set more"
+
+    def describe(self, default: Any) -> str:
+        return f"up to {self.most}"
+
+
+class _Stronger(AuthorRule, frozen=True, kw_only=True):
+    """Values from the weakest to the strongest: the author may choose a stronger one."""
+
+    order: tuple[str, ...]
+
+    def refusal(self, value: Any, default: Any) -> str | None:
+        if value in self.order and self.order.index(value) >= self.order.index(default):
+            return None
+        return f"{value!r:.50} is weaker than the contract's own {default!r}: only the operator can choose it"
+
+    def describe(self, default: Any) -> str:
+        return "the contract's own value or a stronger one"
+
+
+def _mark(rule: AuthorRule) -> msgspec.Meta:
+    return msgspec.Meta(extra={"author": rule})
+
+
+AUTHOR_MAY_SET = _mark(AuthorRule())
+AUTHOR_MAY_LOWER = _mark(_Lower())
+
+
+def author_may_set(note: str) -> msgspec.Meta:
+    """The author may set it, within what `note` says."""
+    return _mark(AuthorRule(note))
+
+
+def author_may_set_up_to(most: int) -> msgspec.Meta:
+    return _mark(_UpTo(most=most))
+
+
+def author_may_strengthen(*order: str) -> msgspec.Meta:
+    return _mark(_Stronger(order=order))
+
+
+def author_rule(field: msgspec.structs.FieldInfo) -> AuthorRule | None:
+    """What the author may do with a setting; None when it is the operator's alone."""
+    for each in get_args(field.type)[1:]:
+        if isinstance(each, msgspec.Meta) and each.extra and "author" in each.extra:
+            rule: AuthorRule = each.extra["author"]
+            return rule
+    return None
+
+
+def author_refusals(
+    kind: type[msgspec.Struct], given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Iterator[tuple[str, str]]:
+    """The settings in `given` that an author's file cannot have, each with the reason.
+
+    `defaults` are used instead of the fields' own.
+    """
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        if name not in given:
+            continue
+        rule = author_rule(field)
+        default = (defaults or {}).get(name, field.default)
+        reason = "only the operator can set this" if rule is None else rule.refusal(given[name], default)
+        if reason is not None:
+            yield name, reason

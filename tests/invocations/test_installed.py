@@ -1,4 +1,4 @@
-"""An installed package whose files were changed is not run: checked at every process start."""
+"""Installed packages: what runs is what was signed, checked at every process start, and no folder shadows it."""
 
 from __future__ import annotations
 
@@ -225,3 +225,20 @@ async def test_a_python_package_leaves_no_bytecode_in_the_store(
             outcome = await echo(runtime, binding())
             assert outcome.ok, outcome
     assert one.damage() is None
+
+
+def test_a_folder_is_not_run_in_place_of_the_installed_package_of_its_name(ground: Ground) -> None:
+    words = ("reads", '{"do": "echo"}', "--sandbox", "none")
+    folder = ground.folder / "acme/lab"
+    shutil.copytree(LAB, folder)
+    (folder / "bin/plugin").write_text("#!/bin/sh\necho this is another one >&2\nexit 7\n")
+    for name in ("acme/lab", "acme/lab@1.0.0"):
+        ran = ground.plughost("invoke", name, *words)
+        assert (ran.returncode, ran.stdout) == (3, ""), "it is not installed"
+        assert f"{name} is not installed" in ran.stderr
+    assert "write ./acme/lab" in ground.plughost("invoke", "acme/lab", *words).stderr
+    assert ground.plughost("install", ground.packed.file).returncode == 0
+    for name in ("acme/lab", "acme/lab@1.0.0"):
+        assert ground.plughost("invoke", name, *words).returncode == 0
+    for name in ("./acme/lab", str(folder), "acme/lab/", "acme/../acme/lab"):
+        assert "this is another one" in ground.plughost("invoke", name, *words).stderr, name

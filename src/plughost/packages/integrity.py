@@ -26,7 +26,7 @@ from plughost.packages import archive
 from plughost.packages.archive import Member
 from plughost.packages.errors import PackageRefused
 from plughost.packages.limits import SMALL, USUAL
-from plughost.packages.names import from_disk, to_disk
+from plughost.packages.names import from_disk
 from plughost.packages.oci.content import Descriptor
 from plughost.packages.oci.digests import digest_of
 from plughost.packages.oci.errors import BadContent
@@ -242,43 +242,45 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
     """The files, archived again, must give the same bytes. No more than those are read."""
     try:
         members = _members(states)
-        headers = [archive.header(member) for member in members]
+        headers = [archive.header(member) for member, _ in members]
     except UnicodeEncodeError:
         raise _Damage("a file's name is not UTF-8") from None
     size = sum(map(len, headers)) + len(archive.END)
-    size += sum(member.size + -member.size % archive.BLOCK for member in members)
+    size += sum(member.size + -member.size % archive.BLOCK for member, _ in members)
     differs = "its files are not those that were installed"
     if size != layer.size:
         raise _Damage(differs)
     found = hashlib.sha256()
-    for member, header in zip(members, headers, strict=True):
-        found.update(header)
-        name = f"{PACKAGE}/{to_disk(member.name)}"
+    before = b""
+    for (member, name), header in zip(members, headers, strict=True):
+        before += header
         for piece in _content(root, name, states[name]):
-            found.update(piece)
-        found.update(archive.padding(member.size))
-    found.update(archive.END)
+            found.update(before + piece)  # one call for a small file: most are
+            before = b""
+        before += archive.padding(member.size)
+    found.update(before + archive.END)
     if f"sha256:{found.hexdigest()}" != layer.digest:
         raise _Damage(differs)
 
 
-def _members(states: States) -> list[Member]:
-    """The package's files in the archive's order; _Damage for a directory that holds none."""
-    inside = {name: state for name, state in states.items() if name.startswith(f"{PACKAGE}/")}
-    needed: set[str] = set()
-    members = []
-    for name, state in inside.items():
-        if stat.S_ISREG(state.mode):
-            path = from_disk(name.removeprefix(f"{PACKAGE}/"))
-            members.append(Member(path, stat.S_IMODE(state.mode) == PROGRAM, state.size))
-            while (name := name.rpartition("/")[0]) not in needed:
-                needed.add(name)
-                if name == PACKAGE:
-                    break
-    for name, state in inside.items():
-        if stat.S_ISDIR(state.mode) and name not in needed:
+def _members(states: States) -> list[tuple[Member, str]]:
+    """The package's files in the archive's order, with their paths; _Damage for a directory without any."""
+    top = f"{PACKAGE}/"
+    members, directories, needed = [], [], {PACKAGE}
+    for name, state in states.items():
+        if not name.startswith(top):
+            continue
+        if stat.S_ISDIR(state.mode):
+            directories.append(name)
+            continue
+        path = from_disk(name[len(top) :])
+        members.append((Member(path, stat.S_IMODE(state.mode) == PROGRAM, state.size), name))
+        while (name := name.rpartition("/")[0]) not in needed:
+            needed.add(name)
+    for name in directories:
+        if name not in needed:
             raise _Damage(f"{visible(name)} is an empty directory, which no package has")
-    return sorted(members, key=lambda member: member.name.encode())
+    return sorted(members, key=lambda pair: pair[0].name.encode())
 
 
 def _content(root: int, name: str, state: FileState) -> Iterator[bytes]:

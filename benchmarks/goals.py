@@ -10,6 +10,7 @@ from benchmarks.measures import (
     fan_out,
     idle,
     importing,
+    integrity,
     invocations,
     keys,
     neighbour,
@@ -120,6 +121,10 @@ def invoked(way: str, to: str) -> Measured:
     return Measured(invocations.WARM, lambda sheet: sheet.ratio("p50", way, to))
 
 
+def checked(way: str) -> Measured:
+    return Measured(integrity.NAME, lambda sheet: sheet.spread(way, "time"))
+
+
 def drawing(scenario: str, metric: str) -> Measured:
     return Measured(screen.NAME, lambda sheet: sheet.spread(scenario, metric))
 
@@ -206,6 +211,8 @@ GOALS = (
         "×",
         Measured(pull.NAME, lambda sheet: sheet.ratio("time", pull.OURS, pull.BARE)),
     ),
+    Goal("check of an installed package, unchanged", "≤", 5, "ms", checked(integrity.WARM)),
+    Goal("check of an installed package, first time", "≤", 30, "ms", checked(integrity.COLD)),
     *(
         goal
         for program in confined.PROGRAMS

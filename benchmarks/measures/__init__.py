@@ -11,6 +11,7 @@ from benchmarks.measures import (
     fan_out,
     idle,
     importing,
+    integrity,
     invocations,
     keys,
     latency,
@@ -44,6 +45,7 @@ MEASURES: dict[str, Measure] = {
     "confined": confined.measure,
     "invocations": invocations.measure,
     "pull": pull.measure,
+    "integrity": integrity.measure,
     "screen": screen.measure,
     "sessions": sessions.measure,
 }

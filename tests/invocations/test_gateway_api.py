@@ -64,13 +64,13 @@ class Desk:
         await self.state.chains.create(chain, [Block("input", TEXT)] * 3)
         await self.state.runs.start(RunRecord(run_id=f"run{mark}", **where))
 
-    def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
+    async def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
         export = "triage" if isinstance(work, Harness) else "watches"
         binding = bound(export, scope, f"bind_{len(self.runs)}", **policy)
         run = begin(
             f"inv_{len(self.runs)}",
             Invocation(binding=binding, work=work),
-            self.runtime.invoker.prepare(binding),
+            await self.runtime.invoker.prepare(binding),
             self.runtime.host._clock,
             self.kept,
             None,
@@ -140,10 +140,10 @@ async def test_each_endpoint_needs_its_one_scope(desk: Desk) -> None:
     for name, route in ROUTES.items():
         method, path, how = call(name)
         status, code = await desk.ask(
-            desk.guest(scopes=frozenset({*SCOPES} - {route.scope})), method, path, **how
+            await desk.guest(scopes=frozenset({*SCOPES} - {route.scope})), method, path, **how
         )
         assert (status, code) == (403, "scope_missing"), name
-        status, told = await desk.ask(desk.guest(scopes=frozenset({route.scope})), method, path, **how)
+        status, told = await desk.ask(await desk.guest(scopes=frozenset({route.scope})), method, path, **how)
         expected = (403, "not_its_own") if name == "finish_run" else (200 if method == "GET" else 201, told)
         assert (status, told) == expected, name
     assert desk.refused() == ["scope_missing"] * 6 + ["not_its_own"] + ["scope_missing"]
@@ -157,7 +157,7 @@ async def test_each_endpoint_needs_its_one_scope(desk: Desk) -> None:
 
 @pytest.mark.clause("VAI-41")
 async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
     for number, scope in enumerate(OTHERS, 1):
         await desk.furnish(scope, f"_other_{number}")
     for name in CALLS:
@@ -175,7 +175,7 @@ async def test_what_is_another_tenants_is_not_there(desk: Desk) -> None:
 
 @pytest.mark.clause("VAI-41")
 async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
-    for attack, token in forged(desk.guest(scopes=frozenset({"chains:read"}))).items():
+    for attack, token in forged(await desk.guest(scopes=frozenset({"chains:read"}))).items():
         if attack == "huge":
             continue  # of heads that are too large, see below
         for method, path in (("GET", "/v1/chains/ch"), ("POST", "/v1/chains/ch/blocks")):
@@ -189,7 +189,7 @@ async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
 @pytest.mark.clause("VAI-41")
 async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: Desk) -> None:
     """After the end, and without a word of what was sent; a bounded number of times, of the last ones."""
-    token = desk.guest()
+    token = await desk.guest()
     desk.gateway.dismiss(desk.runs[0])
     for _ in range(refusals.MOST + 5):
         assert await desk.ask(token, "GET", f"/v1/chains/{SECRET}") == (401, "unauthenticated")
@@ -209,7 +209,7 @@ async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: De
 
 @pytest.mark.clause("VAI-41")
 async def test_a_token_is_good_while_its_invocation_runs(desk: Desk) -> None:
-    token, other = desk.guest(), desk.guest()
+    token, other = await desk.guest(), await desk.guest()
     assert (await desk.ask(token, "GET", "/v1/chains/ch"))[0] == 200
     desk.gateway.dismiss(desk.runs[0])
     assert await desk.ask(token, "GET", "/v1/chains/ch") == (401, "unauthenticated")
@@ -222,13 +222,13 @@ async def test_a_token_is_good_while_its_invocation_runs(desk: Desk) -> None:
 
 @pytest.mark.clause("VAI-41")
 async def test_a_token_ends_at_its_deadline(desk: Desk) -> None:
-    token = desk.guest(timeout_ms=1)
+    token = await desk.guest(timeout_ms=1)
     await until(lambda: time.time() >= desk.gateway._issuer._running["inv_0"].expires_at)
     assert await desk.ask(token, "GET", "/v1/chains/ch") == (401, "unauthenticated")
 
 
 async def test_pages(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
     await desk.state.chains.create(
         Chain(chain_id="large", org_id="org_1", project_id="proj_1"),
         [Block("input", [{"type": "text", "text": "x" * (3 << 20)}])] * 2,
@@ -252,7 +252,7 @@ async def test_pages(desk: Desk) -> None:
 
 @pytest.mark.clause("VAI-51", "VAI-90")
 async def test_blocks_are_added_without_secrets_and_a_tools_result_is_the_hosts_alone(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
 
     def blocks(kind: str, text: str) -> dict[str, Any]:
         return {"json": {"blocks": [{"kind": kind, "content": [{"type": "text", "text": text}]}]}}
@@ -279,31 +279,33 @@ async def test_a_write_with_a_key_is_done_once(desk: Desk) -> None:
     for name, expected in (("start_run", "run_id"), ("append", "last"), ("compact", "compaction_id")):
         method, path, how = call(name)
         keyed = {**how, "headers": {"Idempotency-Key": "exec_1:0"}}
-        (first, told), (again, same) = [await desk.ask(desk.guest(), method, path, **keyed) for _ in range(2)]
+        (first, told), (again, same) = [
+            await desk.ask(await desk.guest(), method, path, **keyed) for _ in range(2)
+        ]
         assert (first, again in (200, 201)) == (201, True), (name, told, same)
         assert told[expected] == same[expected]
         other = {**keyed, "headers": {"Idempotency-Key": "exec_1:1"}}
-        assert (await desk.ask(desk.guest(), method, path, **other))[1][expected] != told[expected]
+        assert (await desk.ask(await desk.guest(), method, path, **other))[1][expected] != told[expected]
     assert len(await desk.state.chains.blocks("ch")) == 5
     keyed = {"json": {}, "headers": {"Idempotency-Key": "exec_1:0"}}
-    _, own = await desk.ask(desk.guest(), "POST", "/v1/runs", **keyed)
-    _, foreign = await desk.ask(desk.guest(OTHERS[0]), "POST", "/v1/runs", **keyed)
+    _, own = await desk.ask(await desk.guest(), "POST", "/v1/runs", **keyed)
+    _, foreign = await desk.ask(await desk.guest(OTHERS[0]), "POST", "/v1/runs", **keyed)
     assert own["run_id"] != foreign["run_id"]
     long = {"json": {}, "headers": {"Idempotency-Key": "k" * 256}}
-    assert await desk.ask(desk.guest(), "POST", "/v1/runs", **long) == (400, "invalid_request")
+    assert await desk.ask(await desk.guest(), "POST", "/v1/runs", **long) == (400, "invalid_request")
 
 
 @pytest.mark.clause("VAI-59")
 async def test_only_a_harness_begins_anything(desk: Desk) -> None:
     event = HookEvent(type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=Subject("run", "run"))
-    token = desk.guest(work=Hook(delivery_id="del_1", attempt=1, event=event))
+    token = await desk.guest(work=Hook(delivery_id="del_1", attempt=1, event=event))
     assert (await desk.ask(token, "GET", "/v1/runs/run"))[0] == 200
     assert await desk.ask(token, "POST", "/v1/runs", json={}) == (403, "harness_only")
     assert desk.refused() == ["harness_only"]
 
 
 async def test_a_body_of_another_shape(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
     for body in (
         b"", b"{", b"[]", b'{"blocks": []}', b'{"blocks": [{"kind": 1}]}', b"[" * 60_000,
         b'{"blocks": [], "more": 1}', b"\xff",
@@ -313,7 +315,7 @@ async def test_a_body_of_another_shape(desk: Desk) -> None:
 
 
 async def test_a_path_means_what_it_says(desk: Desk) -> None:
-    headers = f"Host: gateway\r\nAuthorization: Bearer {desk.guest()}\r\nConnection: close\r\n\r\n"
+    headers = f"Host: gateway\r\nAuthorization: Bearer {await desk.guest()}\r\nConnection: close\r\n\r\n"
     for path in (
         "/", "/v1", "/v1/chains/", "/v1/chains/../chains/ch", "/v1/chains/..", "/v1/chains/%2e%2e/ch",
         "/v1/chains/ch/", "/v1//chains/ch", "/v1/chains/ch%00", "/v1/chains/ch/blocks/1", "/V1/chains/ch",
@@ -326,12 +328,12 @@ async def test_a_path_means_what_it_says(desk: Desk) -> None:
 async def test_a_compaction_that_fails(desk: Desk) -> None:
     method, path, how = call("compact")
     wrong = {"content": how["content"].replace("shortens", "reads")}
-    assert await desk.ask(desk.guest(), method, path, **wrong) == (422, "compaction_failed")
+    assert await desk.ask(await desk.guest(), method, path, **wrong) == (422, "compaction_failed")
 
 
 async def test_other_methods(desk: Desk) -> None:
     for method, path in (("DELETE", "/v1/chains/ch"), ("PUT", "/v1/runs/run"), ("GET", "/v1/runs")):
-        assert await desk.ask(desk.guest(), method, path) == (405, "method_not_allowed")
+        assert await desk.ask(await desk.guest(), method, path) == (405, "method_not_allowed")
 
 
 # Bytes
@@ -368,7 +370,7 @@ TWO_MEANINGS: list[tuple[list[str], bytes]] = [
 
 
 async def test_a_request_that_could_mean_two_is_none(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
     for headers, body in TWO_MEANINGS:
         answer = await desk.raw(post(token, *headers, body=body + SMUGGLED))
         assert answer.count(b"HTTP/1.1") == 1, f"what follows {headers} is not read"
@@ -378,7 +380,7 @@ async def test_a_request_that_could_mean_two_is_none(desk: Desk) -> None:
 
 
 async def test_what_is_too_large_is_not_read(desk: Desk) -> None:
-    token = desk.guest()
+    token = await desk.guest()
     assert (await desk.raw(post(token, "Content-Length: 65537"))).startswith(b"HTTP/1.1 413")
     assert (await desk.raw(post(token, "Content-Length: " + "9" * 19))).startswith(b"HTTP/1.1 413")
     chunks = b"1000\r\n" + b"a" * 4096 + b"\r\n"
@@ -395,7 +397,9 @@ async def test_what_is_too_large_is_not_read(desk: Desk) -> None:
 async def test_a_client_that_waits_to_be_told_to_go_on(desk: Desk) -> None:
     reader, writer = await asyncio.open_unix_connection(await desk.gateway.open())
     body = json.dumps({"blocks": [{"kind": "output", "content": TEXT}]}).encode()
-    head = post(desk.guest(), f"Content-Length: {len(body)}", "Expect: 100-continue", "Connection: close")
+    head = post(
+        await desk.guest(), f"Content-Length: {len(body)}", "Expect: 100-continue", "Connection: close"
+    )
     writer.write(head)
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 100")
     writer.write(body)
@@ -404,13 +408,13 @@ async def test_a_client_that_waits_to_be_told_to_go_on(desk: Desk) -> None:
 
 
 async def test_several_requests_on_one_connection(desk: Desk) -> None:
-    head = f"GET /v1/chains/ch HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {desk.guest()}\r\n"
+    head = f"GET /v1/chains/ch HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {await desk.guest()}\r\n"
     answer = await desk.raw(f"{head}\r\n{head}\r\n{head}Connection: close\r\n\r\n".encode())
     assert answer.count(b"HTTP/1.1 200") == 3
 
 
 async def test_slow_clients_are_cut_off_and_keep_nobody_out(desk: Desk) -> None:
-    path, token, slow = await desk.gateway.open(), desk.guest(), []
+    path, token, slow = await desk.gateway.open(), await desk.guest(), []
     for _ in range(60):
         slow.append(socket.socket(socket.AF_UNIX))
         slow[-1].connect(path)
@@ -442,7 +446,7 @@ async def test_who_ends_while_it_is_served_begins_nothing(desk: Desk, monkeypatc
     monkeypatch.setattr(desk.state.chains, "blocks", held(desk.state.chains.blocks))
     monkeypatch.setattr(desk.state.runs, "start", held(desk.state.runs.start))
     for call_of in ("compact", "start_run"):
-        token = desk.guest()
+        token = await desk.guest()
         method, path, how = call(call_of)
         asked = asyncio.create_task(desk.ask(token, method, path, **how))
         await reached.wait()
@@ -457,7 +461,7 @@ async def test_who_ends_while_it_is_served_begins_nothing(desk: Desk, monkeypatc
 
 
 async def test_one_invocation_does_not_take_all_places(desk: Desk, monkeypatch) -> None:
-    token, other = desk.guest(), desk.guest()
+    token, other = await desk.guest(), await desk.guest()
     hold = asyncio.Event()
     blocks = desk.state.chains.page
 
@@ -489,12 +493,14 @@ async def test_a_fault_of_the_hosts_own_tells_nothing(desk: Desk, monkeypatch) -
     seen: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: seen.append(told))
     monkeypatch.setattr(desk.state.chains, "page", broken)
-    assert await desk.ask(desk.guest(), "GET", "/v1/chains/ch") == (500, "host_failure")
+    assert await desk.ask(await desk.guest(), "GET", "/v1/chains/ch") == (500, "host_failure")
     assert isinstance(seen[0]["exception"], RuntimeError)
 
 
 async def test_records_do_not_grow_without_end(desk: Desk) -> None:
-    head = f"GET /v1/chains/no HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {desk.guest()}\r\n\r\n"
+    head = (
+        f"GET /v1/chains/no HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {await desk.guest()}\r\n\r\n"
+    )
     answer = await desk.raw(head.encode() * 120 + b"\r\n")
     assert answer.count(b"HTTP/1.1 404") == 120
     assert len(desk.refused()) == 100
@@ -502,12 +508,12 @@ async def test_records_do_not_grow_without_end(desk: Desk) -> None:
 
 async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) -> None:
     monkeypatch.setattr("plughost.invocations.gateway.guest.MOST_WRITTEN", 200)
-    token = desk.guest()
+    token = await desk.guest()
     method, path, how = call("append")
     told = [await desk.ask(token, method, path, **how) for _ in range(3)]
     assert [status for status, _ in told] == [201, 201, 403]
     assert told[-1][1] == "budget_exceeded"
-    assert (await desk.ask(desk.guest(), method, path, **how))[0] == 201, "others may"
+    assert (await desk.ask(await desk.guest(), method, path, **how))[0] == 201, "others may"
 
 
 async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> None:

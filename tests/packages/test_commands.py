@@ -185,8 +185,25 @@ def test_a_damaged_package_is_shown_as_such(run, trusted):
     path = Path(json.loads(run("install", trusted["file"], "--json")[1])["path"], "bin/plugin")
     path.chmod(0o755)
     path.write_text("#!/bin/sh\nfalse\n")
-    code, out, _ = run("packages", "show", "acme/little")
-    assert (code, out.splitlines()[-1]) == (1, "damaged    its files are not those that were installed")
+    path.chmod(0o555)
+    why = "its files are not those that were installed"
+    code, out, err = run("packages", "show", "acme/little")
+    assert (code, "posture    damaged\n" in out, f"why        {why}\n" in out) == (1, True, True)
+    assert "plughost install PACKAGE" in err
+    code, out, _ = run("packages", "show", "acme/little", "--json")
+    shown = json.loads(out)
+    assert (code, shown["posture"], shown["available"], shown["intact"]) == (1, "damaged", False, False)
+    assert (shown["damage"], trusted["digest"] in shown["remedy"]) == (why, True)
+    code, out, err = run("packages", "ls")
+    assert (code, out) == (1, f"acme/little@0.1.0  damaged  {trusted['digest']}\n")
+    assert f"acme/little@0.1.0 is damaged: {why}" in err
+    assert "plughost install PACKAGE" in err
+    code, out, err = run("packages", "ls", "--json")
+    assert (code, [row["posture"] for row in json.loads(out)], err) == (1, ["damaged"], "")
+    code, out, err = run("packages", "diff", "acme/little", "acme/little", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (3, "package_damaged")
+    assert run("install", trusted["file"])[0] == 0
+    assert run("packages", "ls") == (0, f"acme/little@0.1.0  trusted  {trusted['digest']}\n", "")
 
 
 def test_a_signature_of_another_package_is_not_overwritten(run, trusted, folder):

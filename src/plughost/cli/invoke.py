@@ -57,7 +57,7 @@ state_option = click.option(
 )
 @click.option("--stream", is_flag=True, help="Each event as a line of JSON, then the outcome as the last.")
 @click.option("--json", "as_json", is_flag=True, help="The whole outcome, failures too.")
-@click.argument("package", metavar="PACKAGE[@VERSION]|FOLDER")
+@click.argument("package", metavar="PACKAGE[@VERSION]|./FOLDER")
 @click.argument("export")
 @click.argument("given", metavar="[JSON]", default="{}")
 def invoke(
@@ -183,18 +183,30 @@ def _on_signals(do: Callable[[signal.Signals], None]) -> None:
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
-    """Where the package is, its name and its version."""
+    """Where the package is, its name and its version.
+
+    PUBLISHER/NAME is an installed package, whatever folder of that name is here.
+    """
+    from plughost.contracts.vai.rules import is_package_id
     from plughost.invocations.shelf import Shelf, Workbench
     from plughost.packages import trust
+    from plughost.packages.errors import NotInstalled
+    from plughost.packages.location import is_explicit_path
     from plughost.packages.store import Store, usual_root
 
-    if os.path.isdir(package):
+    is_name = "@" in package or is_package_id(package)
+    if os.path.isdir(package) and (is_explicit_path(package) or not is_name):
         bench = Workbench(Path(package))
         told = bench.package.manifest
         return bench, told.package_id, told.version
     name, _, version = package.partition("@")
     store = Store(root or usual_root()).open()
-    release = store.find(name, version).release
+    try:
+        release = store.find(name, version).release
+    except NotInstalled as error:
+        if os.path.isdir(package):
+            error.hint = f"for the folder of that name, write ./{visible(package)}"
+        raise
     return Shelf(store, trust.read(trust_file)), name, release.version
 
 

@@ -98,13 +98,21 @@ def packages() -> None:
 @trust_option
 @as_json_option
 def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
-    """List the installed packages, and what their signatures are worth today."""
-    rows = [_row(one, trust_file) for one in _store(root).installed()]
+    """List the installed packages, and what their signatures are worth today. Exit 1 if one is damaged."""
+    store = _store(root)
+    rows = [_row(store, one, trust_file) for one in store.installed()]
+    damaged = [row for row in rows if not row["intact"]]
     if as_json:
         output.answer(rows)
-        return
-    for row in rows:
-        output.print_line(f"{row['package_id']}@{row['version']}  {row['posture']}  {row['digest']}")
+    else:
+        for row in rows:
+            output.print_line(f"{row['package_id']}@{row['version']}  {row['posture']}  {row['digest']}")
+        for row in damaged:
+            output.say(f"{row['package_id']}@{row['version']} is damaged: {visible(row['damage'])}")
+        if damaged:
+            output.say(f"hint: {damaged[0]['remedy']}")
+    if damaged:
+        sys.exit(1)
 
 
 @packages.command()
@@ -114,10 +122,11 @@ def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
 @click.argument("package", metavar="PACKAGE[@VERSION]")
 def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool) -> None:
     """Show an installed package and check that it is as it was installed. Exit 1 if it is not."""
-    one = _find(_store(root), package)
-    damage = one.damage()
-    row = {**_row(one, trust_file), "path": str(one.package), "intact": damage is None, "damage": damage}
-    if damage is None:
+    store = _store(root)
+    one = _find(store, package)
+    row = {**_row(store, one, trust_file), "path": str(one.package)}
+    intact = row["intact"]
+    if intact:
         told = one.manifest
         row["manifest"] = told
         row["source"] = told.source
@@ -127,13 +136,13 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
         for name in CARD:
             if row.get(name):
                 output.print_line(f"{name:10} {visible(row[name])}")
-        for export in told.exports if damage is None else ():
+        for export in told.exports if intact else ():
             asks = msgspec.to_builtins(export.permissions)
             words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)
             output.print_line(f"{export.kind:10} {export.id}: {words}")
-        if damage is not None:
-            output.print_line(f"damaged    {visible(damage)}")
-    if damage is not None:
+        if not intact:
+            output.say(f"hint: {row['remedy']}")
+    if not intact:
         sys.exit(1)
 
 
@@ -162,7 +171,10 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
     from plughost.packages.difference import difference
 
     store = _store(root)
-    found = difference(_find(store, before), _find(store, after))
+    old, new = _find(store, before), _find(store, after)
+    for one in (old, new):
+        store.check(one)
+    found = difference(old, new)
     if as_json:
         output.answer(found)
         return
@@ -185,17 +197,23 @@ def _find(store: Store, name: str) -> Installed:
     return store.find(package_id, version)
 
 
-def _row(one: Installed, trust_file: Path | None) -> dict[str, Any]:
+def _row(store: Store, one: Installed, trust_file: Path | None) -> dict[str, Any]:
+    """What a signature says of files that it is not about counts for nothing: those are `damaged`."""
     from plughost.packages import signature, trust
 
     verdict = signature.verify(one.envelope, one.release, trust.read(trust_file), trust.now())
+    damage = store.damage(one)
+    posture = verdict.posture if damage is None else "damaged"
     return {
         **msgspec.to_builtins(one.release),
         "publisher": one.release.publisher,
-        "posture": verdict.posture,
-        "available": verdict.posture == "trusted",
+        "posture": posture,
+        "available": posture == "trusted",
         "key_id": verdict.key_id,
-        "why": verdict.why,
+        "why": verdict.why if damage is None else damage,
+        "intact": damage is None,
+        "damage": damage,
+        "remedy": None if damage is None else one.damaged(damage).hint,
     }
 
 

@@ -13,6 +13,7 @@ from plughost.invocations.happened import Happened
 from plughost.invocations.invocation import Invocation, Invoker, Related
 from plughost.invocations.package import PackageSource
 from plughost.invocations.work import Hook
+from plughost.packages.errors import PackageRefused
 
 
 class Hooks:
@@ -79,7 +80,7 @@ class Hooks:
     def _would_hear(self, binding: Binding, kind: str) -> bool:
         try:
             return self._subscribes(binding, kind)
-        except InvalidSpec:
+        except (InvalidSpec, PackageRefused):
             return False  # nobody knows any more what it wanted to hear
 
     def _subscribes(self, binding: Binding, kind: str) -> bool:

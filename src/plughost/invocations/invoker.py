@@ -129,15 +129,18 @@ class LocalInvoker:
         """Remove the scratch folders that killed hosts have left. Blocking."""
         self._scratch.sweep()
 
-    def prepare(self, binding: Binding) -> Prepared:
+    async def prepare(self, binding: Binding) -> Prepared:
         """What a binding gives its invocations; InvalidSpec when it cannot be used."""
-        return self._preparer.prepare(binding)
+        return await self._preparer.prepare(binding)
 
     async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
         if self._closed:
             raise Stopped("this host is closed")
+        prepared = self._preparer.known(wanted.binding) or await self._preparer.prepare(wanted.binding)
+        if self._closed:  # meanwhile
+            raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        run = begin(id, wanted, self._preparer.prepare(wanted.binding), self._clock, self._records, on_event)
+        run = begin(id, wanted, prepared, self._clock, self._records, on_event)
         self._records.tell(run.began())
         task = asyncio.current_task(self._loop)
         assert task is not None
@@ -168,7 +171,7 @@ class LocalInvoker:
         """A process that is ready before its first invocation; none where each invocation has its own."""
         if self._closed:
             raise Stopped("this host is closed")
-        prepared = self.prepare(binding)
+        prepared = await self.prepare(binding)
         if prepared.alone:
             return
         self.pool.give_back(await self._process(prepared, tenant_of(binding, project_id)))
@@ -310,7 +313,8 @@ class LocalInvoker:
         scopes = self._gateway if prepared.granted.scopes else None
         socket = None if scopes is None else await scopes.open()
         spec = partial(self._spec, prepared, socket)
-        return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
+        key, check = prepared.key_for(scope), prepared.package.check
+        return await self.pool.take(key, spec, alone=prepared.alone, check=check)
 
     async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""

@@ -16,6 +16,7 @@ from plughost.base.errors import (
     PluginError,
     Timeout,
 )
+from plughost.packages.errors import Damaged
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,8 @@ def verdict(error: PluginError, *, retryable: bool) -> Verdict:
         said = error.error  # as it came: what is to be hidden in it its invocation knows
         told = f"it answered with {said['code']}: {said['message']}" if isinstance(said, dict) else None
         return Verdict("failed", "protocol_failure", again=False, message=told)
+    if isinstance(error, Damaged):  # nothing of it was run, and it can be repaired
+        return Verdict("retryable_failure", error.code, again=False)
     if isinstance(error, InvalidSpec):
         return Verdict("failed", "invalid_request", again=False)
     return Verdict("failed", error.code, again=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -15,6 +16,9 @@ class Package(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     trusted_inline: bool = False
     """Whether its publisher is trusted with the calls of all tenants in one process."""
+    check: Callable[[], None] | None = None
+    """Raises Damaged when its files are not those that were signed. Blocking; called before any of them is
+    used and before every process start. None for a folder that its author works on."""
 
 
 class PackageSource(Protocol):

@@ -21,6 +21,10 @@ Spec = Callable[[int], PluginSpec]
 keeps a user for every name, for good."""
 
 
+Check = Callable[[], None]
+"""Raises when what is to run is not what was signed. Blocking."""
+
+
 class Key(NamedTuple):
     """Two invocations whose keys differ never meet in one process."""
 
@@ -106,12 +110,17 @@ class Pool:
         process.users += 1
         return process
 
-    async def take(self, key: Key, spec: Spec, *, alone: bool) -> Process:
-        """A process for one invocation, which has said hello: to be given back."""
+    async def take(self, key: Key, spec: Spec, *, alone: bool, check: Check | None = None) -> Process:
+        """A process for one invocation, which has said hello: to be given back.
+
+        `check` comes right before every start, after all that was read of the package to prepare for it.
+        """
         process = await self._found(key, spec, alone=alone)
         if process.ready:
             return process
         try:
+            if check is not None:
+                await asyncio.to_thread(check)
             await process.plugin.start()
             process.ready = True
             process.confined_by = process.plugin.confined_by

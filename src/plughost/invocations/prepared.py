@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from plughost.base.errors import InvalidSpec
@@ -64,12 +66,22 @@ class Preparer:
         self._workers = workers
         self._known: dict[str, Prepared] = {}
 
-    def prepare(self, binding: Binding) -> Prepared:
-        """InvalidSpec says all that is wrong with it."""
+    def known(self, binding: Binding) -> Prepared | None:
+        """The binding as it was prepared before; None when it was not, or has changed."""
         known = self._known.get(binding.binding_id)
-        if known is not None and known.binding is binding:
+        return known if known is not None and known.binding is binding else None
+
+    async def prepare(self, binding: Binding) -> Prepared:
+        """InvalidSpec says all that is wrong with it; Damaged that its package is not what was signed."""
+        if (known := self.known(binding)) is not None:
             return known
         package = self._packages.find(binding.package_id, binding.package_version)
+        if package.check is not None:
+            await asyncio.to_thread(package.check)
+        return self.known(binding) or self._prepare(binding, package)
+
+    def _prepare(self, binding: Binding, package: Package) -> Prepared:
+        known = self._known.get(binding.binding_id)
         export = package.manifest.export(binding.export_id)
         if export is None:
             has = ", ".join(each.id for each in package.manifest.exports)

@@ -18,6 +18,8 @@ GATEWAY_HOST = "gateway.vai.internal"
 WEB_PORTS = (80, 443)
 BLOCK = 4096
 """Bytes of a file past the limit of its folder: enough for a look to see that it is past it."""
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Python without a sandbox would write `__pycache__` into the installed package, which no release has."""
 SHARED = 1024
 """Requests in a process that serves every tenant, each of them within its own binding's limit."""
 
@@ -44,6 +46,7 @@ def process_spec(
         spec_of(Path(package.folder), name=name),
         sandbox=sandbox,
         allow=Powers(connect=tuple(endpoints)),
+        env={} if package.check is None else NO_BYTECODE,
         limits=limits if scratch is None else _within_scratch(limits),
         options={
             "exports": [export.id],

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai import manifest
+from plughost.contracts.vai.manifest import Manifest
 from plughost.invocations.package import Package
+from plughost.packages.installed import Installed
 from plughost.packages.signature import verify
 from plughost.packages.store import Store
 from plughost.packages.trust import Publisher, Trust
@@ -19,6 +22,8 @@ class Shelf:
     def __init__(self, store: Store, trust: Trust) -> None:
         self._store = store
         self._trust = trust
+        self._manifests: dict[str, Manifest] = {}
+        """By the digest of their release: what was signed stays what it is, whatever becomes of the file."""
 
     def find(self, package_id: str, version: str) -> Package:
         """With an empty version, the only one that there is."""
@@ -32,9 +37,16 @@ class Shelf:
         return Package(
             folder=str(installed.package),
             digest=release.digest,
-            manifest=installed.manifest,
+            manifest=self._manifest(installed),
             trusted_inline=publisher.inline and refusal is None,
+            check=partial(self._store.check, installed),
         )
+
+    def _manifest(self, installed: Installed) -> Manifest:
+        digest = installed.release.digest
+        if digest not in self._manifests:
+            self._manifests[digest] = installed.manifest
+        return self._manifests[digest]
 
 
 class Workbench:

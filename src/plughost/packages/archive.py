@@ -21,6 +21,7 @@ from plughost.packages.names import Listing
 BLOCK = 512
 END = bytes(2 * BLOCK)
 _LONGEST_RECORD = 1024
+_MAGIC = b"ustar\x0000"
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -124,23 +125,25 @@ def _record(path: bytes) -> bytes:
 
 
 def _block(name: bytes, prefix: bytes, mode: int, size: int, kind: bytes) -> bytes:
-    before = (
-        name.ljust(100, b"\0")
-        + b"%07o\0" % mode
+    numbers = (
+        b"%07o\0" % mode
         + b"0000000\0" * 2  # user, group
         + b"%011o\0" % size
         + b"%011o\0" % 0  # time
     )
-    after = (
-        kind
+    checksum = sum(name + numbers + kind + _MAGIC + prefix) + 8 * ord(" ")  # the rest is zeros
+    return (
+        name.ljust(100, b"\0")
+        + numbers
+        + b"%06o\0 " % checksum
+        + kind
         + bytes(100)  # link
-        + b"ustar\x0000"
+        + _MAGIC
         + bytes(64)  # names of user and group
         + bytes(16)  # device
         + prefix.ljust(155, b"\0")
         + bytes(12)
     )
-    return before + b"%06o\0 " % (sum(before) + sum(after) + 8 * ord(" ")) + after
 
 
 def _number(field: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,10 +11,12 @@ from pathlib import Path
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.text import visible
 from plughost.packages import signature
+from plughost.packages.location import LocalPath, parse_location
 from plughost.packages.oci.content import Content
 from plughost.packages.oci.opening import open_content, open_layout
-from plughost.packages.oci.reference import parse_reference
+from plughost.packages.oci.reference import REGISTRY, InRegistry
 from plughost.packages.packing import SUFFIX
 
 
@@ -29,15 +32,30 @@ class Place(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[Place]:
-    """A file or a folder that is there, or else a reference."""
-    if (here := on_disk(Path(reference))) is not None:
-        yield here
+    """A path or a reference, as `parse_location` reads it."""
+    found = parse_location(reference)
+    if isinstance(found, LocalPath):
+        if (here := on_disk(found.path)) is None:
+            raise InvalidSpec(
+                f"there is no file or folder {visible(str(found.path))}",
+                hint="plughost pack DIR makes a package; in a registry one is HOST/REPOSITORY:TAG",
+            )
+        yield msgspec.structs.replace(here, name=found.digest)
         return
-    if reference.endswith(SUFFIX):
-        raise InvalidSpec(f"there is no file {reference}", hint="plughost pack DIR makes a package")
-    parsed = parse_reference(reference)
-    async with open_content(parsed, plain_http=plain_http) as content:
-        yield Place(content, parsed.name)
+    if isinstance(found, InRegistry) and not found.name:
+        _refuse_ambiguous(reference)
+    async with open_content(found, plain_http=plain_http) as content:
+        yield Place(content, found.name)
+
+
+def _refuse_ambiguous(text: str) -> None:
+    """A registry's repository without a tag, when something of that name is here."""
+    if not text.startswith(REGISTRY) and os.path.lexists(text):
+        shown = visible(text)
+        raise InvalidSpec(
+            f"{shown} is in the current directory, but it is also how a registry's repository is written",
+            hint=f"write ./{shown} for the one here, or oci://{shown}:TAG for the registry's",
+        )
 
 
 def on_disk(path: Path) -> Place | None:

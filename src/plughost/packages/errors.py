@@ -2,6 +2,7 @@
 
 PackageRefused
 ├── Altered        its bytes, or what was signed, are not what they were
+├── Damaged        its installed files are not those that were installed
 ├── Untrusted      nobody who is trusted has signed it
 ├── Unacceptable   its archive or its content breaks a rule
 ├── HoldsSecret    a secret lies in it
@@ -21,6 +22,10 @@ class PackageRefused(PluginError):
 
 class Altered(PackageRefused):
     code = "package_altered"
+
+
+class Damaged(PackageRefused):
+    code = "package_damaged"
 
 
 class Untrusted(PackageRefused):

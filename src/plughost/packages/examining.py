@@ -21,7 +21,7 @@ from plughost.packages.contents import Place
 from plughost.packages.errors import Altered, Unacceptable
 from plughost.packages.limits import SMALL, USUAL, Limits
 from plughost.packages.oci.content import Content, Descriptor, Watch, counting, nobody, unwatched
-from plughost.packages.oci.digests import check, digest_of
+from plughost.packages.oci.digests import check, digest_of, is_digest
 from plughost.packages.oci.documents import read_manifest
 from plughost.packages.oci.errors import BadContent, NotFound
 from plughost.packages.oci.regular import open_regular
@@ -68,6 +68,8 @@ async def announced(
     """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
+    if is_digest(place.name) and found.digest != place.name:
+        raise Altered(f"the package is {found.digest}, not {place.name}", hint="do not trust its source")
     config, archived = parts(body, limits)
     text = await _small(place.content, config, folder / "config")
     release, told = identify(found.digest, config, text)

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig
 from plughost.contracts.vai import manifest
-from plughost.packages import layer
-from plughost.packages.errors import PackageRefused
-from plughost.packages.folder import listed
+from plughost.packages.errors import Damaged
+from plughost.packages.integrity import PACKAGE, SIGNATURE, examine
 from plughost.packages.oci.digests import digest_of
-from plughost.packages.oci.errors import BadContent
-from plughost.packages.release import Release, parts
-
-MANIFEST = "manifest.json"
-SIGNATURE = "signature.json"
-PACKAGE = "package"
+from plughost.packages.oci.regular import open_regular
+from plughost.packages.release import Release
 
 
 class Installed(msgspec.Struct, frozen=True):
@@ -39,16 +33,26 @@ class Installed(msgspec.Struct, frozen=True):
 
     @property
     def manifest(self) -> manifest.Manifest:
-        return manifest.read(self.package)
+        """The manifest that was signed; Damaged when the installed file is another one."""
+        path = self.package / manifest.FILE
+        try:
+            with open_regular(path) as file:
+                text = file.read(manifest.LARGEST + 1)
+        except OSError as error:
+            raise self.damaged(f"{manifest.FILE}: {error.strerror or error}") from error
+        if digest_of(text) != self.release.manifest_digest:
+            raise self.damaged(f"{manifest.FILE} is not the one that was installed")
+        return manifest.parse(text, str(path))
 
     def damage(self) -> str | None:
-        """What is not as it was installed: archived again, the files must give the same digest."""
-        try:
-            body = (self.folder / MANIFEST).read_bytes()
-            if digest_of(body) != self.release.digest:
-                return f"{MANIFEST} is not the one that was installed"
-            _, archived = parts(body)
-            layer.write(listed(self.package), out := layer.Sum())
-        except (OSError, InvalidConfig, PackageRefused, BadContent) as error:
-            return str(error)
-        return None if out.digest == archived.digest else "its files are not those that were installed"
+        """The first difference from what was installed; None when there is none. Reads all files."""
+        return examine(self.folder, self.release.digest).damage
+
+    def damaged(self, why: str) -> Damaged:
+        """The refusal of a release that differs from what was installed, with the remedy."""
+        return Damaged(
+            f"the installed files of {self.release} were changed: {why}",
+            plugin=str(self.release),
+            hint="repair it: plughost install PACKAGE, with the file or reference that it was installed from "
+            f"({self.release.digest})",
+        )

@@ -14,7 +14,8 @@ from plughost.packages import disk
 from plughost.packages.contents import Place
 from plughost.packages.errors import PackageRefused
 from plughost.packages.examining import Announced, announced, fetched
-from plughost.packages.installed import MANIFEST, PACKAGE, SIGNATURE, Installed
+from plughost.packages.installed import Installed
+from plughost.packages.integrity import MANIFEST, PACKAGE, SIGNATURE
 from plughost.packages.layer import Layer
 from plughost.packages.limits import USUAL, Limits
 from plughost.packages.oci.content import Watch, nobody

@@ -25,7 +25,8 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 from plughost.packages import disk, staging
 from plughost.packages.errors import NotInstalled, VersionTaken
-from plughost.packages.installed import SIGNATURE, Installed
+from plughost.packages.installed import Installed
+from plughost.packages.integrity import SIGNATURE, IntegrityCache
 from plughost.packages.oci.digests import hex_of
 from plughost.packages.release import Release
 from plughost.packages.unpacking import READ_ONLY
@@ -39,6 +40,7 @@ class Store:
         self._staging = root / "staging"
         self._releases = root / "releases"
         self._versions = root / "versions"
+        self.integrity = IntegrityCache()
 
     def open(self) -> Store:
         """Made if it is not there, and rid of what killed installers have left."""
@@ -66,7 +68,7 @@ class Store:
         If it is there already, a trusted signature takes the place of the one that it has.
         """
         installed = self._installed(release)
-        damaged = installed.folder.exists() and installed.damage() is not None
+        damaged = installed.folder.exists() and self.damage(installed) is not None
         with self._locked():
             self.refuse_other(release)
             if damaged and installed.folder.exists():
@@ -115,6 +117,18 @@ class Store:
             raise NotInstalled(f"{name} is there in several versions: {versions}", hint="name one: @VERSION")
         hint = f"installed versions: {versions}" if versions else "plughost packages ls lists what is"
         raise NotInstalled(f"{name} is not installed", hint=hint)
+
+    def damage(self, installed: Installed) -> str | None:
+        """The first difference of a release from what was installed; None when there is none. Blocking.
+
+        An unchanged release is read only once, however often this is asked.
+        """
+        return self.integrity.damage(installed.folder, installed.release.digest)
+
+    def check(self, installed: Installed) -> None:
+        """Damaged when a release is not what was installed. Blocking."""
+        if (damage := self.damage(installed)) is not None:
+            raise installed.damaged(damage)
 
     def remove(self, installed: Installed, *, forget: bool = False) -> None:
         """Its files; with `forget` also that its version is taken."""

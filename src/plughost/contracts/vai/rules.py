@@ -44,6 +44,11 @@ def inside(path: str) -> str | None:
     return normal if usable else None
 
 
+def is_package_id(text: str) -> bool:
+    """Whether it is `publisher/name`, as manifests write it."""
+    return _PACKAGE.fullmatch(text) is not None
+
+
 def check(document: Document, kinds: Sequence[str], holds: Holds | None) -> None:
     """Note every problem that the types of the fields do not show."""
     Rules(document, kinds, holds).package(document.data)
@@ -57,7 +62,7 @@ class Rules:
 
     def package(self, told: Mapping[str, Any]) -> None:
         expected = "publisher/name, each 1 to 64 of a-z and 0-9 with . _ or - between"
-        self._text(told, "package_id", (), lambda text: bool(_PACKAGE.fullmatch(text)), expected)
+        self._text(told, "package_id", (), is_package_id, expected)
         self._text(told, "version", (), _is_version, "a semantic version such as 1.0.0")
         self._prose(told, (), required="name")
         for key in ("license", "source"):

@@ -1,0 +1,74 @@
+"""Package locations, as people write them: a path on this machine or a reference.
+
+    ./x  ../x  /x            a path
+    oci://…  oci-layout:…    a reference
+    …:…  …@…                 a reference: a tag, a port or a digest is in it
+    HOST/…                   a reference: HOST has a dot or is localhost; but *.vai.tar is a file
+    anything else            a path: no reference is spelled like that
+
+The spelling alone decides, never what happens to be in the current directory. A digest at the end is checked
+in both.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.base.text import visible
+from plughost.packages.oci.digests import is_digest
+from plughost.packages.oci.reference import Reference, parse_reference
+from plughost.packages.packing import SUFFIX
+
+DIGEST = "@sha256:"
+
+
+class LocalPath(msgspec.Struct, frozen=True):
+    """A packed file, or a layout (a folder, or a tar of one)."""
+
+    path: Path
+    digest: str = ""
+    """The package must have this digest; empty when none was given."""
+
+
+def is_explicit_path(text: str) -> bool:
+    """Whether a word says that it is a path, whatever else it could be."""
+    return text.startswith(("/", "./", "../")) or text in (".", "..")
+
+
+def parse_location(text: str) -> LocalPath | Reference:
+    """The one reading of a package's location; InvalidSpec says what is wrong with it."""
+    if is_explicit_path(text):
+        return _local(text)
+    if not _is_spelled_as_reference(text):
+        return LocalPath(Path(text))
+    try:
+        return parse_reference(text)
+    except InvalidSpec as error:
+        if os.path.lexists(text):
+            error.hint = f"for the file or folder of that name, write ./{visible(text)}"
+        raise
+
+
+def _is_spelled_as_reference(text: str) -> bool:
+    if ":" in text or "@" in text:
+        return True
+    first, slash, _ = text.partition("/")
+    if not slash or text.endswith(SUFFIX) or first.startswith("."):
+        return False
+    return "." in first or first.lower() == "localhost"
+
+
+def _local(text: str) -> LocalPath:
+    """A digest after the name is checked, also when it is part of the name of the file or folder."""
+    name = text.rstrip("/")
+    if DIGEST not in name.rpartition("/")[2]:
+        return LocalPath(Path(text))
+    before, _, digest = name.rpartition("@")
+    if not is_digest(digest):
+        raise InvalidSpec(f"{visible(text)}: a digest is sha256: and 64 lower-case hexadecimal digits")
+    whole = Path(name)
+    return LocalPath(whole if whole.exists() else Path(before), digest)

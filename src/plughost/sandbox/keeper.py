@@ -90,6 +90,8 @@ class Keeper:
                 way_out=way_out,
                 group=kept.group,
                 to_come=binding.data if self._foresees else None,
+                listable=binding.listable,
+                writable_tmp=binding.writable_tmp,
             )
             self._keep_apart(spec.name, confinement)
         except BaseException:

@@ -276,7 +276,7 @@ class LocalInvoker:
 
     async def _furnished(self, run: Run, process: Process) -> Outcome:
         """With what is its own, which is gone when it ends."""
-        prepared, plugin, scratch = run.prepared, process.plugin, None
+        prepared, plugin, scratch, answered = run.prepared, process.plugin, None, False
         try:
             if prepared.granted.filesystem == "scratch":
                 scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
@@ -284,6 +284,7 @@ class LocalInvoker:
             call = self._call(run, process, scratch, secrets)
             plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
+            answered = True
             outcome = self._settlement.judged(run, answer)
             if self._settlement.is_to_be_kept(run, outcome):
                 outcome = await self._settlement.kept(run, outcome, scratch)
@@ -292,6 +293,8 @@ class LocalInvoker:
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
             if scratch is not None:
+                if not answered:
+                    self.pool.retire(process)  # its code may go on, and would see what the next one writes
                 try:
                     await self._scratch.remove(scratch)
                 finally:
@@ -310,7 +313,8 @@ class LocalInvoker:
         scopes = self._gateway if prepared.granted.scopes else None
         socket = None if scopes is None else await scopes.open()
         spec = partial(self._spec, prepared, socket)
-        return await self.pool.take(prepared.key_for(scope), spec, alone=prepared.alone)
+        key, alone = prepared.key_for(scope), prepared.alone
+        return await self.pool.take(key, spec, alone=alone, exclusive=prepared.exclusive)
 
     async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""

@@ -55,7 +55,7 @@ def process_spec(
 
 
 def _in_flight(export: Export, granted: Granted) -> int:
-    """Requests at a time. In a process that may write only one: all that is in it can write in its folders."""
+    """Requests at a time; one where it may write, since all in a process write to the same places."""
     if granted.filesystem == "scratch":
         return 1
     if granted.execution_class == "inline":

@@ -11,7 +11,15 @@ import pytest
 from tests.invocations.conftest import Bench, Shelf
 from tests.support import until
 
-PLACES = ("/tmp/left", "/dev/shm/left", "/var/tmp/left", "/dev/left", "/dev/mqueue/left", "/run/left", "/left")
+PLACES = (
+    "/tmp/left",
+    "/dev/shm/left",
+    "/var/tmp/left",
+    "/dev/left",
+    "/dev/mqueue/left",
+    "/run/left",
+    "/left",
+)
 
 
 @pytest.fixture
@@ -22,7 +30,9 @@ async def lab(bench, strict) -> Bench:
 def ask_for(lab: Bench, filesystem: str) -> None:
     """The export `writes` asks for this permission instead of `scratch`."""
     manifest = Path(lab.shelf.package.folder, "vai-plugin.toml")
-    manifest.write_text(manifest.read_text().replace('filesystem = "scratch"', f'filesystem = "{filesystem}"'))
+    manifest.write_text(
+        manifest.read_text().replace('filesystem = "scratch"', f'filesystem = "{filesystem}"')
+    )
     lab.shelf = Shelf(Path(lab.shelf.package.folder))
     lab.invoker._preparer._packages = lab.shelf
 
@@ -40,7 +50,9 @@ async def test_the_next_invocation_of_a_process_finds_nothing_of_the_last(lab):
     places = [*PLACES, f"{lab.shelf.package.folder}/left", f"{lab.shelf.package.folder}/lib/left"]
     first = (await lab.tool("reads", do="put", paths=places, text="of the first")).result["structured_output"]
     assert None not in first["put"].values(), "nothing could be written"
-    second = (await lab.tool("reads", do="put", paths=places, text="of the second")).result["structured_output"]
+    second = (await lab.tool("reads", do="put", paths=places, text="of the second")).result[
+        "structured_output"
+    ]
     assert second == first, "the same process, and nothing was there"
 
 

@@ -44,6 +44,7 @@ from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import STRAY, RecordSink, Said
+from plughost.invocations.retention import RecordLimits
 from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run, begin
 from plughost.invocations.schemas import Schemas
@@ -74,6 +75,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     idle: float = 300.0
     """Seconds until a process that nobody uses is ended."""
     tries: Backoff = TOOL_TRIES
+    records: RecordLimits = RecordLimits()
+    """How much a plugin may write into the record of one invocation."""
     scratch_base: str | None = None
     artifacts: str | None = None
     """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
@@ -137,7 +140,8 @@ class LocalInvoker:
         if self._closed:
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        run = begin(id, wanted, self._preparer.prepare(wanted.binding), self._clock, self._records, on_event)
+        prepared = self._preparer.prepare(wanted.binding)
+        run = begin(id, wanted, prepared, self._clock, self._records, on_event, self._options.records)
         self._records.tell(run.began())
         task = asyncio.current_task(self._loop)
         assert task is not None

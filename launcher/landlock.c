@@ -53,7 +53,8 @@ struct port_rule {
     uint64_t allowed, port;
 };
 
-static const uint64_t rights[] = {[GRANT_READ] = READ, [GRANT_WRITE] = WRITE, [GRANT_EXECUTE] = READ | EXECUTE};
+static const uint64_t rights[] = {
+    [GRANT_LIST] = READ_DIR, [GRANT_READ] = READ, [GRANT_WRITE] = WRITE, [GRANT_EXECUTE] = READ | EXECUTE};
 
 static int abi, ruleset = -1;
 static struct ruleset handled;

@@ -2,7 +2,7 @@
 #ifndef PLUGHOST_LANDLOCK_H
 #define PLUGHOST_LANDLOCK_H
 
-enum grant { GRANT_READ, GRANT_WRITE, GRANT_EXECUTE };
+enum grant { GRANT_LIST, GRANT_READ, GRANT_WRITE, GRANT_EXECUTE };
 
 /* Both answer 0, or -1 with errno. A path that is not there, or out of reach, grants nothing;
  * one with a symlink in it is an error (ELOOP). */

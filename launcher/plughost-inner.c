@@ -9,6 +9,7 @@
  *   limit NAME VALUE           nofile | nproc | fsize | data | cpu | core, soft and hard
  *   read|write|execute PATH    granted when landlock comes; write and execute include read, and not each other.
  *                              A real path: a symlink in it is a failure
+ *   list PATH                  granted when landlock comes: the names in a folder and in the folders below it
  *   connect PORT               granted when landlock comes: a TCP port that may be connected to
  *   landlock                   refuse every other file and TCP port; signals and abstract sockets go no
  *                              further than the sandbox where the kernel can hold them
@@ -187,6 +188,8 @@ static int apply(char **argv, const struct filter **filter) {
     }
     if (is_word(argv, "limit", 2))
         return set_limit(argv[1], argv[2]), 3;
+    if (is_word(argv, "list", 1))
+        return grant(landlock_grant(GRANT_LIST, argv[1]), argv[1]), 2;
     if (is_word(argv, "read", 1))
         return grant(landlock_grant(GRANT_READ, argv[1]), argv[1]), 2;
     if (is_word(argv, "write", 1))

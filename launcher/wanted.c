@@ -40,7 +40,8 @@ void wanted_learn(const char *folders, char **words) {
     if (rules == NULL)
         _exit(127);
     for (size_t i = 0; i + 1 < count; i++)
-        if (strcmp(words[i], "read") == 0 || strcmp(words[i], "write") == 0 || strcmp(words[i], "execute") == 0)
+        if (strcmp(words[i], "list") == 0 || strcmp(words[i], "read") == 0 || strcmp(words[i], "write") == 0 ||
+            strcmp(words[i], "execute") == 0)
             rules[rule_count++] = (struct rule){words[i][0], words[i + 1], strlen(words[i + 1])};
     if (readlink("/proc/self", self, sizeof self - 1) > 0)
         proc_is_ours = atoi(self) == getpid();
@@ -59,6 +60,8 @@ static int is_granted(const struct wanted *wanted) {
     for (size_t i = 0; i < rule_count; i++) {
         if (rules[i].length < deepest || !is_beneath(wanted->path, rules[i].path, rules[i].length))
             continue;
+        if (rules[i].kind == 'l' && wanted->path[rules[i].length] != '\0')
+            continue; /* the folder itself can be opened, what is in it needs a word of its own */
         int enough = wanted->kind == 'r' || rules[i].kind == 'w';
         granted = enough || (granted && rules[i].length == deepest);
         deepest = rules[i].length;

@@ -70,7 +70,7 @@ async def test_whoever_leaves_at_whatever_step_leaves_nothing(bench, reuse: str)
     assert [each.invocation_id for each in lab.kept.of(Ended)] == ids
     assert len(ids) == step - 1
     assert not lab.invoker.running
-    assert all(not process.users for process in lab.invoker.pool._warm.values())
+    assert all(not process.users for process in lab.invoker.pool._all_warm())
     if reuse == "invocation":
         await until(lambda: not len(lab.invoker.pool))
         assert not lab.host.plugins

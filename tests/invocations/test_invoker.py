@@ -166,9 +166,9 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
 @pytest.mark.clause("VAI-46")
 async def test_bindings_that_share_a_process_are_bounded_each_by_its_own_limit(bench) -> None:
     lab = bench()
-    one = lab.binding("writes", binding_id="one at a time", max_concurrency=1)
+    one = lab.binding("writes", binding_id="one at a time", max_concurrency=1, filesystem="none")
     assert (await lab.tool(binding=one, do="echo")).ok
-    both = lab.binding("writes", binding_id="two at a time")
+    both = lab.binding("writes", binding_id="two at a time", filesystem="none")
     tasks = [asyncio.create_task(lab.tool(binding=both, do="say and wait")) for _ in range(2)]
     await until(lambda: len(lab.kept.of(Said)) == 2)
     assert len(lab.invoker.pool) == 1

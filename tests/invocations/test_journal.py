@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import msgspec
@@ -38,11 +39,15 @@ BOUND = Bound(
 )
 
 
+START = float(int(time.time()))
+"""What began long ago would not be kept."""
+
+
 def began(number: int, **other: object) -> Began:
     return Began(
         invocation_id=f"inv_{number}",
         bound=msgspec.Raw(msgspec.json.encode(BOUND)),
-        started_at=1000.0 + number,
+        started_at=START + number,
         org_id="org_1",
         **other,  # type: ignore[arg-type]
     )
@@ -79,7 +84,7 @@ async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> 
         expected = {
             "invocation_id": "inv_1", "export_kind": "tool", "export_id": "jira_search", "binding_id": "bind_1",
             "package_id": "acme/devkit", "package_version": "0.1.0", "execution_class": "isolated",
-            "started_at": 1001.0, "ended_at": 2000.0, "status": "retryable_failure", "retries": 2,
+            "started_at": START + 1, "ended_at": 2000.0, "status": "retryable_failure", "retries": 2,
             "org_id": "org_1", "project_id": "proj_1", "session_id": "s", "chain_id": "c", "run_id": "r",
             "trace_id": "t", "execution_id": "x", "reason": "crashed", "confined_by": ["seccomp"],
         }  # fmt: skip

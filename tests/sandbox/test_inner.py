@@ -24,7 +24,7 @@ UNHELD = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT_HOST else
 def folders(ground):
     """Everything here belongs to the plugin's own user: only Landlock is in the way."""
     own = ground / "own"
-    for name in ("readable", "writable", "secret", "programs"):
+    for name in ("listable", "readable", "writable", "secret", "programs"):
         (own / name).mkdir()
         (own / name / "file").write_text(f"of {name}\n")
         (own / name / "program").write_bytes(open("/bin/echo", "rb").read())
@@ -37,6 +37,7 @@ def folders(ground):
 def granted(own):
     return [
         *SYSTEM,
+        *("list", str(own / "listable")),
         *("read", str(own / "readable")),
         *("write", str(own / "writable")),
         *("execute", str(own / "programs")),
@@ -58,6 +59,7 @@ ATTEMPTS = {
     "execute": "{}/program hello",
 }
 MAY = {
+    "listable": {"list"},
     "readable": {"read", "list"},
     "writable": set(ATTEMPTS) - {"execute"},
     "programs": {"read", "list", "execute"},

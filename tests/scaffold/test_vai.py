@@ -65,6 +65,23 @@ def test_a_stream_that_cannot_be_read_ends_it_aloud(folder, workshop):
         assert "cannot be read" in talk.stderr
 
 
+def test_lsps_content_type_may_stand_beside_the_length(folder, workshop):
+    body = json.dumps({"protocol": "vai.rpc.v1", "type": "hello", "role": "host", "host": {}}).encode()
+    for number in range(2):
+        headers = [f"Content-Length: {len(body)}", "content-type: application/vscode-jsonrpc; charset=utf-8"]
+        with Talk([folder / "bin/plugin"], env=workshop.env) as talk:
+            talk.send_bytes("\r\n".join([*headers[number:], *headers[:number], "", ""]).encode() + body)
+            assert talk.hear()["type"] == "hello"
+
+
+@pytest.mark.parametrize("headers", ["Content-Length: 2\r\nContent-Length: 2", "Content-Type: x"])
+def test_a_doubled_or_missing_length_ends_it(folder, workshop, headers):
+    with Talk([folder / "bin/plugin"], env=workshop.env) as talk:
+        talk.send_bytes(f"{headers}\r\n\r\n{{}}".encode())
+        assert talk.end(shutdown=False) == 1
+        assert "cannot be read" in talk.stderr
+
+
 def test_it_has_what_a_package_has(folder):
     told = manifest.read(folder, manifest.in_folder(folder))
     assert [export.id for export in told.exports] == ["greet"]

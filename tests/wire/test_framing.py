@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 import time
 import tracemalloc
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from plughost.wire.framing import ContentLength, FrameError, FrameTooLarge, Lines
+from plughost_sdk.wire import BrokenWire, LspContentLength
 from tests.wire.strategies import fed, splits
 
 LIMIT = 20
@@ -137,8 +139,8 @@ def test_headers_that_are_refused_for_good(stream, message):
 
 
 @pytest.mark.parametrize("second", [b"9", b"1"])
-def test_where_it_is_said_once_a_second_header_is_refused(second):
-    framing = ContentLength(16 << 20, once=True)
+def test_with_the_headers_of_lsp_a_second_length_is_refused(second):
+    framing = ContentLength(16 << 20, lsp=True)
     (error,) = framing.feed(b"Content-Length: 1\r\nContent-Length: " + second + b"\r\n\r\nx")
     assert isinstance(error, FrameError)
     assert (error.message, error.fatal) == ("a header block with two Content-Lengths", True)
@@ -194,3 +196,73 @@ def test_sixteen_mebibytes_in_pieces_are_read_in_linear_time(framing):
         return best
 
     assert seconds(16 << 20) < 30 * seconds(2 << 20)
+
+
+def spelled(names: list[str]) -> st.SearchStrategy[bytes]:
+    """One of these in any mixture of small and capital letters, with white space around it."""
+    space = st.sampled_from(["", " ", "\t", "  "])
+    return st.builds(
+        lambda before, name, capitals, after: (
+            before + "".join(c.upper() if capitals >> n & 1 else c for n, c in enumerate(name)) + after
+        ).encode(),
+        space, st.sampled_from(names), st.integers(0, (1 << 64) - 1), space,
+    )  # fmt: skip
+
+
+LENGTH = spelled(["content-length"]).map(lambda name: name + b": 2")
+TYPE = st.tuples(
+    spelled(["content-type"]),
+    spelled(
+        [
+            "application/vscode-jsonrpc; charset=utf-8", "application/json",
+            'application/json;charset="utf8"', "x; y=z; charset = utf-8", "",
+        ]
+    ),
+).map(b":".join)  # fmt: skip
+
+
+def by_host(data, block: bytes) -> list[bytes | FrameError]:
+    return fed(ContentLength(LIMIT, lsp=True), data.draw(splits(block + b"\r\n\r\nok")))
+
+
+def by_sdk(block: bytes) -> bytes:
+    return bytes(LspContentLength(io.BytesIO(block + b"\r\n\r\nok").read, len).read() or b"")
+
+
+@pytest.mark.clause("VAI-30")
+@given(st.data(), st.lists(TYPE, max_size=1), LENGTH)
+def test_lsps_content_type_stands_before_or_after_the_length(data, type, length):
+    block = b"\r\n".join(data.draw(st.permutations([*type, length])))
+    assert by_host(data, block) == [b"ok"]
+    assert by_sdk(block) == b"ok"
+
+
+@pytest.mark.clause("VAI-30")
+@given(st.data(), st.lists(TYPE, max_size=2), st.lists(LENGTH, max_size=2))
+def test_of_lsps_headers_neither_may_be_missing_or_doubled(data, types, lengths):
+    assume(len(lengths) != 1 or len(types) == 2)
+    assume(types or lengths)
+    block = b"\r\n".join(data.draw(st.permutations([*types, *lengths])))
+    error = by_host(data, block)[-1]
+    assert isinstance(error, FrameError)
+    wrong = {"two Content-Types"} if len(types) == 2 else set()
+    wrong |= {0: {"without Content-Length"}, 2: {"two Content-Lengths"}}.get(len(lengths), set())
+    assert any(each in error.message for each in wrong), error.message
+    with pytest.raises(BrokenWire, match="two headers|without Content-Length"):
+        by_sdk(block)
+
+
+@pytest.mark.parametrize("charset", [b"utf-16", b"latin1", b'"ascii"', b""])
+def test_a_content_type_in_another_charset_is_refused(charset):
+    block = b"Content-Length: 2\r\nContent-Type: application/json; charset=" + charset
+    (error,) = ContentLength(LIMIT, lsp=True).feed(block + b"\r\n\r\nok")
+    assert isinstance(error, FrameError)
+    assert "not utf-8" in error.message
+    with pytest.raises(BrokenWire, match="not utf-8"):
+        by_sdk(block)
+
+
+def test_a_contract_with_one_header_names_the_other_one_as_unsupported():
+    (error,) = ContentLength(LIMIT).feed(b"Content-Length: 2\r\nContent-Type: application/json\r\n\r\nok")
+    assert isinstance(error, FrameError)
+    assert error.message == "an unsupported header"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +66,63 @@ def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
             output.print_line(visible(f"{name}: {_said(name, value)}"))
     for event in events:
         output.print_line(visible(f"{_when(event['at'])}  {event['event']}"))
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text or "0s")
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a duration: write a number and s, m, h or d, such as 30d")
+    return None if text is None else float(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+
+
+def _bytes(ctx: click.Context, param: click.Parameter, text: str | None) -> int | None:
+    match = re.fullmatch(r"([0-9]{1,12})([KMGT]?)", text or "0", re.IGNORECASE)
+    if match is None:
+        raise click.BadParameter(f"{text!r} is not a size: write bytes, or a number with K, M, G or T")
+    return None if text is None else int(match[1]) << " KMGT".index(match[2].upper() or " ") * 10
+
+
+@invocations.command()
+@state_option
+@click.option(
+    "--older-than", callback=_seconds, metavar="AGE", help="Remove what began longer ago, such as 30d or 12h."
+)
+@click.option(
+    "--keep-bytes",
+    callback=_bytes,
+    metavar="SIZE",
+    help="Remove the oldest until the records take up no more.",
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
+@click.option("--json", "as_json", is_flag=True)
+def prune(
+    state: Path | None, older_than: float | None, keep_bytes: int | None, dry_run: bool, as_json: bool
+) -> None:
+    """Remove old records. Running invocations are kept. Default: older than 30d, and past 1G.
+
+    plughost invocations prune --older-than 7d --dry-run
+    """
+    from plughost.invocations.retention import Pruned, Retention
+
+    usual = older_than is None and keep_bytes is None
+    retention = Retention() if usual else Retention(age=older_than, size=keep_bytes)
+    now, total = time.time(), Pruned()
+    with _book(state) as book:
+        if dry_run:
+            total = book.would_prune(retention, now)
+        else:
+            more = True
+            while more:
+                bite = book.prune(retention, now)
+                total = Pruned(total.invocations + bite.invocations, total.bytes + bite.bytes)
+                more = bite.more
+        left = book.used
+    if as_json:
+        told = {"invocations": total.invocations, "bytes": total.bytes, "left_bytes": left}
+        output.answer({**told, "dry_run": dry_run})
+        return
+    verb = "would remove" if dry_run else "removed"
+    output.print_line(f"{verb} {total.invocations} invocations, {total.bytes} bytes; {left} bytes are left")
 
 
 def _said(name: str, value: Any) -> str:

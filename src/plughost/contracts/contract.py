@@ -125,6 +125,11 @@ class Binding(msgspec.Struct, frozen=True):
     """The plugin's own folder, which tells it from another one of its name."""
     own: Powers = NONE
     """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
+    listable: tuple[str, ...] = ()
+    """Folders of which it is given parts, and whose entries it may list: without that an interpreter does not
+    find what lies in them."""
+    writable_tmp: bool = True
+    """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
     granting: Mapping[str, str] = {}
     """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it; what
     is not here the operator allows in plughost's own words."""

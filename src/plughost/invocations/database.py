@@ -16,6 +16,8 @@ __all__ = ["Database", "opened", "transaction"]
 
 T = TypeVar("T")
 
+LARGEST_LOG = 4 << 20
+"""Bytes that SQLite's own log keeps when it has been taken into the file."""
 PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 
@@ -41,7 +43,9 @@ def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) ->
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; what is removed can shrink it
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         with transaction(connection):
             written: int = connection.execute("PRAGMA user_version").fetchone()[0]

@@ -44,6 +44,7 @@ from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
 from plughost.invocations.process_spec import process_spec
 from plughost.invocations.record import STRAY, RecordSink, Said
+from plughost.invocations.retention import RecordLimits
 from plughost.invocations.retry import TOOL_TRIES, Backoff
 from plughost.invocations.run import Run, begin
 from plughost.invocations.schemas import Schemas
@@ -74,6 +75,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     idle: float = 300.0
     """Seconds until a process that nobody uses is ended."""
     tries: Backoff = TOOL_TRIES
+    records: RecordLimits = RecordLimits()
+    """How much a plugin may write into the record of one invocation."""
     scratch_base: str | None = None
     artifacts: str | None = None
     """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
@@ -140,7 +143,7 @@ class LocalInvoker:
         if self._closed:  # meanwhile
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        run = begin(id, wanted, prepared, self._clock, self._records, on_event)
+        run = begin(id, wanted, prepared, self._clock, self._records, on_event, self._options.records)
         self._records.tell(run.began())
         task = asyncio.current_task(self._loop)
         assert task is not None
@@ -279,7 +282,7 @@ class LocalInvoker:
 
     async def _furnished(self, run: Run, process: Process) -> Outcome:
         """With what is its own, which is gone when it ends."""
-        prepared, plugin, scratch = run.prepared, process.plugin, None
+        prepared, plugin, scratch, answered = run.prepared, process.plugin, None, False
         try:
             if prepared.granted.filesystem == "scratch":
                 scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
@@ -287,6 +290,7 @@ class LocalInvoker:
             call = self._call(run, process, scratch, secrets)
             plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
+            answered = True
             outcome = self._settlement.judged(run, answer)
             if self._settlement.is_to_be_kept(run, outcome):
                 outcome = await self._settlement.kept(run, outcome, scratch)
@@ -295,6 +299,8 @@ class LocalInvoker:
             if self._gateway is not None and prepared.granted.scopes:
                 self._gateway.dismiss(run)
             if scratch is not None:
+                if not answered:
+                    self.pool.retire(process)  # its code may go on, and would see what the next one writes
                 try:
                     await self._scratch.remove(scratch)
                 finally:
@@ -314,7 +320,9 @@ class LocalInvoker:
         socket = None if scopes is None else await scopes.open()
         spec = partial(self._spec, prepared, socket)
         key, check = prepared.key_for(scope), prepared.package.check
-        return await self.pool.take(key, spec, alone=prepared.alone, check=check)
+        return await self.pool.take(
+            key, spec, alone=prepared.alone, exclusive=prepared.exclusive, check=check
+        )
 
     async def _tidy_up(self, process: Process) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""

@@ -3,7 +3,7 @@
 The lines go into memory that the kernel keeps in a file: that costs a call next to nothing, and outlives
 kill -9 (not a power cut). Taking lines into the database twice changes nothing, so nobody needs to remember
 how far it got. A host holds the locks of its files while it lives; whoever finds files without them ends what
-that host left running.
+that host left running. Records that are older or more than are to be kept go in small bites.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import msgspec
 
 from plughost.base.clock import Clock, Timer
 from plughost.base.errors import PluginError
-from plughost.invocations.record import Ended, Entry
+from plughost.invocations.record import Ended, Entry, Said
 from plughost.invocations.record_book import RecordBook
+from plughost.invocations.retention import Retention
 
 SUFFIX = ".journal"
 NEW = ".new"
@@ -35,6 +36,11 @@ PATIENCE = 5.0
 BITE = 64
 """Lines taken in at a time: the thread that does it holds everybody else up for so long."""
 BREATH = 0.002
+MOST_BEHIND = 64 << 20
+"""Bytes that may wait for the database, and so of the files: past that no invocation begins, and events are
+left out. How those end that run is written in any case."""
+PRUNE_EVERY = 60.0
+"""Seconds between two looks for records that are not to be kept, while others are written."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -42,8 +48,9 @@ _encode = msgspec.json.Encoder().encode
 class Journal:
     """This process's own files, and the book that all processes of one folder share."""
 
-    def __init__(self, folder: str, clock: Clock) -> None:
-        settle(folder)
+    def __init__(self, folder: str, clock: Clock, retention: Retention | None = None) -> None:
+        self._retention = retention or Retention()
+        settle(folder, self._retention)
         self._folder = folder
         self._clock = clock
         self._host = secrets.token_hex(8)
@@ -51,13 +58,24 @@ class Journal:
         self._page = self._next_page(SIZE)
         self._full: list[_Page] = []
         self._behind: list[bytes] = []
+        self._behind_bytes = 0
+        self._prune_at = clock.time()
         self._due: Timer | None = None
         self._catching_up: asyncio.Task[None] | None = None
         self._book: RecordBook | None = None
         self._closed = False
+        self._is_pruning = False
+        """There is more to remove than the last bite took."""
 
     def tell(self, entry: Entry) -> None:
         line = _encode(entry) + b"\n"
+        if self._behind_bytes > MOST_BEHIND and not isinstance(entry, Ended):
+            if isinstance(entry, Said):
+                return  # there is no room for events until the database takes records again
+            raise PluginError(
+                f"records cannot be kept: {self._behind_bytes} bytes of them wait for the database",
+                hint=f"see why {self._folder} cannot be written to",
+            )
         try:
             self._page.write(line)
         except ValueError:  # it is full
@@ -65,15 +83,18 @@ class Journal:
                 page = self._next_page(max(SIZE, len(line)))
             except OSError as error:
                 if isinstance(entry, Ended):  # it is over, even if nobody can be told now
-                    self._behind.append(line)
-                    self._wake_later()
+                    self._fall_behind(line)
                 raise PluginError(
                     f"records cannot be kept: {error.strerror}", hint=f"make room in {self._folder}"
                 ) from error
             self._full.append(self._page)
             self._page = page
             page.write(line)
+        self._fall_behind(line)
+
+    def _fall_behind(self, line: bytes) -> None:
         self._behind.append(line)
+        self._behind_bytes += len(line)
         if self._due is None:
             self._wake_later()
 
@@ -116,25 +137,33 @@ class Journal:
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        if self._catching_up is None and self._behind:
+        if self._catching_up is None and (self._behind or self._is_pruning):
             self._catching_up = asyncio.get_running_loop().create_task(self._take())
             self._catching_up.add_done_callback(self._caught)
 
     async def _take(self) -> None:
         lines, full = len(self._behind), len(self._full)
-        await asyncio.to_thread(self._into_book, self._behind[:lines])
+        taken = self._behind[:lines]
+        prunes = self._clock.time() >= self._prune_at
+        more = await asyncio.to_thread(self._into_book, taken, prunes)
         del self._behind[:lines]
+        self._behind_bytes -= sum(map(len, taken))
+        if prunes:
+            self._is_pruning = more
+            self._prune_at = self._clock.time() + (0.0 if more else PRUNE_EVERY)
         while full:  # only now: whoever finds a file takes it in
             self._full.pop(0).remove()
             full -= 1
 
-    def _into_book(self, lines: list[bytes]) -> None:
+    def _into_book(self, lines: list[bytes], prunes: bool) -> bool:
+        """Whether there is more to prune."""
         if self._book is None:
             self._book = RecordBook(self._folder)
         for start in range(0, len(lines), BITE):
             self._book.take(self._host, lines[start : start + BITE])
             if start + BITE < len(lines):
                 time.sleep(BREATH)
+        return prunes and self._book.prune(self._retention, time.time()).more
 
     def _caught(self, task: asyncio.Task[None]) -> None:
         self._catching_up = None
@@ -142,7 +171,7 @@ class Journal:
         if error is not None:  # the files still have everything
             told = {"message": "records are behind", "exception": error}
             asyncio.get_running_loop().call_exception_handler(told)
-        if self._behind and not self._closed:
+        if (self._behind or self._is_pruning) and not self._closed:
             self._wake_later(DELAY if error is None else PATIENCE)
 
 
@@ -186,8 +215,11 @@ def _locked(path: str) -> int:
             raise
 
 
-def settle(folder: str) -> None:
-    """Take in what live hosts wrote, and end in the records what dead ones left running."""
+def settle(folder: str, retention: Retention | None = None) -> None:
+    """Take in what live hosts wrote, and end in the records what dead ones left running.
+
+    With a `retention`, a bite of what is not to be kept is removed, too.
+    """
     with RecordBook(folder) as book:
         dead: dict[str, list[str]] = {}
         for host, path, fd in _pages(folder):
@@ -200,10 +232,12 @@ def settle(folder: str) -> None:
             book.end_all_of(host, time.time())
             for path in paths:
                 _unlink(path)
+        if retention is not None:
+            book.prune(retention, time.time())
 
 
 def _pages(folder: str) -> Iterator[tuple[str, str, int]]:
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(folder), key=_in_order):
         if not name.endswith((SUFFIX, SUFFIX + NEW)):
             continue
         path = os.path.join(folder, name)
@@ -217,6 +251,13 @@ def _pages(folder: str) -> Iterator[tuple[str, str, int]]:
         if not _is_held(fd):
             _unlink(path)
         os.close(fd)
+
+
+def _in_order(name: str) -> tuple[str, int]:
+    """Of one host the first file first: nothing is taken in before what it is about."""
+    host, _, rest = name.partition(".")
+    number = rest.partition(".")[0]
+    return host, int(number) if number.isdecimal() else 0
 
 
 def _unlink(path: str) -> None:

@@ -38,10 +38,12 @@ class Key(NamedTuple):
 class Process:
     """One process of the pool, and how many invocations are in it."""
 
-    def __init__(self, plugin: Plugin, key: Key, number: int, *, alone: bool) -> None:
+    def __init__(self, plugin: Plugin, key: Key, number: int, *, alone: bool, exclusive: bool) -> None:
         self.plugin = plugin
         self.key = key
         self.number = number
+        self.exclusive = exclusive
+        """It serves one invocation at a time."""
         self.ready = False
         """It has said hello."""
         self.users = 0
@@ -87,7 +89,8 @@ class Pool:
         self._clock = clock
         self._most = most
         self._idle = idle
-        self._warm: dict[Key, Process] = {}
+        self._warm: dict[Key, list[Process]] = {}
+        """Those that can take an invocation now: of one key several only where each takes one at a time."""
         self._making: dict[Key, asyncio.Future[Process]] = {}
         self._numbers: set[int] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -100,22 +103,35 @@ class Pool:
 
     def warm(self, key: Key) -> Process | None:
         """The process that is there for `key`, taken; None when one must be made or waited for."""
-        process = self._warm.get(key)
-        return None if process is None or not process.ready else self._taken(process)
+        known = self._warm.get(key)
+        return None if known is None or not known[-1].ready else self._taken(known[-1])
 
     def _taken(self, process: Process) -> Process | None:
         if not process.plugin.open_to_calls:
             self.retire(process)
             return None
         process.users += 1
+        if process.exclusive:
+            self._withdraw(process)
         return process
 
-    async def take(self, key: Key, spec: Spec, *, alone: bool, check: Check | None = None) -> Process:
+    def _withdraw(self, process: Process) -> None:
+        """It is not offered any more."""
+        known = self._warm.get(process.key, [])
+        if process in known:
+            known.remove(process)
+            if not known:
+                del self._warm[process.key]
+
+    async def take(
+        self, key: Key, spec: Spec, *, alone: bool, exclusive: bool = False, check: Check | None = None
+    ) -> Process:
         """A process for one invocation, which has said hello: to be given back.
 
-        `check` comes right before every start, after all that was read of the package to prepare for it.
+        `exclusive`: nobody else is in it meanwhile. `alone`: nobody else ever is. `check` comes right before
+        every start, after all that was read of the package to prepare for it.
         """
-        process = await self._found(key, spec, alone=alone)
+        process = await self._found(key, spec, alone=alone, exclusive=exclusive)
         if process.ready:
             return process
         try:
@@ -133,31 +149,32 @@ class Pool:
             raise
         return process
 
-    async def _found(self, key: Key, spec: Spec, *, alone: bool) -> Process:
+    async def _found(self, key: Key, spec: Spec, *, alone: bool, exclusive: bool) -> Process:
+        shared = not alone and not exclusive
         while not alone:
-            known = self._warm.get(key)
-            if known is not None and (process := self._taken(known)) is not None:
-                return process
-            if (making := self._making.get(key)) is None:
+            while (known := self._warm.get(key)) is not None:
+                if (process := self._taken(known[-1])) is not None:
+                    return process
+            if exclusive or (making := self._making.get(key)) is None:
                 break
             await asyncio.wait([making])  # whoever makes it may fail or give up: then it is our turn
         if self._closed:
             raise Stopped("the pool is closed")
         making = asyncio.get_running_loop().create_future()
-        if not alone:
+        if shared:
             self._making[key] = making
         try:
-            process = await self._make(key, spec, alone=alone)
+            process = await self._make(key, spec, alone=alone, exclusive=exclusive)
         finally:
-            if not alone:
+            if shared:
                 del self._making[key]
             making.cancel()
         process.users += 1
-        if not alone:
-            self._warm[key] = process
+        if shared:
+            self._warm[key] = [process]
         return process
 
-    async def _make(self, key: Key, spec: Spec, *, alone: bool) -> Process:
+    async def _make(self, key: Key, spec: Spec, *, alone: bool, exclusive: bool) -> Process:
         await self._room()
         number = next(number for number in itertools.count(1) if number not in self._numbers)
         self._numbers.add(number)
@@ -166,12 +183,12 @@ class Pool:
         except BaseException:
             self._free(number)
             raise
-        return Process(plugin, key, number, alone=alone)
+        return Process(plugin, key, number, alone=alone, exclusive=exclusive)
 
     async def _room(self) -> None:
         """Until there may be one more: the one that was idle longest makes way."""
         while len(self._numbers) >= self._most:
-            idle = [process for process in self._warm.values() if not process.users]
+            idle = [process for process in self._all_warm() if not process.users]
             if idle:
                 self.retire(min(idle, key=lambda process: process.idle_since))
             turn = asyncio.get_running_loop().create_future()
@@ -184,34 +201,41 @@ class Pool:
             if self._closed:
                 raise Stopped("the pool is closed")
 
+    def _all_warm(self) -> list[Process]:
+        return [process for known in self._warm.values() for process in known]
+
     def give_back(self, process: Process) -> None:
         process.users -= 1
         if process.users:
             return
         process.idle_since = self._clock.time()
-        if process.retired:
+        if process.retired or self._closed:
             self._end(process)
-        elif self._waiting:
+            return
+        if self._waiting:
             self.retire(process)
-        elif self._reaper is None:
+            return
+        if process.exclusive:
+            self._warm.setdefault(process.key, []).append(process)
+        if self._reaper is None:
             self._reaper = self._clock.call_at(process.idle_since + self._idle, self._reap)
 
     def retire(self, process: Process) -> None:
         """It takes no more invocations, and ends when those in it have."""
         if not process.retired:
             process.retired = True
-            del self._warm[process.key]
+            self._withdraw(process)
             if not process.users:
                 self._end(process)
 
     def _reap(self) -> None:
         self._reaper = None
         now = self._clock.time()
-        for process in [*self._warm.values()]:
+        for process in self._all_warm():
             if not process.users and process.idle_since + self._idle <= now:
                 self.retire(process)
         if self._warm:
-            oldest = min(process.idle_since if not process.users else now for process in self._warm.values())
+            oldest = min(process.idle_since if not process.users else now for process in self._all_warm())
             self._reaper = self._clock.call_at(oldest + self._idle, self._reap)
 
     def _end(self, process: Process) -> None:
@@ -249,7 +273,7 @@ class Pool:
         for turn in self._waiting:
             if not turn.done():
                 turn.set_result(None)
-        for process in self._warm.values():
+        for process in self._all_warm():
             process.retired = True
             self._end(process)
         self._warm.clear()

@@ -41,6 +41,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked of an export of its kind."""
     alone: bool
     """A process for each invocation."""
+    exclusive: bool
+    """A process for each that runs at a time: what one writes no other may see."""
     seconds: float
     """That an invocation may take at most."""
     tenant: Scope | None
@@ -107,6 +109,7 @@ class Preparer:
             output=None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
             op=OPS[export.kind],
             alone=granted.execution_class == "isolated" and self._reuse == "invocation",
+            exclusive=granted.filesystem == "scratch",
             seconds=granted.timeout_ms / 1000,
             tenant=None if binding.scope.project_id is None else binding.scope,
             furnished=bool(

@@ -41,7 +41,6 @@ def process_spec(
             endpoints += [Endpoint(host, 0)] if host == "*" else [Endpoint(host, port) for port in WEB_PORTS]
     if granted.scopes and gateway_socket is not None:
         endpoints.append(Endpoint(GATEWAY_HOST, 80, socket=gateway_socket))
-    most = export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
     return msgspec.structs.replace(
         spec_of(Path(package.folder), name=name),
         sandbox=sandbox,
@@ -50,12 +49,21 @@ def process_spec(
         limits=limits if scratch is None else _within_scratch(limits),
         options={
             "exports": [export.id],
-            "max_in_flight": SHARED if granted.execution_class == "inline" else most,
+            "max_in_flight": _in_flight(export, granted),
             "filesystem": granted.filesystem,
             "failure_limit": 1,  # the pool makes another one, and nobody waits for that
             **({} if scratch is None else {"scratch": scratch}),
         },
     )
+
+
+def _in_flight(export: Export, granted: Granted) -> int:
+    """Requests at a time; one where it may write, since all in a process write to the same places."""
+    if granted.filesystem == "scratch":
+        return 1
+    if granted.execution_class == "inline":
+        return SHARED
+    return export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
 
 
 def _within_scratch(limits: Limits) -> Limits:

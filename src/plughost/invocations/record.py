@@ -13,6 +13,10 @@ AFTERWARDS = 1 << 30
 """The number of the first event that comes after an invocation's own: what the gateway refused it."""
 STRAY = AFTERWARDS + (1 << 20)
 """Of the first thing that its process said when nothing ran in it any more."""
+TRUNCATED = "record.truncated"
+"""The type of the event that stands where a record had its fill of events."""
+LONGEST_TEXT = 16 << 10
+"""Letters of each text in which an end is told."""
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
 
@@ -64,6 +68,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_default
     hint: str | None = None
     retries: int = 0
     confined_by: tuple[str, ...] = ()
+    events_omitted: int = 0
+    """Events that are not in the record, because it had its fill of them."""
 
 
 Entry = Began | Said | Ended

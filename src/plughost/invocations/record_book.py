@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +13,7 @@ import msgspec
 
 from plughost.invocations.database import opened, transaction
 from plughost.invocations.record import Began, Ended
+from plughost.invocations.retention import Pruned, Retention
 
 FILE = "invocations.db"
 VERSION = 1
@@ -27,9 +29,27 @@ TABLES = (
 BEGIN = """INSERT INTO invocations (invocation_id, export_id, host, status, began, ended)
     VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT DO UPDATE SET status = excluded.status, ended = excluded.ended WHERE status IS NULL"""
-SAY = "INSERT OR IGNORE INTO events VALUES (?, ?, ?)"
+# Nothing is kept of an invocation that nobody knows: one that was removed, say.
+SAY = """INSERT OR IGNORE INTO events SELECT :id, :number, :said
+    WHERE EXISTS (SELECT 1 FROM invocations WHERE invocation_id = :id)"""
 END = "UPDATE invocations SET status = ?, ended = ? WHERE invocation_id = ? AND status IS NULL"
 LEFT = "SELECT invocation_id FROM invocations WHERE host = ? AND status IS NULL"
+ONE = "SELECT * FROM invocations WHERE invocation_id = ?"
+EVENTS = "SELECT said FROM events WHERE invocation_id = ? ORDER BY number"
+OLDEST = """SELECT number, invocation_id, began, length(began) + length(ended) AS size FROM invocations
+    WHERE status IS NOT NULL AND number > ? ORDER BY number LIMIT ?"""
+EVENT_BYTES = "SELECT coalesce(sum(length(said)), 0) FROM events WHERE invocation_id = ?"
+FORGET_EVENTS = "DELETE FROM events WHERE invocation_id = ?"
+FORGET = "DELETE FROM invocations WHERE number = ?"
+USED = """SELECT (page_count - freelist_count) * page_size
+    FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"""
+GIVE_BACK = "PRAGMA incremental_vacuum(256)"
+
+
+BITE = 256
+"""Invocations that are looked at together."""
+LONGEST_BITE = 0.02
+"""Seconds of one transaction that removes records: whoever else writes waits for so long."""
 
 
 class _Bound(msgspec.Struct):
@@ -39,6 +59,7 @@ class _Bound(msgspec.Struct):
 class _Began(msgspec.Struct, tag="began"):
     invocation_id: str
     bound: _Bound
+    started_at: float
 
 
 class _Said(msgspec.Struct, tag="said"):
@@ -75,7 +96,7 @@ class RecordBook:
     def take(self, host: str, lines: Iterable[bytes]) -> None:
         """In one transaction; a line that was taken before changes nothing."""
         begun: dict[str, tuple[_Began, bytes]] = {}
-        said: list[tuple[str, int, bytes]] = []
+        said: list[dict[str, Any]] = []
         ended: dict[str, tuple[str, bytes]] = {}
         for line in lines:
             try:
@@ -87,7 +108,7 @@ class RecordBook:
             elif isinstance(entry, _Ended):
                 ended.setdefault(entry.invocation_id, (entry.status, line))
             else:
-                said.append((entry.invocation_id, entry.number, line))
+                said.append({"id": entry.invocation_id, "number": entry.number, "said": line})
         rows = [
             (id, entry.bound.export_id, host, status, line, end)
             for id, (entry, line) in begun.items()
@@ -104,6 +125,53 @@ class RecordBook:
             for (left,) in self._connection.execute(LEFT, (host,)).fetchall():
                 end = Ended(invocation_id=left, ended_at=at, status="failed", reason="host_ended")
                 self._connection.execute(END, ("failed", msgspec.json.encode(end), left))
+
+    @property
+    def used(self) -> int:
+        """Bytes on the disk that hold something."""
+        found: int = self._connection.execute(USED).fetchone()[0]
+        return found
+
+    def prune(self, retention: Retention, now: float) -> Pruned:
+        """Remove the oldest that are not to be kept: one small bite of them."""
+        if (first := self._first_to_go(retention, now)) is None:
+            return Pruned()
+        removed = size = 0
+        end = time.monotonic() + LONGEST_BITE
+        excess = self._excess(retention)
+        with transaction(self._connection):
+            for row in self._connection.execute(OLDEST, (first["number"] - 1, BITE)).fetchall():
+                if (removed and time.monotonic() > end) or not _is_to_go(row, retention, now, excess - size):
+                    break
+                size += self._size(row)
+                self._connection.execute(FORGET_EVENTS, (row["invocation_id"],))
+                self._connection.execute(FORGET, (row["number"],))
+                removed += 1
+        self._connection.execute(GIVE_BACK).fetchall()
+        return Pruned(removed, size, self._first_to_go(retention, now) is not None)
+
+    def would_prune(self, retention: Retention, now: float) -> Pruned:
+        """Everything that pruning would remove, about."""
+        removed = size = last = 0
+        excess = self._excess(retention)
+        while rows := self._connection.execute(OLDEST, (last, BITE)).fetchall():
+            for row in rows:
+                if not _is_to_go(row, retention, now, excess - size):
+                    return Pruned(removed, size)
+                removed, size, last = removed + 1, size + self._size(row), row["number"]
+        return Pruned(removed, size)
+
+    def _first_to_go(self, retention: Retention, now: float) -> sqlite3.Row | None:
+        row: sqlite3.Row | None = self._connection.execute(OLDEST, (0, 1)).fetchone()
+        to_go = row is not None and _is_to_go(row, retention, now, self._excess(retention))
+        return row if to_go else None
+
+    def _excess(self, retention: Retention) -> int:
+        return 0 if retention.size is None else self.used - retention.size
+
+    def _size(self, row: sqlite3.Row) -> int:
+        events: int = self._connection.execute(EVENT_BYTES, (row["invocation_id"],)).fetchone()[0]
+        return events + int(row["size"])
 
     def latest(
         self, limit: int, *, status: str | None = None, export: str | None = None
@@ -122,16 +190,20 @@ class RecordBook:
 
     def one(self, invocation_id: str) -> dict[str, Any] | None:
         """With its events."""
-        row = self._connection.execute(
-            "SELECT * FROM invocations WHERE invocation_id = ?", (invocation_id,)
-        ).fetchone()
+        row = self._connection.execute(ONE, (invocation_id,)).fetchone()
         if row is None:
             return None
-        events = self._connection.execute(
-            "SELECT said FROM events WHERE invocation_id = ? ORDER BY number", (invocation_id,)
-        )
+        events = self._connection.execute(EVENTS, (invocation_id,))
         said = [msgspec.json.decode(line) for (line,) in events]
         return {**_told(row), "events": [{"at": each["at"], "event": each["event"]} for each in said]}
+
+
+def _is_to_go(row: sqlite3.Row, retention: Retention, now: float, excess: int) -> bool:
+    if excess > 0:
+        return True
+    entry = _brief.decode(row["began"])
+    assert isinstance(entry, _Began)
+    return retention.age is not None and entry.started_at < now - retention.age
 
 
 def _told(row: sqlite3.Row) -> dict[str, Any]:

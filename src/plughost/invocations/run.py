@@ -15,8 +15,11 @@ from plughost.invocations.invocation import Invocation, OnEvent
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.pool import Process
 from plughost.invocations.prepared import Prepared
-from plughost.invocations.record import Began, Ended, RecordSink, Said
+from plughost.invocations.record import LONGEST_TEXT, TRUNCATED, Began, Ended, RecordSink, Said
+from plughost.invocations.retention import RecordLimits
 from plughost.wire.envelope import decode
+
+_USUAL = RecordLimits()
 
 
 class Run(msgspec.Struct, eq=False):
@@ -40,8 +43,14 @@ class Run(msgspec.Struct, eq=False):
     """What its process was given for its tenant, once it has one."""
     process: Process | None = None
     """The one that it is in, or was in last."""
+    limits: RecordLimits = _USUAL
+    """Of its record."""
     retries: int = 0
     events: int = 0
+    """Those that are recorded."""
+    event_bytes: int = 0
+    omitted: int = 0
+    """Those that are not."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
@@ -92,16 +101,39 @@ class Run(msgspec.Struct, eq=False):
 
     def hear(self, said: msgspec.Raw) -> None:
         """What its process tells of it: for the records, and for who listens to an export that streams."""
-        told = self.said(decode(said))
-        self.records.tell(told)
         tool = self.prepared.export.tool
-        if self.on_event is not None and (tool is None or tool.streaming):
-            self.on_event(dict(told.event))
+        listened = self.on_event is not None and (tool is None or tool.streaming)
+        recorded = self._has_room_for(said)
+        if not recorded and not listened:
+            return
+        event = self.hidden.value(decode(said))
+        if recorded:
+            self.records.tell(self._next(event))
+        if listened and self.on_event is not None:
+            self.on_event(dict(event))
+
+    def _has_room_for(self, said: msgspec.Raw) -> bool:
+        """Whether its record takes one more event of its process. The first that is left out is told."""
+        if not self.omitted:
+            size = self.event_bytes + len(memoryview(said))
+            if self.events < self.limits.events and size <= self.limits.bytes:
+                self.event_bytes = size
+                return True
+            why = (
+                f"the record of one invocation holds at most {self.limits.events} events "
+                f"of {self.limits.bytes} bytes in all; later ones are left out"
+            )
+            self.records.tell(self._next({"type": TRUNCATED, "message": why}))
+        self.omitted += 1
+        return False
 
     def said(self, event: Mapping[str, Any]) -> Said:
-        """Its next event, secrets hidden."""
+        """An event that the host itself tells of it, secrets hidden."""
+        return self._next(self.hidden.value(event))
+
+    def _next(self, event: Mapping[str, Any]) -> Said:
         number, self.events = self.events, self.events + 1
-        return Said(invocation_id=self.id, number=number, at=time.time(), event=self.hidden.value(event))
+        return Said(invocation_id=self.id, number=number, at=time.time(), event=event)
 
     def ended(self, outcome: Outcome) -> Ended:
         return Ended(
@@ -109,11 +141,12 @@ class Run(msgspec.Struct, eq=False):
             ended_at=time.time(),
             status=outcome.status,
             reason=outcome.reason,
-            message=outcome.message,
-            last_words=outcome.last_words,
-            hint=outcome.hint,
+            message=_clipped(outcome.message),
+            last_words=_clipped(outcome.last_words),
+            hint=_clipped(outcome.hint),
             retries=self.retries,
             confined_by=self.confined_by,
+            events_omitted=self.omitted,
         )
 
 
@@ -124,6 +157,7 @@ def begin(
     clock: Clock,
     records: RecordSink,
     on_event: OnEvent | None = None,
+    limits: RecordLimits | None = None,
 ) -> Run:
     """It has begun now, and has as much time as its caller gives and its binding allows."""
     related, seconds, now = wanted.related, prepared.seconds, time.time()
@@ -141,4 +175,9 @@ def begin(
         now + seconds,
         records,
         on_event,
+        limits=limits or _USUAL,
     )
+
+
+def _clipped(text: str | None) -> str | None:
+    return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"

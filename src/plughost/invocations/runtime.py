@@ -22,6 +22,7 @@ from plughost.invocations.journal import Journal
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.package import PackageSource
 from plughost.invocations.record_book import RecordBook
+from plughost.invocations.retention import Retention
 from plughost.invocations.retry import Backoff
 from plughost.invocations.secret_source import SecretSource
 from plughost.invocations.state import State
@@ -50,6 +51,7 @@ class Runtime:
         options: Options | None = None,
         deliveries: Backoff | None = None,
         gateway: Bounds | None = None,
+        retention: Retention | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._folder = folder
@@ -59,6 +61,7 @@ class Runtime:
         self._options = options
         self._backoff = deliveries
         self._bounds = gateway
+        self._retention = retention
         self._clock = clock
         self._closing = AsyncExitStack()
         self.state = State(folder)
@@ -68,7 +71,7 @@ class Runtime:
             clock = self._clock or best_clock(asyncio.get_running_loop())
             self.host = Host(clock=clock)
             making.push_async_callback(self.host.close)
-            self.records = await asyncio.to_thread(Journal, self._folder, clock)
+            self.records = await asyncio.to_thread(Journal, self._folder, clock, self._retention)
             making.push_async_callback(self.records.close)
             making.callback(self.state.close)
             self.gateway = Gateway(self.state, self.records, self._bindings, self, bounds=self._bounds)

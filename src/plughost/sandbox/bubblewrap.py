@@ -31,6 +31,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of /tmp."""
     shared: int | None = None
     """Bytes of /dev/shm."""
+    writable_tmp: bool = True
+    """Whether /tmp and /dev/shm can be written; else they are there, and empty."""
+    listable: tuple[str, ...] = ()
+    """Folders that hold what is mounted in them and nothing else, and cannot be written."""
     cwd: str = "/tmp"
     networked: bool = False
     """There is a network already, of its own: the launcher made it, with a way out."""
@@ -50,14 +54,21 @@ def words(view: View, bubblewrap: str, version: tuple[int, ...], env: Mapping[st
     found += ["--die-with-parent", "--new-session", "--hostname", "plughost"]
     for name in sorted(obeyed(env)):
         found += ["--setenv", name, env[name]]
+    closed = [] if view.writable_tmp else ["/dev/shm", "/tmp"]
     found += ["--proc", "/proc", "--dev", "/dev", *_sized(view.shared, "/dev/shm"), "--remount-ro", "/dev"]
     found += _sized(view.scratch, "/tmp")
     shown = mounts(view)
+    for folder in view.listable if view.writable_tmp else ():
+        if is_beneath(folder, "/tmp") and not any(is_beneath(folder, path) for path in shown):
+            found += ["--tmpfs", folder]  # else it would be a part of that /tmp, and writable
+            closed.append(folder)
     for inside, how in shown.items():
         found += [*how, inside]
     for link, text in sorted(view.links):
         if not any(is_beneath(link, path) for path in shown):
             found += ["--symlink", text, link]
+    for folder in closed:
+        found += ["--remount-ro", folder]
     return (*found, "--chdir", view.cwd, "--remount-ro", "/", "--")
 
 

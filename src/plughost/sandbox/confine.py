@@ -69,13 +69,14 @@ def confine(
     grouped = prepared.group is not None
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
-    held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped)
+    held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped, prepared.writable_tmp)
     summed = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
     reach = _reach(rules, prepared, powers.connect if confined == "strict" else None)
     return Confinement(
-        confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach
-    )
+        confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach,
+        prepared.writable_tmp,
+    )  # fmt: skip
 
 
 def _reach(rules: inner.Rules, prepared: Prepared, connect: tuple[Endpoint, ...] | None) -> Reach:
@@ -86,6 +87,7 @@ def _reach(rules: inner.Rules, prepared: Prepared, connect: tuple[Endpoint, ...]
         read=real(rules.read),
         write=real(rules.write),
         execute=rules.execute,
+        list=prepared.listable,
         programs=(*prepared.runnable.code, *prepared.runnable.executes),
         built=prepared.footing.code,
         private=prepared.private,
@@ -161,12 +163,15 @@ def _strict(
         links=(*runnable.links, *granted.links),
         scratch=limits.scratch,
         shared=None if limits.scratch is None else max(limits.scratch // 4, 1 << 20),
+        writable_tmp=prepared.writable_tmp,
+        listable=prepared.listable,
         cwd=cwd or "/tmp",
         networked=way_out is not None,
     )  # fmt: skip
     rules = inner.Rules(
         execute=(*runnable.code, *runnable.executes),
-        write=("/tmp", "/dev", *granted.write),
+        list=prepared.listable if prepared.writable_tmp else (*prepared.listable, "/tmp"),
+        write=("/dev", *(("/tmp",) if prepared.writable_tmp else ()), *granted.write),
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
         same=prepared.same,
@@ -203,7 +208,8 @@ def _landlock(
         )
     rules = inner.Rules(
         execute=(*runnable.code, *runnable.executes),
-        write=(prepared.scratch, "/dev/null", *granted.write),
+        list=prepared.listable if prepared.writable_tmp else (*prepared.listable, prepared.scratch),
+        write=("/dev/null", *((prepared.scratch,) if prepared.writable_tmp else ()), *granted.write),
         read=(*prepared.system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         same=prepared.same,
     )
@@ -215,13 +221,13 @@ def _landlock(
     )
     launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),
-        {**env, "TMPDIR": prepared.scratch},
+        {**env, "TMPDIR": prepared.scratch} if prepared.writable_tmp else env,
         mode="auto" if prepared.user is not None or machine.landlock >= SIGNALS else "pidns",
         confine="keep" if prepared.user is None else str(prepared.user),
     )
     places = (
         *(Place(path) for path in sorted({*rules.read, *rules.execute})),
-        Place("$TMPDIR", writable=True, made=True),
+        *((Place("$TMPDIR", writable=True, made=True),) if prepared.writable_tmp else ()),
         *(Place(path, writable=True) for path in rules.write if path != prepared.scratch),
     )
     return launch, places, rules

@@ -46,6 +46,8 @@ def confined(
     way_out: WayOut | None = None,
     group: Group | None = None,
     to_come: str | None = None,
+    listable: tuple[str, ...] = (),
+    writable_tmp: bool = True,
     here: machine.Machine | None = None,
 ) -> Confinement:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
@@ -53,6 +55,7 @@ def confined(
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
     `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
     room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
+    `listable` and `writable_tmp` are the contract's (`Binding`).
     """
     here = here or machine.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -98,6 +101,8 @@ def confined(
             same=_same(path for path in (*given_away, *found.libraries) if path != to_come),
             footing=footing,
             private=private,
+            listable=tuple(map(os.path.realpath, listable)),
+            writable_tmp=writable_tmp,
             way_out=way_out,
             group=group,
         )

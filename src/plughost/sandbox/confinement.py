@@ -49,6 +49,8 @@ class Confinement(msgspec.Struct, frozen=True):
     """What must not be in other plugins' hands."""
     reach: Reach = Reach()
     """What its denials are judged by."""
+    writable_tmp: bool = True
+    """Whether it may write to a /tmp and a /dev/shm of its own."""
 
 
 def unconfined(launch: Launch, powers: Powers) -> Confinement:

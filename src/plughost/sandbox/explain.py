@@ -224,9 +224,9 @@ def _bound(decided: Confinement, limits: Limits) -> Bound:
     strict = decided.confined == "strict"
     return Bound(
         read_only=_paths(places, writable=False),
-        writable=(*(SCRATCH if strict else ()), *_paths(places, writable=True)),
+        writable=(*(SCRATCH if strict and decided.writable_tmp else ()), *_paths(places, writable=True)),
         made=(*(MADE if strict else ()), *(place.path for place in places if place.made)),
-        scratch=limits.scratch if strict else None,
+        scratch=limits.scratch if strict and decided.writable_tmp else None,
         network=network,
         starts_in=decided.starts_in,
     )

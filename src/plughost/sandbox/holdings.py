@@ -23,6 +23,7 @@ def holdings(
     machine: Machine,
     user: User | None,
     grouped: bool,
+    writable_tmp: bool = True,
 ) -> list[Holding]:
     """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
     `grouped` is with a control group."""
@@ -65,7 +66,9 @@ def holdings(
         for what, (value, name, by) in bounds.items()
         if value is not None
     ]
-    if limits.scratch is not None:
+    if not writable_tmp:
+        found.append(Holding(f"scratch {limits.scratch}", f"/tmp and /dev/shm cannot be written: {files}"))
+    elif limits.scratch is not None:
         found.append(Holding(f"scratch {limits.scratch}", "tmpfs of that size" if strict else "nothing"))
     return found
 

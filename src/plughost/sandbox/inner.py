@@ -13,6 +13,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     execute: tuple[str, ...] = ()
+    list: tuple[str, ...] = ()
+    """Folders whose names, and those of the folders below them, can be listed."""
     connect: tuple[int, ...] = ()
     """TCP ports."""
     same: tuple[tuple[str, str], ...] = ()
@@ -35,6 +37,7 @@ def words(
         found += ["same", path, identity]
     for name, value in limits.items():
         found += ["limit", name, str(value)]
+    found += _each("list", rules.list)
     found += _each("execute", rules.execute)
     found += _each("write", rules.write)
     found += _each("read", rules.read)

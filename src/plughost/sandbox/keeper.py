@@ -90,6 +90,8 @@ class Keeper:
                 way_out=way_out,
                 group=kept.group,
                 to_come=binding.data.path if self._foresees and binding.data is not None else None,
+                listable=binding.listable,
+                writable_tmp=binding.writable_tmp,
             )
             self._keep_apart(spec.name, confinement)
         except BaseException:

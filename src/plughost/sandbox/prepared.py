@@ -47,6 +47,10 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     footing: Footing = Footing()
     private: tuple[str, ...] = ()
     """Where hosts keep what is theirs."""
+    listable: tuple[str, ...] = ()
+    """Folders whose entries it may list; of what is in them it sees what it is given, and no more."""
+    writable_tmp: bool = True
+    """Whether it may write to its /tmp and its /dev/shm."""
     way_out: WayOut | None = None
     group: Group | None = None
     """The control group that counts what all its processes use."""

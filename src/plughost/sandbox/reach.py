@@ -16,6 +16,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     execute: tuple[str, ...] = ()
+    list: tuple[str, ...] = ()
+    """Folders that can be opened to list them."""
     programs: tuple[str, ...] = ()
     """Its own folders, and the programs that are run from elsewhere."""
     built: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         enough = {"read": (*self.read, *self.write, *self.execute), "write": self.write}.get(
             kind, self.execute
         )
-        return within(real, enough)
+        return within(real, enough) or (kind == "read" and real in self.list)
 
 
 def within(path: str, folders: Iterable[str]) -> bool:

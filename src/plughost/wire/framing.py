@@ -125,6 +125,9 @@ class Lines:
         return [self._judge(_whole(line))]
 
 
+_CHARSET = re.compile(rb";\s*charset\s*=\s*\"?([^\";\s]*)", re.I)
+_UTF8 = (b"utf-8", b"utf8")
+"""Both are the same to LSP, for the sake of its past."""
 _PLAIN_HEADER = re.compile(rb"Content-Length: ([0-9]{1,7})\r\n\r\n")
 _LENGTH = re.compile(rb"\+?[0-9]{1,20}")
 
@@ -132,20 +135,21 @@ _LENGTH = re.compile(rb"\+?[0-9]{1,20}")
 class ContentLength:
     """`Content-Length: n`, CRLF, CRLF, n bytes. Every error is fatal: the place in the stream is lost.
 
-    The name is taken in any case, white space around name and value is trimmed, a repeated header
-    overrides the one before it or, where `once` is said, is an error, as any other header is. The header
-    limit counts every byte up to and with the blank line.
+    The name is taken in any case, and white space around name and value is trimmed. A repeated header
+    overrides the one before it, and any other header is an error. With `lsp` the headers are those of the
+    Language Server Protocol: Content-Type may stand beside Content-Length and says UTF-8 if it names a
+    charset, and neither may be repeated. The header limit counts every byte up to and with the blank line.
     """
 
     __slots__ = (
         "_body_limit", "_broken", "_buffer", "_head", "_header_limit", "_held", "_in_body", "_length",
-        "_once", "_send_limit",
+        "_lsp", "_send_limit", "_typed",
     )  # fmt: skip
 
     def __init__(
-        self, body_limit: int, header_limit: int = 8192, send_limit: int | None = None, *, once: bool = False
+        self, body_limit: int, header_limit: int = 8192, send_limit: int | None = None, *, lsp: bool = False
     ) -> None:
-        self._once = once
+        self._lsp = lsp
         self._body_limit = body_limit
         self._header_limit = header_limit
         self._send_limit = body_limit if send_limit is None else send_limit
@@ -155,6 +159,8 @@ class ContentLength:
     def _start_over(self) -> None:
         self._in_body = False
         self._length = -1
+        self._typed = False
+        """The header block has a Content-Type."""
         self._buffer = bytearray()
         """Of the body; before that, of an unfinished header line."""
         self._held = 0
@@ -229,8 +235,6 @@ class ContentLength:
         if not line.endswith(b"\r\n"):
             raise FrameError("a header line does not end with CRLF", self._head, fatal=True)
         if line != b"\r\n":
-            if self._once and self._length >= 0:
-                raise FrameError("a header block with two Content-Lengths", self._head, fatal=True)
             self._length = self._parse(line[:-2])
         elif self._length < 0:
             raise FrameError("a header block without Content-Length", self._head, fatal=True)
@@ -239,6 +243,7 @@ class ContentLength:
             self._held = 0
 
     def _parse(self, line: bytes) -> int:
+        """The length of the body, as far as it is known after this line."""
         try:
             line.decode()
         except UnicodeDecodeError:
@@ -246,8 +251,14 @@ class ContentLength:
         name, colon, value = line.partition(b":")
         if not colon:
             raise FrameError("a header line without a colon", self._head, fatal=True)
-        if name.strip().lower() != b"content-length":
+        name = name.strip().lower()
+        if self._lsp and name == b"content-type":
+            self._check_type(value)
+            return self._length
+        if name != b"content-length":
             raise FrameError("an unsupported header", self._head, fatal=True)
+        if self._lsp and self._length >= 0:
+            raise FrameError("a header block with two Content-Lengths", self._head, fatal=True)
         if not _LENGTH.fullmatch(value.strip()):
             raise FrameError("a Content-Length that is no number", self._head, fatal=True)
         length = int(value)
@@ -256,3 +267,11 @@ class ContentLength:
                 f"a body of {length} bytes is over the limit of {self._body_limit}", self._head, fatal=True
             )
         return length
+
+    def _check_type(self, value: bytes) -> None:
+        if self._typed:
+            raise FrameError("a header block with two Content-Types", self._head, fatal=True)
+        self._typed = True
+        charset = _CHARSET.search(value)
+        if charset is not None and charset[1].lower() not in _UTF8:
+            raise FrameError("a Content-Type with a charset that is not utf-8", self._head, fatal=True)

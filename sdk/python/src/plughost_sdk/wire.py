@@ -83,6 +83,8 @@ class ContentLength(Wire):
 
     MAX_HEADER = 8 << 10
     MAX_BODY = 16 << 20
+    LSP = False
+    """Whether a Content-Type may stand beside the length, and no header be repeated, as LSP has it."""
 
     def read(self) -> bytes | bytearray | None:
         end = self._header_end()
@@ -132,15 +134,38 @@ class ContentLength(Wire):
 
     def _length(self, block: bytes) -> int:
         length = -1
+        seen = set()
         for line in block.split(b"\r\n"):
             name, _, value = line.partition(b":")
-            digits = value.strip().removeprefix(b"+")
-            if name.strip().lower() != b"content-length" or not digits.isdigit() or b"\n" in line:
+            name, value = name.strip().lower(), value.strip()
+            if self.LSP and name in seen:
+                raise BrokenWire(f"a header block with two headers {name.decode()}")
+            seen.add(name)
+            if self.LSP and name == b"content-type" and b"\n" not in line:
+                _check_charset(value)
+                continue
+            digits = value.removeprefix(b"+")
+            if name != b"content-length" or not digits.isdigit() or b"\n" in line:
                 raise BrokenWire(f"not a header: {line[:80]!r}")
             length = int(digits)
+        if length < 0:
+            raise BrokenWire("a header block without Content-Length")
         if length > self.MAX_BODY:
             raise BrokenWire(f"a body of {length} bytes is over the limit of {self.MAX_BODY}")
         return length
+
+
+class LspContentLength(ContentLength):
+    """The same with the headers of the Language Server Protocol."""
+
+    LSP = True
+
+
+def _check_charset(value: bytes) -> None:
+    for parameter in value.split(b";")[1:]:
+        name, _, charset = parameter.partition(b"=")
+        if name.strip().lower() == b"charset" and charset.strip(b' \t"').lower() not in (b"utf-8", b"utf8"):
+            raise BrokenWire(f"a Content-Type with a charset that is not utf-8: {value[:80]!r}")
 
 
 def _cut(have: int, length: int) -> BrokenWire:

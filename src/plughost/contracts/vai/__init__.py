@@ -100,10 +100,11 @@ class VaiContract:
         machine.refuse_foreign(told)
         served = _served(told, options, spec.name)
         _check_allowed(spec, served)
-        scratch = (options.scratch,) if options.scratch is not None else ()
+        scratch = () if options.scratch is None else (options.scratch,)
+        temporary = {} if options.scratch is None else {"TMPDIR": options.scratch}
         return Binding(
             _policy(served, options),
-            {**from_host("PATH", "LANG"), **spec.env},
+            {**from_host("PATH", "LANG"), **temporary, **spec.env},
             asked=(),
             asked_by_call=tuple(_permissions(served)),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
@@ -113,6 +114,8 @@ class VaiContract:
             data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),
             own=Powers(read=_parts(folder, served, options), write=scratch),
+            listable=(str(folder),),
+            writable_tmp=options.scratch is None and _may_write(served, options),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:
@@ -181,6 +184,12 @@ def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[st
     asked = any(export.permissions.filesystem == "assets_ro" for export in served)
     assets = asked and options.filesystem in (None, "assets_ro")
     return tuple(str(folder / name) for name in names if name != ASSETS or assets)
+
+
+def _may_write(served: Sequence[Export], options: Options) -> bool:
+    """Whether any of its exports has the permission `scratch`."""
+    asked = any(export.permissions.filesystem == "scratch" for export in served)
+    return asked and options.filesystem in (None, "scratch")
 
 
 def _policy(served: Sequence[Export], options: Options) -> Policy:

@@ -19,7 +19,7 @@ _envelopes = msgspec.json.Decoder(Envelope)
 
 
 def framing() -> ContentLength:
-    return ContentLength(MAX_BODY, header_limit=MAX_HEADER, once=True)
+    return ContentLength(MAX_BODY, header_limit=MAX_HEADER, lsp=True)
 
 
 def read(frame: Frame) -> Envelope:

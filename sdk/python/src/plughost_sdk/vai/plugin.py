@@ -11,7 +11,7 @@ from plughost_sdk.hooks import Hooked
 from plughost_sdk.manifest import plain
 from plughost_sdk.vai.export import Export, Exported
 from plughost_sdk.vai.session import Session
-from plughost_sdk.wire import BrokenWire, ContentLength
+from plughost_sdk.wire import BrokenWire, LspContentLength
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MANIFEST = "vai-plugin.toml"
 class Plugin(Hooked):
     """Handlers run side by side. Each takes its context as the last argument, or leaves it out."""
 
-    wire = ContentLength
+    wire = LspContentLength
 
     tool = Exported("input", "context")
     """Takes its input: as its parameters, or as one dataclass, TypedDict or dict. Returns any JSON value."""
@@ -40,7 +40,7 @@ class Plugin(Hooked):
         super().__init__()
         self._manifest = manifest
 
-    def run(self, wire: ContentLength | None = None) -> None:
+    def run(self, wire: LspContentLength | None = None) -> None:
         """Until the host says shutdown, or has gone."""
         identity = _identity(self._manifest or _found())
         if not self.exports:
@@ -49,7 +49,7 @@ class Plugin(Hooked):
             if export.kind == "tool":
                 export.signature.check()
         try:
-            Session(wire or ContentLength.claim(), identity, self.exports).serve()
+            Session(wire or LspContentLength.claim(), identity, self.exports).serve()
         except BrokenWire as error:
             log(f"the host's stream cannot be read: {error}")
             sys.exit(1)

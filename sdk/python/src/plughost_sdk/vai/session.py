@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from plughost_sdk.vai.export import Export
-    from plughost_sdk.wire import ContentLength
+    from plughost_sdk.wire import LspContentLength
 
 PROTOCOL = "vai.rpc.v1"
 INVALID_FRAME = "protocol.invalid_frame"
@@ -36,7 +36,7 @@ GRACE = 1.0
 
 class Session:
     def __init__(
-        self, wire: ContentLength, identity: dict[str, str], exports: Mapping[tuple[str, str], Export]
+        self, wire: LspContentLength, identity: dict[str, str], exports: Mapping[tuple[str, str], Export]
     ) -> None:
         self._wire = wire
         self._identity = identity

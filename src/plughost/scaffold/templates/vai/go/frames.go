@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -22,13 +23,20 @@ func readFrame(in *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	length := uint64(0)
+	length, found := uint64(0), false
 	for _, line := range strings.Split(header, "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
+		if strings.EqualFold(strings.TrimSpace(name), "Content-Type") {
+			continue // as LSP has it
+		}
 		length, err = strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(value), "+"), 10, 63)
-		if !strings.EqualFold(strings.TrimSpace(name), "Content-Length") || err != nil {
+		if !strings.EqualFold(strings.TrimSpace(name), "Content-Length") || err != nil || found {
 			return nil, fmt.Errorf("not a header: %.80q", line)
 		}
+		found = true
+	}
+	if !found {
+		return nil, errors.New("a header without Content-Length")
 	}
 	if length > maxBody {
 		return nil, fmt.Errorf("a body of %d bytes is over the limit of %d", length, maxBody)

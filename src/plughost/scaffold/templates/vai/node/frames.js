@@ -38,12 +38,14 @@ function split(held) {
 }
 
 function bodyLength(block) {
-  let length = 0;
+  let length = null;
   for (const line of block.split("\r\n")) {
+    if (/^[ \t]*content-type[ \t]*:/i.test(line)) continue; // as LSP has it
     const match = /^[ \t]*content-length[ \t]*:[ \t]*\+?(\d+)[ \t]*$/i.exec(line);
-    if (!match) throw new BrokenWire(`not a header: ${line.slice(0, 80)}`);
+    if (!match || length !== null) throw new BrokenWire(`not a header: ${line.slice(0, 80)}`);
     length = Number(match[1]);
   }
+  if (length === null) throw new BrokenWire("a header without Content-Length");
   if (length > MAX_BODY) throw new BrokenWire(`a body of ${length} bytes is over the limit of ${MAX_BODY}`);
   return length;
 }

@@ -28,9 +28,16 @@ fn read_length(input: &mut impl BufRead) -> io::Result<Option<usize>> {
         match (line.as_slice(), length) {
             (b"", None) if header.limit() == MAX_HEADER => return Ok(None),
             (b"\r\n", Some(_)) => return Ok(length),
+            (_, _) if is_content_type(&line) => continue, // as LSP has it
+            (_, Some(_)) => return Err(broken(not_a_header(&line))),
             _ => length = Some(content_length(&line).ok_or_else(|| broken(not_a_header(&line)))?),
         }
     }
+}
+
+fn is_content_type(line: &[u8]) -> bool {
+    let header = std::str::from_utf8(line).unwrap_or("").split_once(':');
+    header.is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("Content-Type"))
 }
 
 fn content_length(line: &[u8]) -> Option<usize> {

@@ -1,0 +1,98 @@
+"""Commands as a newcomer types them: in a home outside /tmp, as root or as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+NOBODY = 65534
+OUTSIDE_TMP = "/var/tmp"
+"""Sandboxes have a /tmp of their own: a plugin that lies below the machine's may find more there than elsewhere."""
+WHO = ("root", "ordinary user") if os.geteuid() == 0 else ("ordinary user",)
+
+
+@contextmanager
+def folder_outside_tmp() -> Iterator[Path]:
+    """A folder that every user can reach, removed with all that is in it."""
+    made = tempfile.mkdtemp(prefix="plughost-test-", dir=OUTSIDE_TMP)
+    try:
+        os.chmod(made, 0o755)
+        yield Path(os.path.realpath(made))
+    finally:
+        shutil.rmtree(made)
+
+
+class Tools:
+    """A virtual environment with plughost and the SDK, of an interpreter that every user can reach."""
+
+    def __init__(self, place: Path) -> None:
+        home = place / "venv"
+        command = [_python(), "-m", "venv", "--without-pip", str(home)]
+        subprocess.run(command, check=True, capture_output=True, timeout=100)
+        [packages] = home.glob("lib/*/site-packages")
+        shutil.copytree(ROOT / "sdk/python/src/plughost_sdk", packages / "plughost_sdk")
+        paths = [ROOT / "src", *(path for path in sys.path if "site-packages" in path)]
+        (packages / "installed.pth").write_text("".join(f"{path}\n" for path in paths))
+        script = home / "bin/plughost"
+        script.write_text(f"#!{home}/bin/python3\nfrom plughost.cli.main import main\n\nmain()\n")
+        script.chmod(0o755)
+        self.path = f"{home}/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+class Newcomer:
+    """`root`, or an ordinary user whose home is closed to all others."""
+
+    def __init__(self, who: str, place: Path, tools: Tools) -> None:
+        self.home = place / who.replace(" ", "-")
+        self.home.mkdir()
+        self.uid = os.geteuid()
+        if who != "root":
+            self.home.chmod(0o700)
+            if self.uid == 0:
+                self.uid = NOBODY
+                os.chown(self.home, NOBODY, NOBODY)
+        self._env = {
+            "HOME": str(self.home),
+            "PATH": tools.path,
+            "XDG_DATA_HOME": str(self.home / "data"),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            "LANG": "C.UTF-8",
+            "NO_COLOR": "1",
+        }
+
+    def run(self, command: str, cwd: Path | None = None) -> str:
+        """What a command line prints that ends well."""
+        other = {} if self.uid == os.geteuid() else {"user": self.uid, "group": self.uid, "extra_groups": []}
+        ran = subprocess.run(
+            command, shell=True, cwd=cwd or self.home, env=self._env, text=True, timeout=100,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **other,
+        )  # fmt: skip
+        assert ran.returncode == 0, f"{command}\n{ran.stdout}"
+        return ran.stdout
+
+
+def _python() -> str:
+    """An interpreter of our version that every user can reach: what is installed for us must run in it."""
+    name = f"python3.{sys.version_info.minor}"
+    known = [
+        os.path.realpath(sys.executable),
+        *(f"{place}/{name}" for place in ("/usr/local/bin", "/usr/bin")),
+    ]
+    for path in known:
+        if os.access(path, os.X_OK) and (os.geteuid() != 0 or _is_reachable(os.path.realpath(path))):
+            return path
+    pytest.skip(f"no {name} that every user can reach")
+
+
+def _is_reachable(path: str) -> bool:
+    return all(os.stat(place).st_mode & 0o001 for place in (path, *map(str, Path(path).parents)))

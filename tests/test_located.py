@@ -187,7 +187,7 @@ def test_escaped_keys_are_found_where_they_stand(tmp_path):
 )
 def test_a_key_of_many_parts_is_refused_at_its_line_before_it_is_parsed(tmp_path, text):
     file = tmp_path / "long.toml"
-    file.write_text("# one\ns = \"\"\"\n.\n\"\"\"\n" + text)
+    file.write_text('# one\ns = """\n.\n"""\n' + text)
     began = time.process_time()
     with pytest.raises(plughost.InvalidConfig, match=r"long.toml:5: a key of more than 32 parts"):
         load_toml(file)
@@ -200,8 +200,8 @@ def test_a_key_of_many_parts_is_refused_at_its_line_before_it_is_parsed(tmp_path
         ".".join("a" * 32) + " = 1\n",
         "[" + ".".join(["'a.b'"] * 32) + "]\n",
         "a = [" + "1.5, " * 1000 + "]\n",
-        "a = " + repr("1.2.3." * 100) + "\nb = \"" + "x.\\\"" * 100 + "\"\n#" + "." * 100,
-        "a = \'\'\'" + "." * 100 + "\'\'\'\nb = \"\"\"\n" + "." * 100 + "\\\"\"\"\"\n",
+        "a = " + repr("1.2.3." * 100) + '\nb = "' + 'x.\\"' * 100 + '"\n#' + "." * 100,
+        "a = '''" + "." * 100 + "'''\nb = \"\"\"\n" + "." * 100 + '\\""""\n',
         "".join(f"a.b.c.d{n} = 1.5\n" for n in range(100)),
     ],
 )

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
+from plughost.base import schema_cost
+
 MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
 LONGEST_CHAIN = 20
@@ -60,6 +62,8 @@ class Checker:
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_line(error)) from error
         self.fits = self._validator.is_valid
+        self.weight = schema_cost.weight(schema, holds_itself=self._holds_itself)
+        """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
 
     def problems(self, value: Any) -> list[str]:
         """What of a value is not as the schema wants it."""

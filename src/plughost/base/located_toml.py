@@ -8,7 +8,6 @@ from pathlib import Path
 from plughost.base.errors import InvalidConfig
 from plughost.base.located import Document, Field, Problem, read_text
 
-
 MOST_KEY_PARTS = 32
 """Parts of a dotted key, as in `a.b.c = 1` or `[a.b.c]`. The parser's time grows with their square."""
 

@@ -92,6 +92,10 @@ class Run(msgspec.Struct, eq=False):
 
     def hear(self, said: msgspec.Raw) -> None:
         """What its process tells of it: for the records, and for who listens to an export that streams."""
+        if (size := len(memoryview(said))) > (largest := self.prepared.at_once):
+            why = f"an event of {size} bytes was left out; the largest is {largest}"
+            self.records.tell(self.said({"type": "protocol.refused", "message": why}))
+            return
         told = self.said(decode(said))
         self.records.tell(told)
         tool = self.prepared.export.tool

@@ -26,7 +26,8 @@ SLICE = 8 << 10
 LONGEST_SHAPED = 8192
 """Characters of a text that has a shape; of a longer one the beginning is hidden."""
 _WORD = re.compile(r"\S+")
-_CUT_ESCAPE = re.compile(r"[uUxX#]?[0-9a-zA-Z]{1,8};?")
+_CUT_ESCAPE = re.compile(r"[uUxX#]?[0-9a-zA-Z]{0,8}(?:;|(?:%[89abAB][0-9a-fA-F]){1,3}|[\udc00-\udfff])?")
+"""The end of an escape whose beginning was cut off."""
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]{1,100}(?![0-9.eE+-])', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 Span = tuple[int, int]
@@ -322,7 +323,7 @@ def _parts(known: str, said: str) -> Iterator[Span]:
         return
     cut = _CUT_ESCAPE.match(said)
     for first in range(cut.end() + 1 if cut else 1):
-        if (size := _ends(known, said[first : first + len(known)])) > (1 if first else 0):
+        if size := _ends(known, said[first : first + len(known)]):
             yield 0, first + size
     end = len(said)
     for last in (

@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import json
+
 BUDGET = 1 << 20
 """Units of a check that is done at once: some 5 ms."""
 LARGEST_AT_ONCE = 64 << 10
@@ -78,6 +80,15 @@ def pattern_states(pattern: str) -> int:
 def compile_states(schema: Any) -> int:
     """States of all patterns in a schema, wherever they stand: what compiling it costs beside its length."""
     return sum(map(pattern_states, _patterns(schema)))
+
+
+def too_costly(schema: Any) -> str | None:
+    """Why a schema is not compiled at once; None for one that is."""
+    if (size := len(json.encode(schema))) > LARGEST_AT_ONCE:
+        return f"it has {size} bytes; at most {LARGEST_AT_ONCE} are compiled at once"
+    if (states := compile_states(schema)) > MOST_STATES:
+        return f"its patterns have some {states} states; at most {MOST_STATES} are compiled at once"
+    return None
 
 
 def _patterns(node: Any) -> Iterator[str]:

@@ -14,14 +14,14 @@ Reply = tuple[dict[str, Any], bytes]
 
 
 @lru_cache(maxsize=16)
-def _checker(schema: bytes) -> Checker:
-    return Checker(msgspec.json.decode(schema), mask="the value")
+def _checker(schema: bytes, mask: str | None) -> Checker:
+    return Checker(msgspec.json.decode(schema), mask=mask)
 
 
-def compiled(schema: bytes) -> Checker:
+def compiled(schema: bytes, mask: str | None = "the value") -> Checker:
     """A schema made ready, from few that are kept. ValueError when it cannot be used."""
     try:
-        return _checker(schema)
+        return _checker(schema, mask)
     except RecursionError:
         raise ValueError("too many levels deep") from None
 
@@ -29,11 +29,11 @@ def compiled(schema: bytes) -> Checker:
 def handle(head: dict[str, Any], body: bytes) -> Reply:
     """`wrong_schema`: why the schema cannot be used; `problems`: what is wrong with the value.
 
-    The body is the schema, of `schema` bytes, and then the value.
+    The body is the schema, of `schema` bytes, and then the value. It is told only where `shown` says so.
     """
     size = head["schema"]
     try:
-        checker = compiled(body[:size])
+        checker = compiled(body[:size], None if head.get("shown") else "the value")
     except ValueError as error:
         return {"wrong_schema": str(error)}, b""
     if head["job"] == "compile":

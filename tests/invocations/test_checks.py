@@ -178,6 +178,13 @@ async def test_secrets_in_a_large_answer_are_hidden_slice_by_slice(bench, shape)
     assert gaps.worst < 0.5
 
 
+@pytest.mark.parametrize("text", ["x", "\\", '"', "ü"])
+async def test_a_long_string_fits_into_a_worker(bench, text) -> None:
+    outcome = await bench().tool(do="repeat", text=text, times=4_000_000 // len(json.dumps(text)))
+    assert (outcome.status, outcome.message) == ("succeeded", None)
+    assert set(outcome.result["structured_output"]["text"]) == {text}
+
+
 async def test_an_event_that_is_too_large_is_left_out_and_recorded(bench) -> None:
     lab = bench()
     heard: list[Any] = []

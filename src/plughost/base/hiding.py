@@ -28,7 +28,7 @@ LONGEST_SHAPED = 8192
 _WORD = re.compile(r"\S+")
 _CUT_ESCAPE = re.compile(r"[uUxX#]?[0-9a-zA-Z]{0,8}(?:;|(?:%[89abAB][0-9a-fA-F]){1,3}|[\udc00-\udfff])?")
 """The end of an escape whose beginning was cut off."""
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9]{1,100}(?![0-9.eE+-])', re.S)
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9]{1,100}(?![0-9.eE+-])', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 Span = tuple[int, int]
 

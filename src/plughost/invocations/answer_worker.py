@@ -17,7 +17,7 @@ from plughost.base.hiding import SLICE
 from plughost.base.worker_process import serve
 from plughost.contracts.vai.results import outcome, plain
 
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[^"]{1,4000},|[^"]{1,4000}', re.S)
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^"]{1,4000},|[^"]{1,4000}', re.S)
 LONGEST = 4096
 """Characters of a plugin's own words for its failure."""
 

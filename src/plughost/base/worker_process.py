@@ -38,7 +38,7 @@ Handler = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 def start(module: str) -> subprocess.Popen[bytes]:
     """Start a worker that runs `main` of a module of ours. OSError when there is no room for one."""
     path = [_ROOT, *(each for each in sys.path if os.path.isabs(each) and each != _ROOT)]
-    argv = [sys.executable, "-ISE", "-c", _START, json.dumps(path), module, str(os.getpid())]
+    argv = [_interpreter(), "-ISE", "-c", _START, json.dumps(path), module, str(os.getpid())]
     return subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
@@ -49,6 +49,13 @@ def start(module: str) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,  # Ctrl-C is for its host
     )
+
+
+def _interpreter() -> str:
+    """The one that runs this, also where its name leads through a folder that this user may not enter."""
+    if sys.executable and os.access(sys.executable, os.X_OK):
+        return sys.executable
+    return "/proc/self/exe"
 
 
 def ask_once(

@@ -43,6 +43,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "payload", msgspec.json.decode(self.payload))
         return self.payload
 
+    def report(self) -> dict[str, Any]:
+        """All of it by name, to be written as JSON: a large result stays as it is."""
+        told = msgspec.structs.asdict(self)
+        told["result"] = told.pop("payload")
+        return told
+
     @property
     def ok(self) -> bool:
         return self.status == "succeeded"

@@ -20,6 +20,7 @@ import pytest
 import plughost
 from plughost.base.clock import LoopClock
 from plughost.base.schema_cost import LARGEST_AT_ONCE
+from plughost.invocations.chains import Chain
 from plughost.invocations.checks import WORKER
 from plughost.invocations.record import Ended, Said
 from plughost.invocations.worker_pool import MOST_WAITING_OF_ONE, WorkerPool
@@ -183,6 +184,15 @@ async def test_a_long_string_fits_into_a_worker(bench, text) -> None:
     outcome = await bench().tool(do="repeat", text=text, times=4_000_000 // len(json.dumps(text)))
     assert (outcome.status, outcome.message) == ("succeeded", None)
     assert set(outcome.result["structured_output"]["text"]) == {text}
+
+
+async def test_a_large_result_goes_into_its_chain_as_it_is(bench) -> None:
+    lab = bench()
+    await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"))
+    outcome = await lab.tool(do="repeat", text="x", times=100_000, chain_id="ch_1")
+    assert isinstance(outcome.payload, msgspec.Raw)
+    (block,) = await lab.chains.blocks("ch_1")
+    assert block.content[0]["result"] == outcome.result
 
 
 async def test_an_event_that_is_too_large_is_left_out_and_recorded(bench) -> None:

@@ -13,6 +13,7 @@ from benchmarks.measures import (
     integrity,
     invocations,
     keys,
+    loop,
     neighbour,
     pull,
     screen,
@@ -99,6 +100,10 @@ def disturbed_worst(scenario: str) -> Measured:
     return Measured("neighbour", lambda sheet: sheet.spread(scenario, "worst"))
 
 
+def held_up(name: str) -> Measured:
+    return Measured(loop.NAME, lambda sheet: sheet.spread(name, "gap"))
+
+
 def first_answer(contract: str) -> Measured:
     return Measured(sdk.label(contract), lambda sheet: sheet.ratio("time", sdk.SDK, sdk.BARE))
 
@@ -163,6 +168,7 @@ GOALS = (
             Goal(f"worst {scenario}", "≤", 25, "ms", disturbed_worst(scenario)),
         )
     ),
+    *(Goal(f"worst loop gap, {name}", "≤", 50, "ms", held_up(name)) for name in (loop.HUGE, loop.HOSTILE)),
     Goal(
         f"p99 of a key during {keys.FLOODED}",
         "≤",

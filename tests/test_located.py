@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tomllib
 from pathlib import Path
 
@@ -171,3 +172,49 @@ def test_a_repr_never_shows_the_environment():
 def test_escaped_keys_are_found_where_they_stand(tmp_path):
     text = '[plugins."caf\\u00e9"]\ncontract = "mcptest"\ncommand = ["x"]\n"bo\\u0067us" = 2\n'
     assert [(line, field) for line, field, _ in problems(tmp_path, text)] == [(4, "plugins.café.bogus")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 60_000 + "a = 1\n",
+        "[" + "a." * 60_000 + "a]\n",
+        "[[" + "a . " * 30_000 + "a]]\n",
+        "x = { b = 1, " + "a." * 60_000 + "a = 1 }\n",
+        '"a\\".b".' * 10_000 + "'a' = 1\n",
+        "x = [1.5, {" + "a\t.\t" * 30_000 + "a = 1}]\n",
+    ],
+)
+def test_a_key_of_many_parts_is_refused_at_its_line_before_it_is_parsed(tmp_path, text):
+    file = tmp_path / "long.toml"
+    file.write_text('# one\ns = """\n.\n"""\n' + text)
+    began = time.process_time()
+    with pytest.raises(plughost.InvalidConfig, match=r"long.toml:5: a key of more than 32 parts"):
+        load_toml(file)
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join("a" * 32) + " = 1\n",
+        "[" + ".".join(["'a.b'"] * 32) + "]\n",
+        "a = [" + "1.5, " * 1000 + "]\n",
+        "a = " + repr("1.2.3." * 100) + '\nb = "' + 'x.\\"' * 100 + '"\n#' + "." * 100,
+        "a = '''" + "." * 100 + "'''\nb = \"\"\"\n" + "." * 100 + '\\""""\n',
+        "".join(f"a.b.c.d{n} = 1.5\n" for n in range(100)),
+    ],
+)
+def test_dots_of_honest_documents_are_not_parts_of_one_key(tmp_path, text):
+    file = tmp_path / "honest.toml"
+    file.write_text(text)
+    assert load_toml(file).data == tomllib.loads(text)
+
+
+def test_a_quote_that_nothing_closes_takes_no_time_either(tmp_path):
+    file = tmp_path / "open.toml"
+    file.write_text("a = " + '"\\' * 100_000 + "." * 100)
+    began = time.process_time()
+    with pytest.raises(plughost.InvalidConfig, match="open.toml:1: "):
+        load_toml(file)
+    assert time.process_time() - began < 2

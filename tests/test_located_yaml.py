@@ -90,6 +90,9 @@ def test_every_key_and_item_has_its_line(tmp_path):
         ("a: " + "[" * (DEEPEST + 1) + "]" * (DEEPEST + 1), [(1, "")]),
         ("a: [" + "1," * 20_001 + "]", [(1, "")]),
         ("a: " + "x" * LARGEST, [(0, "")]),
+        ("b: 1\na: 1" + ":59" * 60_000, [(2, "a")]),
+        ("b: 1\na: 1" + ":59" * 60_000 + ".5", [(2, "a")]),
+        ("a: " + "9" * 101, [(1, "a")]),
     ],
 )
 def test_what_is_not_taken_is_told_with_its_line(tmp_path, text, found):

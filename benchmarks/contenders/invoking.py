@@ -72,11 +72,12 @@ class Invoking(Caller):
         await self._host.close()
         self._clock.close()
 
-    def _wanted(self, params: Any) -> Invocation:
-        return Invocation(binding=self._binding, work=Tool(tool_execution_id="toolx", input=params))
+    def _wanted(self, params: Any, timeout_ms: int | None = None) -> Invocation:
+        work = Tool(tool_execution_id="toolx", input=params)
+        return Invocation(binding=self._binding, work=work, timeout_ms=timeout_ms)
 
-    def call(self, params: Any, method: str = "echo") -> Awaitable[Outcome]:
-        return self._invoker.invoke(self._wanted(params))
+    def call(self, params: Any, method: str = "echo", *, timeout_ms: int | None = None) -> Awaitable[Outcome]:
+        return self._invoker.invoke(self._wanted(params, timeout_ms))
 
     def text(self, answer: Outcome) -> str:
         assert answer.ok, answer

@@ -315,3 +315,13 @@ def test_the_documents_example_runs_as_it_stands(place: Path, capsys) -> None:
     (place / "lab/vai-plugin.toml").write_text(text.replace('secret_slots = ["key"]', "secret_slots = []"))
     asyncio.run(names["main"](str(place / "lab"), str(place / "state"), "writes", {"do": "echo"}))
     assert capsys.readouterr().out.startswith("succeeded ")
+
+
+@pytest.mark.parametrize("how", [(), ("--json",), ("--stream",)])
+def test_a_large_result_is_printed_as_any_other(place: Path, how: tuple[str, ...]) -> None:
+    asked = json.dumps({"do": "repeat", "text": "x", "times": 200_000})
+    ran = plughost(place, "invoke", str(place / "lab"), "reads", asked, "--sandbox", "none", *how)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = json.loads(ran.stdout)
+    told = told.get("outcome", told)
+    assert told.get("result", told)["structured_output"]["text"] == "x" * 200_000

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.base.hiding import Hidden
-from plughost.runtime.stderr import LONGEST_LINE, StderrTail
+from plughost.runtime.stderr import LONGEST_LINE, LOOKED_AT, StderrTail
 
 
 @given(st.lists(st.binary(max_size=300), max_size=100))
@@ -71,3 +71,27 @@ def test_the_rest_of_a_long_line_is_left_out_of_the_log():
     assert [len(line) for line in tail.feed(b"x" * 10_000)] == [LONGEST_LINE]
     assert tail.feed(b"x" * 10_000) == []
     assert tail.feed(b"x\nnext\n") == ["next"]
+
+
+def test_of_a_flood_only_so_much_a_second_is_looked_at():
+    """Lines that are dropped cost nothing: hiding secrets in all of them would hold everybody up."""
+    now = [0.0]
+    hidden = Hidden()
+    hidden.learn(["the-secret"])
+    tail = StderrTail(hidden=hidden, now=lambda: now[0])
+    line = b"%74%68e-secret " * 500 + b"\n"
+    told = [each for _ in range(1000) for each in tail.feed(line)]
+    assert sum(map(len, told)) <= LOOKED_AT
+    assert not [each for each in told if "secret" in each]
+    now[0] += 1.0
+    left_out, *more = tail.feed(line)
+    assert left_out == f"({1000 - len(told)} lines left out)"
+    assert more == ["*** " * 500]
+    assert "secret" not in tail.text(), "its last words are kept whatever was dropped"
+
+
+@given(st.lists(st.binary(max_size=50), max_size=20))
+def test_any_bytes_in_any_pieces_are_lines(pieces):
+    tail = StderrTail()
+    told = [line for piece in pieces for line in tail.feed(piece)]
+    assert len(told) == b"".join(pieces).count(b"\n")

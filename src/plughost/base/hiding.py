@@ -1,47 +1,66 @@
 """Texts that must not be shown: secrets given to a plugin, which may come back in anything it says.
 
-They are hidden as they are and as JSON, a URL or base64 would write them. A plugin that means to tell one
-can write it otherwise; this is for what careless code prints.
+They are hidden as they are, in base64 and hex, and however JSON, URLs, HTML and Python escape them, up to
+three times over. A plugin that means to tell one can write it otherwise; this is for what careless code
+prints.
 """
 
 from __future__ import annotations
 
-import base64
-import json
+import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from plughost.base.spellings import PASSES, SHORTEST, forms
+from plughost.base.unescape import LONGEST_ESCAPE, TRIGGER, Unescaped, unescaped
 
 HIDDEN = "***"
-SHORTEST = 4
-"""A shorter text is found in the middle of words, so it is hidden only where it stands alone."""
 NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
+SLICE = 8 << 10
+"""Characters that are looked through before others have their turn."""
+LONGEST_SHAPED = 8192
+"""Characters of a text that has a shape; of a longer one the beginning is hidden."""
 _WORD = re.compile(r"\S+")
+_CUT_ESCAPE = re.compile(r"[uUxX#]?[0-9a-zA-Z]{0,8}(?:;|(?:%[89abAB][0-9a-fA-F]){1,3}|[\udc00-\udfff])?")
+"""The end of an escape whose beginning was cut off."""
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9]{1,100}(?![0-9.eE+-])', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
+Span = tuple[int, int]
 
 
 class Hidden:
     """Grows with every secret that is given; what it has learned, it hides for good."""
 
-    __slots__ = ("_known", "_shapes")
+    __slots__ = ("_known", "_learned", "_longest", "_shapes")
 
     def __init__(self) -> None:
         self._known: frozenset[str] = frozenset()
+        self._learned: frozenset[str] = frozenset()
+        self._longest = 0
         self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
 
     def __repr__(self) -> str:
-        return f"<Hidden: {len(self._known) + len(self._shapes)} texts>"
+        return f"<Hidden: {len(self._learned) + len(self._shapes)} texts>"
+
+    @property
+    def _is_empty(self) -> bool:
+        return not self._known and not self._shapes
 
     def learn(self, secrets: Iterable[str]) -> None:
         for secret in secrets:
-            for spelling in _spellings(secret):
-                if len(spelling) >= SHORTEST:
-                    self._known |= {spelling}
-                elif len(spelling) > NO_SECRET:
-                    self.learn_shape(rf"(?<!\w){re.escape(spelling)}(?!\w)")
+            if secret in self._learned:
+                continue
+            self._learned |= {secret}
+            if NO_SECRET < len(secret) < SHORTEST:
+                self.learn_shape(rf"(?<!\w){re.escape(secret)}(?!\w)")
+            elif len(secret) >= SHORTEST:
+                self._known |= {form for form in forms(secret) if len(form) >= SHORTEST}
+                self._longest = max(map(len, self._known))
 
     def learn_shape(self, shape: str) -> None:
         """All texts that a regular expression describes, for what is made anew too often to be learned."""
@@ -50,35 +69,71 @@ class Hidden:
 
     def learn_from(self, other: Hidden) -> None:
         """All that another has learned."""
-        if other._known or other._shapes:
+        if not other._is_empty:
             self._known |= other._known
+            self._learned |= other._learned
+            self._longest = max(self._longest, other._longest)
             self._shapes = {**self._shapes, **other._shapes}
 
     def text(self, said: str) -> str:
         """Two secrets may overlap: what belongs to either is left out."""
+        if self._is_empty:
+            return said
         return _without(said, self._found(said))
+
+    def slices(self) -> Sliced:
+        """The same for a text that comes in slices."""
+        return Sliced(self)
 
     def piece(self, said: str) -> str:
         """The same of a text that something was cut off, before it or after it.
 
         Of a secret that stood there a part is left. The end of one that has a shape looks like any word.
         """
+        if self._is_empty:
+            return said
         found = self._found(said)
-        for known in self._known:
-            found += _parts(known, said)
+        for text, start, stop in _passes(said):
+            found += [(start(first), stop(last)) for first, last in self._cut(text)]
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
 
-    def _found(self, said: str) -> list[tuple[int, int]]:
-        found = [span for known in self._known if known in said for span in _places(known, said)]
-        for shape in self._shapes.values():
-            found += [match.span() for match in shape.finditer(said)]
+    def _cut(self, said: str) -> Iterator[Span]:
+        for known in self._known:
+            yield from _parts(known, said)
+
+    def _found(self, said: str, passes: int = PASSES) -> list[Span]:
+        found = [match.span() for shape in self._shapes.values() for match in shape.finditer(said)]
+        if self._holds(said, passes):
+            for text, start, stop in _passes(said, passes):
+                found += [(start(first), stop(last)) for first, last in self.places(text)]
         return found
+
+    def _holds(self, said: str, passes: int) -> bool:
+        """Whether there is a form of a secret in it: that is seen sooner than where it is."""
+        for _ in range(passes + 1):
+            for known in self._known:
+                if known in said:
+                    return True
+            if TRIGGER.search(said) is None:
+                return False
+            before, said = said, unescaped(said)
+            if len(before) == len(said):
+                return False
+        return False
+
+    def places(self, text: str) -> Iterator[Span]:
+        """Where forms of secrets stand in a text whose escapes are undone; they may overlap."""
+        for known in self._known:
+            start = text.find(known)
+            while start >= 0:
+                yield start, start + len(known)
+                start = text.find(known, start + 1)
 
     def value(self, said: Any, depth: int = 0) -> Any:
         """The same of all texts in a JSON value, names and numbers too."""
-        if not self._known and not self._shapes:
+        if self._is_empty:
             return said
         if isinstance(said, str):
             return self.text(said)
@@ -92,8 +147,162 @@ class Hidden:
             return HIDDEN
         return said
 
+    async def json(self, written: bytes | memoryview, sizes: Iterable[int]) -> bytes:
+        """The same of a large JSON document, in pieces of the given sizes: others have their turn in between.
 
-def _without(said: str, found: list[tuple[int, int]]) -> str:
+        A piece holds whole strings and numbers; one that is longer than a slice is a string alone.
+        """
+        if self._is_empty:
+            return bytes(written)
+        shown, at = [], 0
+        for size in sizes:
+            text = str(written[at : at + size], "utf-8")
+            at += size
+            shown.append((await self._long(text) if size > SLICE else self._tokens(text)).encode())
+            await asyncio.sleep(0)
+        return b"".join(shown)
+
+    def _tokens(self, text: str) -> str:
+        # Strings are JSON here: one more pass than in their values. What is found across several is none.
+        if not self._shapes and not self._holds(text, PASSES + 1):
+            return text
+        return _JSON_TOKEN.sub(self._token, text)
+
+    def _token(self, token: re.Match[str]) -> str:
+        said = msgspec.json.decode(token[0])
+        shown = self.value(said)
+        return token[0] if shown == said else msgspec.json.encode(shown).decode()
+
+    async def _long(self, text: str) -> str:
+        if text[0] != '"':  # a number of very many digits, or white space
+            return self._tokens(text)
+        said, slices, shown = msgspec.json.decode(text, type=str), self.slices(), []
+        for at in range(0, len(said), SLICE):
+            part = slices.feed(said[at : at + SLICE], final=at + SLICE >= len(said))
+            shown.append(msgspec.json.encode(part).decode()[1:-1])
+            await asyncio.sleep(0)
+        return f'"{"".join(shown)}"'
+
+
+class Sliced:
+    """Hides secrets in a text that comes in slices, wherever it is cut: all that it returns, put together, is
+    what `Hidden.text` makes of the whole."""
+
+    def __init__(self, hidden: Hidden) -> None:
+        self._hidden = hidden
+        self._passes: list[Unescaped] = []
+        self._text = ""
+        """Not returned yet; it begins at `_at`."""
+        self._at = 0
+        self._before = ""
+        self._end = 0
+        """Up to where all is hidden."""
+        self._found: list[Span] = []
+        self._looked = 0
+        """Up to where forms were looked for in the text itself, less what the next may begin with."""
+
+    def feed(self, said: str, *, final: bool = False) -> str:
+        """Take the next slice; what can be shown by now."""
+        self._text += said
+        sure = self._shaped(final=final)
+        sure = min(sure, self._unpassed(said, final=final))
+        kept = 0 if final else max(self._hidden._longest - 1, 0)
+        first = max(self._looked - self._at, 0)
+        self._found += [
+            (self._at + first + start, self._at + first + stop)
+            for start, stop in self._hidden.places(self._text[first:])
+        ]
+        self._looked = max(self._at + len(self._text) - kept, self._looked)
+        return self._shown(max(min(sure, self._looked), self._at))
+
+    def _unpassed(self, said: str, *, final: bool) -> int:
+        """Look for forms in the text with its escapes undone. Up to where nothing more can be found in it."""
+        if not self._passes and not TRIGGER.search(said):
+            return self._at + len(self._text)
+        if not self._passes:
+            self._passes = [Unescaped() for _ in range(PASSES)]
+            self._passes[0].begin(self._at)
+            said = self._text
+        kept = 0 if final else max(self._hidden._longest - 1, 0)
+        for number, each in enumerate(self._passes):
+            said = each.feed(said, final=final)
+            for start, stop in self._hidden.places(each.text):
+                span = self._mapped(number, each.at + start, each.at + stop)
+                self._found.append(span)
+            each.drop(each.at + max(len(each.text) - kept, 0))
+        needed = self._passes[-1].at
+        for each in reversed(self._passes):
+            needed = min(needed, each.at)
+            each.forget(needed)
+            needed = each.start(needed)
+        return needed
+
+    def _mapped(self, number: int, start: int, stop: int) -> Span:
+        for each in reversed(self._passes[: number + 1]):
+            start, stop = each.start(start), each.stop(stop)
+        return start, stop
+
+    def _shaped(self, *, final: bool) -> int:
+        """Look for what has a shape. Up to where that is done."""
+        end = sure = self._at + len(self._text)
+        if not self._hidden._shapes:
+            return end
+        sure = end if final else end - LONGEST_SHAPED
+        for shape in self._hidden._shapes.values():
+            # With the character before it: some shapes stand alone only.
+            for match in shape.finditer(self._before + self._text, len(self._before)):
+                start, stop = (self._at - len(self._before) + each for each in match.span())
+                if start < sure:
+                    self._found.append((start, stop))
+        return sure
+
+    def _shown(self, sure: int) -> str:
+        """All before a position where no secret begins any more that is not found yet."""
+        shown: list[str] = []
+        done = self._at
+        for start, stop in sorted({span for span in self._found if span[0] < sure}):
+            if start >= self._end:
+                shown += [self._text[max(done, self._end) - self._at : start - self._at], HIDDEN]
+                done = start
+            self._end = max(self._end, stop)
+        if sure > self._end:
+            shown.append(self._text[max(done, self._end) - self._at : sure - self._at])
+        self._found = [span for span in self._found if span[0] >= sure]
+        self._before = self._text[: sure - self._at][-1:] or self._before
+        self._text = self._text[sure - self._at :]
+        self._at = sure
+        return "".join(shown)
+
+
+def _passes(
+    said: str, passes: int = PASSES
+) -> Iterator[tuple[str, Callable[[int], int], Callable[[int], int]]]:
+    """A text, and the same with its escapes undone once, twice …; and for each, where a character of it
+    begins and ends in the text itself."""
+    yield said, int, int
+    undone: list[Unescaped] = []
+    while len(undone) < passes and TRIGGER.search(said):
+        each = Unescaped()
+        said = each.feed(said, final=True)
+        if not each.changed:
+            return
+        undone.insert(0, each)
+        layers = tuple(undone)
+
+        def start(at: int, layers: tuple[Unescaped, ...] = layers) -> int:
+            for layer in layers:
+                at = layer.start(at)
+            return at
+
+        def stop(at: int, layers: tuple[Unescaped, ...] = layers) -> int:
+            for layer in layers:
+                at = layer.stop(at)
+            return at
+
+        yield said, start, stop
+
+
+def _without(said: str, found: list[Span]) -> str:
     if not found:
         return said
     shown, end = [], 0
@@ -104,34 +313,34 @@ def _without(said: str, found: list[tuple[int, int]]) -> str:
     return "".join([*shown, said[end:]])
 
 
-def _parts(known: str, said: str) -> Iterator[tuple[int, int]]:
-    """Where a text that was cut begins with the end of a secret, or ends with its beginning."""
+def _parts(known: str, said: str) -> Iterator[Span]:
+    """Where a text that was cut begins with the end of a secret, or ends with its beginning.
+
+    An escape may have been cut in two as well: what is left of it goes with the rest.
+    """
     if said and said in known:
         yield 0, len(said)
         return
+    cut = _CUT_ESCAPE.match(said)
+    for first in range(cut.end() + 1 if cut else 1):
+        if size := _ends(known, said[first : first + len(known)]):
+            yield 0, first + size
+    end = len(said)
+    for last in (
+        end,
+        *(end - back for back in range(1, LONGEST_ESCAPE) if said[-back:][:1] in ("\\", "%", "&")),
+    ):
+        if size := _begins(known, said[max(last - len(known), 0) : last]):
+            yield last - size, end
+
+
+def _ends(known: str, said: str) -> int:
+    """How many characters a text begins with that are the end of `known`."""
     sizes = range(min(len(known) - 1, len(said)), 0, -1)
-    if size := next((size for size in sizes if known.endswith(said[:size])), 0):
-        yield 0, size
-    if size := next((size for size in sizes if known.startswith(said[-size:])), 0):
-        yield len(said) - size, len(said)
+    return next((size for size in sizes if known.endswith(said[:size])), 0)
 
 
-def _places(known: str, said: str) -> Iterator[tuple[int, int]]:
-    start = said.find(known)
-    while start >= 0:
-        yield start, start + len(known)
-        start = said.find(known, start + len(known))
-
-
-def _spellings(secret: str) -> Iterable[str]:
-    """A secret of several lines is also told line by line, where a line is long enough to be one."""
-    for part in {secret, *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
-        data = part.encode(errors="surrogatepass")
-        yield part
-        yield repr(part)[1:-1]
-        yield json.dumps(part)[1:-1]
-        yield json.dumps(part, ensure_ascii=False)[1:-1]
-        yield quote(data, safe="")
-        yield quote_plus(data)
-        yield base64.b64encode(data).decode().rstrip("=")
-        yield base64.urlsafe_b64encode(data).decode().rstrip("=")
+def _begins(known: str, said: str) -> int:
+    """How many characters a text ends with that are the beginning of `known`."""
+    sizes = range(min(len(known) - 1, len(said)), 0, -1)
+    return next((size for size in sizes if known.startswith(said[-size:])), 0)

@@ -11,6 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
+from msgspec import json
+
+from plughost.base import schema_cost
+from plughost.base.worker_process import ask_once
+
 MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
 LONGEST_CHAIN = 20
@@ -33,8 +38,56 @@ class Measure(NamedTuple):
     """How many ways lead back into something that leads to itself."""
 
 
-def wrong(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a schema; None when it can be used."""
+SECONDS = 10.0
+"""For a check in a process of its own."""
+WORKER = "plughost.base.schema_worker"
+
+
+def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
+    """What is wrong with a schema; None when it can be used.
+
+    One that takes long is compiled in a process of its own, which is waited for: not for an event loop.
+    """
+    if schema_cost.too_costly(schema) is None:
+        return wrong_at_once(schema)
+    text = json.encode(schema)
+    told = ask_once(WORKER, {"job": "compile", "schema": len(text)}, text, seconds)
+    if told is None:
+        return f"compiling it takes longer than {seconds:g} seconds"
+    return told[0].get("wrong_schema") or told[0].get("failed")
+
+
+def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
+    """What of a value is not as a schema wants it, found in a process of its own, which is waited for."""
+    text = json.encode(schema)
+    head = {"job": "check", "schema": len(text), "shown": True}
+    told = ask_once(WORKER, head, text + json.encode(value), seconds)
+    if told is None:
+        return [f"checking it takes longer than {seconds:g} seconds"]
+    if (why := told[0].get("wrong_schema") or told[0].get("failed")) is not None:
+        raise ValueError(why)
+    problems: list[str] = told[0]["problems"]
+    return problems
+
+
+def problems_at_once(schema: Any, value: Any) -> list[str]:
+    """The same where nothing may take long: what would is a problem itself. ValueError for a wrong schema."""
+    if why := schema_cost.too_costly(schema):
+        raise ValueError(why)
+    checker, size = Checker(schema), len(json.encode(value))
+    if size * checker.weight > schema_cost.BUDGET:
+        return [f"the schema is too costly for a value of {size} bytes"]
+    if checker.fits(value):
+        return []
+    if size * checker.weight * schema_cost.TOLD > schema_cost.BUDGET:
+        return ["it does not fit, and is too large to say where"]
+    return checker.problems(value)
+
+
+def wrong_at_once(schema: dict[str, Any]) -> str | None:
+    """What is wrong with a schema; to take long is wrong, too."""
+    if why := schema_cost.too_costly(schema):
+        return why
     try:
         Checker(schema)
     except ValueError as error:
@@ -60,6 +113,8 @@ class Checker:
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_line(error)) from error
         self.fits = self._validator.is_valid
+        self.weight = schema_cost.weight(schema, holds_itself=self._holds_itself)
+        """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
 
     def problems(self, value: Any) -> list[str]:
         """What of a value is not as the schema wants it."""

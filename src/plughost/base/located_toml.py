@@ -8,6 +8,9 @@ from pathlib import Path
 from plughost.base.errors import InvalidConfig
 from plughost.base.located import Document, Field, Problem, read_text
 
+MOST_KEY_PARTS = 32
+"""Parts of a dotted key, as in `a.b.c = 1` or `[a.b.c]`. The parser's time grows with their square."""
+
 
 def load_toml(path: Path) -> Document:
     """Read a TOML file; a file that cannot be read or parsed is one located problem."""
@@ -18,6 +21,9 @@ def parse_toml(text: str, name: str) -> Document:
     """TOML that came from a file called `name`; text that cannot be parsed is one located problem."""
     import tomllib
 
+    if line := _line_of_a_long_key(text):
+        message = f"a key of more than {MOST_KEY_PARTS} parts joined by dots; write shorter keys"
+        raise InvalidConfig([Problem(name, line, "", message)])
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -27,6 +33,36 @@ def parse_toml(text: str, name: str) -> Document:
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
         raise InvalidConfig([Problem(name, 0, "", str(error))]) from error
     return Document(name, data, _toml_lines(text))
+
+
+_SCAN = re.compile(
+    r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*'
+    r"|(?P<dot>\.)|(?P<other>[=,\[\]{}\n]+)|(?P<open>[\"\'])|[^\"\'#.=,\[\]{}\n]+",
+    re.S,
+)
+"""Strings and comments whole, dots, whatever ends a key, a quote that nothing closes, and the rest."""
+
+
+def _line_of_a_long_key(text: str) -> int:
+    """The line of the first key with too many parts, found without parsing; 0 if there is none.
+
+    Counts dots outside of strings and comments with nothing between them that ends a key, so that no key is
+    longer than what is counted. A quote that nothing closes ends the scan: the parser gets no further.
+    """
+    if text.count(".") < MOST_KEY_PARTS:
+        return 0
+    dots = 0
+    for token in _SCAN.finditer(text):
+        kind = token.lastgroup
+        if kind == "dot":
+            dots += 1
+            if dots >= MOST_KEY_PARTS:
+                return text.count("\n", 0, token.start()) + 1
+        elif kind == "other":
+            dots = 0
+        elif kind == "open":
+            return 0
+    return 0
 
 
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""

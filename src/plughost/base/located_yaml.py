@@ -18,6 +18,8 @@ from plughost.base.located import Document, Field, Problem, read_text
 LARGEST = 256 << 10
 DEEPEST = 64
 MOST_VALUES = 20_000
+LONGEST_NUMBER = 100
+"""Characters of a number. The time to read one such as 1:59:59 grows with their square."""
 
 _PREFIX = "tag:yaml.org,2002:"
 _PLAIN = ("int", "float", "bool", "null")
@@ -146,8 +148,10 @@ class _Reader:
         if kind not in _PLAIN:  # a date stays what was written
             return event.value
         try:
+            if len(event.value) > LONGEST_NUMBER:
+                raise ValueError
             value = self._loader.construct_object(yaml.ScalarNode(_PREFIX + kind, event.value))
-        except (ValueError, KeyError):  # a number of thousands of digits, for one
+        except (ValueError, KeyError, OverflowError):  # a number of thousands of digits, for one
             self._blame(field, event, f"a value that cannot be read: {event.value[:40]!r}")
             return None
         if isinstance(value, float) and not math.isfinite(value):

@@ -221,13 +221,13 @@ def _show_event(event: dict[str, Any]) -> None:
 
 
 def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
-    told = {name: value for name, value in msgspec.to_builtins(outcome).items() if value is not None}
+    told = {name: value for name, value in outcome.report().items() if value is not None}
     if stream:
         output.answer({"outcome": told})
     elif as_json:
         output.answer(told)
     elif outcome.ok:
-        output.answer(outcome.result)
+        output.answer(outcome.payload)
     if outcome.ok:
         return
     if not as_json and not stream:

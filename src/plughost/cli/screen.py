@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import PluginError
+from plughost.base.hiding import Hidden
 from plughost.base.text import visible
 from plughost.cli.teller import Teller
 
-HIDDEN = "***"
 SHORTEST = 6
 """Of a variable's value that is hidden: a shorter one would be found in the middle of words."""
 
@@ -25,20 +25,18 @@ class Screen:
     def __init__(self, teller: Teller, *, as_json: bool) -> None:
         self._teller = teller
         self._as_json = as_json
-        self._secrets: list[str] = []
+        self._hidden = Hidden()
 
     def hide(self, env: Mapping[str, str]) -> None:
         """Show none of these values from now on, nor a line of one, however a plugin spells it."""
-        parts = {part for value in env.values() for part in (value, *value.splitlines())}
-        spelled = {spelling for part in parts if len(part) >= SHORTEST for spelling in _spellings(part)}
-        self._secrets = sorted(spelled.union(self._secrets), key=len, reverse=True)
+        self._hidden.learn(value for value in env.values() if len(value) >= SHORTEST)
 
     def show(self, kind: str, words: str, **fields: Any) -> None:
         """`words` for people, which may be of several lines; `fields` for programs."""
         if self._as_json:
             lines = [self._document({"event": kind, "at": time.time()}, fields)]
         else:
-            first, *more = (visible(line) for line in self._hidden(words).split("\n"))
+            first, *more = (visible(line) for line in self._hidden.text(words).split("\n"))
             lines = [f"{_clock()} {first}", *(f"             {line}" for line in more)]
         for line in lines:
             self._teller.tell(line.encode(errors="backslashreplace"))
@@ -48,27 +46,10 @@ class Screen:
 
     def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> str:
         try:
-            document = msgspec.json.encode(self._without({**head, **fields}))
+            document = msgspec.json.encode(self._hidden.value({**head, **fields}))
         except RecursionError:
             document = msgspec.json.encode({**head, "left_out": "nested too deeply to be shown"})
         return _escaped(document.decode())
-
-    def _without(self, said: Any) -> Any:
-        if isinstance(said, dict):
-            return {self._hidden(name): self._without(inner) for name, inner in said.items()}
-        if isinstance(said, list):
-            return [self._without(inner) for inner in said]
-        return self._hidden(said) if isinstance(said, str) else said
-
-    def _hidden(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
-
-
-def _spellings(text: str) -> tuple[str, ...]:
-    """As it is, as a terminal may show it, and in JSON."""
-    return text, visible(text), *(json.dumps(text, ensure_ascii=plain)[1:-1] for plain in (True, False))
 
 
 def _clock() -> str:

@@ -34,11 +34,12 @@ from plughost.guard.powers import Limits
 from plughost.host import Host
 from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
 from plughost.invocations.chains import ChainSink
+from plughost.invocations.checks import Checks
 from plughost.invocations.context import context
 from plughost.invocations.delegator import Delegator
 from plughost.invocations.gate import Gate
 from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.outcome import Outcome, verdict
+from plughost.invocations.outcome import Outcome
 from plughost.invocations.package import PackageSource
 from plughost.invocations.pool import Pool, Process
 from plughost.invocations.prepared import Prepared, Preparer
@@ -50,7 +51,7 @@ from plughost.invocations.run import Run, begin
 from plughost.invocations.schemas import Schemas
 from plughost.invocations.scratch import Scratch, until_next_look
 from plughost.invocations.secret_source import SecretSource, reveal_all
-from plughost.invocations.settlement import Settlement
+from plughost.invocations.settlement import Settlement, failure
 from plughost.invocations.strays import Strays
 from plughost.invocations.streaming import stream
 from plughost.invocations.work import Compaction, Tool
@@ -114,6 +115,7 @@ class LocalInvoker:
             reuse=self._options.reuse,
             workers=Gate(self._options.workers),
         )
+        self.checks = Checks(clock)
         self._settlement = Settlement(chains, self._options.artifacts)
         self._prefix = f"inv_{secrets.token_hex(5)}"
         self._numbers = itertools.count(1)
@@ -134,12 +136,17 @@ class LocalInvoker:
 
     async def prepare(self, binding: Binding) -> Prepared:
         """What a binding gives its invocations; InvalidSpec when it cannot be used."""
-        return await self._preparer.prepare(binding)
+        prepared = self._preparer.known(binding) or await self._preparer.prepare(binding)
+        if prepared.config is not None:
+            await self.checks.config(prepared)
+        return prepared
 
     async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
         if self._closed:
             raise Stopped("this host is closed")
-        prepared = self._preparer.known(wanted.binding) or await self._preparer.prepare(wanted.binding)
+        prepared = self._preparer.known(wanted.binding)
+        if prepared is None or prepared.config is not None:
+            prepared = await self.prepare(wanted.binding)
         if self._closed:  # meanwhile
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
@@ -151,7 +158,10 @@ class LocalInvoker:
         cancels = task.cancelling()
         outcome = None
         try:
-            outcome = self._refusal(run) or await self._outcome(run)
+            refusal = self._refusal(run)
+            outcome = (
+                refusal if isinstance(refusal, Outcome | None) else await refusal
+            ) or await self._outcome(run)
         except asyncio.CancelledError as gone:
             asked = self._cancelled.get(run.id)
             outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
@@ -195,6 +205,7 @@ class LocalInvoker:
         if self._running:  # they are their callers' tasks, which may go on with something else
             self._all_over = self._loop.create_future()
             await self._all_over
+        await self.checks.close()
         await self.pool.close()
         await self._scratch.close()
 
@@ -216,13 +227,14 @@ class LocalInvoker:
                     if prepared.furnished:
                         outcome = await self._furnished(run, process)
                     else:
-                        outcome = self._settlement.judged(run, await self._call(run, process))
+                        answer = await self._call(run, process)
+                        outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
                         if self._settlement.is_to_be_kept(run, outcome):
                             outcome = await self._settlement.kept(run, outcome)
                 except PluginError as error:
                     if process is not None and isinstance(error, _IS_GONE):
                         self.pool.retire(process)  # another try gets another one, and waits for no supervisor
-                    outcome, again = _failure(run, error)
+                    outcome, again = failure(run, error)
                 finally:
                     if process is not None:
                         self._done_with(process, run)
@@ -255,8 +267,14 @@ class LocalInvoker:
         await asyncio.sleep(delay)
         return True
 
-    def _refusal(self, run: Run) -> Outcome | None:
-        """What is wrong with a request before any process sees it."""
+    def _at_once(self, run: Run, answer: msgspec.Raw) -> Outcome | None:
+        """What a small answer means; None for one that is for a worker process."""
+        if len(memoryview(answer)) > run.prepared.answered_at_once:
+            return None
+        return self._settlement.judged(run, answer)
+
+    def _refusal(self, run: Run) -> Outcome | Awaitable[Outcome | None] | None:
+        """What is wrong with a request before any process sees it. An awaitable for what takes longer."""
         work, export = run.wanted.work, run.prepared.export
         if work.kind != export.kind:
             return run.ended_as(
@@ -264,9 +282,7 @@ class LocalInvoker:
             )
         if isinstance(work, Tool):
             schema = run.prepared.input
-            if schema is None or schema.fits(work.input):
-                return None
-            return run.ended_as("failed", "invalid_input", "; ".join(schema.problems(work.input)))
+            return None if schema is None else self.checks.input(run, schema, work.input)
         if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
             why = "a large projection travels as a file, and the export has no scratch folder"
             return run.ended_as("failed", "invalid_request", why)
@@ -291,7 +307,7 @@ class LocalInvoker:
             plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
             answered = True
-            outcome = self._settlement.judged(run, answer)
+            outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
             if self._settlement.is_to_be_kept(run, outcome):
                 outcome = await self._settlement.kept(run, outcome, scratch)
             return outcome
@@ -379,15 +395,6 @@ class LocalInvoker:
             limits=self._options.limits,
             sandbox=self._options.sandbox,
         )
-
-
-def _failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
-    """What it means for an invocation, and whether another try could end otherwise."""
-    judged = verdict(error, retryable=run.prepared.retryable)
-    why = judged.message or error.message
-    shared = run.process is not None and run.process.shared
-    last_words = "" if shared else error.stderr_tail
-    return run.ended_as(judged.status, judged.reason, why, last_words, error.hint), judged.again
 
 
 def _refused(what: str) -> dict[str, Any]:

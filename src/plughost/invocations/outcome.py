@@ -23,8 +23,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     invocation_id: str
     status: str
     """succeeded | failed | cancelled | retryable_failure"""
-    result: Any = None
-    """What its kind of export returns; None unless it succeeded."""
+    payload: Any = msgspec.field(default=None, name="result")
+    """The result as the host has it: a large one is JSON still, as Raw. None unless it succeeded."""
     reason: str | None = None
     """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs. With `plugin:` before it,
     the plugin's own."""
@@ -35,6 +35,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
     """What to do about it."""
     retries: int = 0
+
+    @property
+    def result(self) -> Any:
+        """What its kind of export returns. A large one is decoded when it is first asked for, which takes
+        some 40 ms for each MiB: leave it `payload`, or ask in a thread, where others wait for the loop."""
+        if isinstance(self.payload, msgspec.Raw):
+            msgspec.structs.force_setattr(self, "payload", msgspec.json.decode(self.payload))
+        return self.payload
+
+    def report(self) -> dict[str, Any]:
+        """All of it by name, to be written as JSON: a large result stays as it is."""
+        told = msgspec.structs.asdict(self)
+        told["result"] = told.pop("payload")
+        return told
 
     @property
     def ok(self) -> bool:

@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from plughost.base.errors import InvalidSpec
-from plughost.base.json_schema import Checker
+from plughost.base.schema_cost import LARGEST_AT_ONCE
 from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.messages import OPS
 from plughost.invocations.binding import Binding, Policy, Scope
@@ -17,7 +17,7 @@ from plughost.invocations.permissions import USUAL_CONCURRENCY, Asked, Granted, 
 from plughost.invocations.pool import Key
 from plughost.invocations.record import Bound
 from plughost.invocations.retry import may_retry
-from plughost.invocations.schemas import Schemas, problems
+from plughost.invocations.schemas import Schema, Schemas
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,9 +34,15 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Another try does no harm."""
     bound: msgspec.Raw
     """A `Bound`, written once: it stands in every record."""
-    input: Checker | None
-    output: Checker | None
+    input: Schema | None
+    output: Schema | None
     """What a tool's schemas want."""
+    config: Schema | None
+    """What its configuration is still to be checked against, since that may take long."""
+    at_once: int
+    """Bytes of an event or answer that is decoded, and searched for secrets, on the event loop."""
+    answered_at_once: int
+    """Bytes of an answer that is checked there as well; a larger one is for a worker process."""
     op: str
     """What is asked of an export of its kind."""
     alone: bool
@@ -89,13 +95,16 @@ class Preparer:
             has = ", ".join(each.id for each in package.manifest.exports)
             raise InvalidSpec(f"{binding.package_id} has no export {binding.export_id!r}; it has: {has}")
         policies = [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)]
-        self._check(binding, package, export, policies)
+        config = self._check(binding, package, export, policies)
         granted = grant(_asked(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
         most, beyond = granted.max_concurrency, self._workers if granted.execution_class == "worker" else None
         same = known is not None and known.granted.max_concurrency == most and known.gate.beyond is beyond
         gate = known.gate if known is not None and same else Gate(most, beyond)
         tool = export.tool
+        output = None if tool is None else self._schemas.find(package.folder, tool.output_schema)
+        has_secrets = bool(export.permissions.secret_slots or granted.scopes)
+        at_once = LARGEST_AT_ONCE // 2 if has_secrets else LARGEST_AT_ONCE
         prepared = Prepared(
             binding=binding,
             package=package,
@@ -105,28 +114,34 @@ class Preparer:
             gate=gate,
             retryable=tool is not None and may_retry(tool.effect_class),
             bound=_written(binding, package, export, granted),
-            input=None if tool is None else self._schemas.checker(package.folder, tool.input_schema),
-            output=None if tool is None else self._schemas.checker(package.folder, tool.output_schema),
+            input=None if tool is None else self._schemas.find(package.folder, tool.input_schema),
+            output=output,
+            config=config,
+            at_once=at_once,
+            answered_at_once=at_once if output is None else min(at_once, output.at_once),
             op=OPS[export.kind],
             alone=granted.execution_class == "isolated" and self._reuse == "invocation",
             exclusive=granted.filesystem == "scratch",
             seconds=granted.timeout_ms / 1000,
             tenant=None if binding.scope.project_id is None else binding.scope,
-            furnished=bool(
-                granted.filesystem == "scratch" or export.permissions.secret_slots or granted.scopes
-            ),
+            furnished=has_secrets or granted.filesystem == "scratch",
         )
         self._known[binding.binding_id] = prepared
         return prepared
 
-    def _check(self, binding: Binding, package: Package, export: Export, policies: Policies) -> None:
-        schema = self._schemas.checker(package.folder, export.config_schema)
-        wrong = [f"config: {problem}" for problem in problems(schema, dict(binding.config))]
+    def _check(self, binding: Binding, package: Package, export: Export, policies: Policies) -> Schema | None:
+        """InvalidSpec says what is wrong. The schema of a configuration that takes a worker process."""
+        schema = self._schemas.find(package.folder, export.config_schema)
+        config = dict(binding.config)
+        quick = schema is None or len(msgspec.json.encode(config)) <= schema.told_at_once
+        problems = schema.problems(config) if schema is not None and quick else []
+        wrong = [f"config: {problem}" for problem in problems]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
         wrong += senseless(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
+        return None if quick else schema
 
 
 def _written(binding: Binding, package: Package, export: Export, granted: Granted) -> msgspec.Raw:

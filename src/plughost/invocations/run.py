@@ -101,9 +101,14 @@ class Run(msgspec.Struct, eq=False):
 
     def hear(self, said: msgspec.Raw) -> None:
         """What its process tells of it: for the records, and for who listens to an export that streams."""
+        if (size := len(memoryview(said))) > (largest := self.prepared.at_once):
+            why = f"an event of {size} bytes was left out; the largest is {largest}"
+            if self._has_room_for(len(why)):
+                self.records.tell(self._next({"type": "protocol.refused", "message": why}))
+            return
         tool = self.prepared.export.tool
         listened = self.on_event is not None and (tool is None or tool.streaming)
-        recorded = self._has_room_for(said)
+        recorded = self._has_room_for(size)
         if not recorded and not listened:
             return
         event = self.hidden.value(decode(said))
@@ -112,12 +117,11 @@ class Run(msgspec.Struct, eq=False):
         if listened and self.on_event is not None:
             self.on_event(dict(event))
 
-    def _has_room_for(self, said: msgspec.Raw) -> bool:
+    def _has_room_for(self, size: int) -> bool:
         """Whether its record takes one more event of its process. The first that is left out is told."""
         if not self.omitted:
-            size = self.event_bytes + len(memoryview(said))
-            if self.events < self.limits.events and size <= self.limits.bytes:
-                self.event_bytes = size
+            if self.events < self.limits.events and self.event_bytes + size <= self.limits.bytes:
+                self.event_bytes += size
                 return True
             why = (
                 f"the record of one invocation holds at most {self.limits.events} events "

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HostFailed
+from plughost.base.errors import HostFailed, PluginError
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.invocations.artifacts import taken
 from plughost.invocations.chains import Block, ChainSink
-from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome
+from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome, verdict
 from plughost.invocations.run import Run
 from plughost.invocations.work import Compaction, Harness, Tool
 
@@ -26,20 +26,23 @@ class Settlement:
         self._chains = chains
         self._artifacts = artifacts
 
-    def judged(self, run: Run, answer: msgspec.Raw) -> Outcome:
-        """Malformed when it is not what its kind of export answers."""
+    def judged(self, run: Run, answer: msgspec.Raw) -> Outcome | None:
+        """Malformed when it is not what its kind of export answers.
+
+        Only for a small answer; None when what is wrong with it takes too long to be told here.
+        """
         told = read_outcome(run.prepared.op, answer)
         result: Any = None if told.result is None else run.hidden.value(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
-            code = "" if problem is None else run.hidden.text(problem.code)
-            reason = f"{PLUGINS_OWN}{code}"[:LONGEST_REASON] if code else SAID_SO
-            message = None if problem is None else run.hidden.text(problem.message)[:LONGEST_MESSAGE]
-            outcome = run.ended_as(told.status, reason, message)
-            return msgspec.structs.replace(outcome, result=result)
-        if wrong := _wrong_output(run, result):
-            return run.ended_as("failed", "invalid_output", "; ".join(wrong))
-        return Outcome(invocation_id=run.id, status="succeeded", result=result, retries=run.retries)
+            code, message = ("", None) if problem is None else (problem.code, problem.message)
+            return unsuccessful(run, told.status, code, message, result)
+        schema = run.prepared.output
+        if schema is None or result["is_error"] or schema.fits(output := result["structured_output"]):
+            return Outcome(invocation_id=run.id, status="succeeded", payload=result, retries=run.retries)
+        if len(memoryview(answer)) > schema.told_at_once:
+            return None
+        return wrong_output(run, schema.problems(output), missing=output is None)
 
     def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
         """Whether something of it outlives its invocation."""
@@ -54,7 +57,7 @@ class Settlement:
 
     async def kept(self, run: Run, outcome: Outcome, scratch: str | None = None) -> Outcome:
         """The same, as it is told when its files and blocks are where they stay."""
-        result = outcome.result
+        result = outcome.payload if isinstance(run.wanted.work, Tool) else outcome.result
         if isinstance(run.wanted.work, Harness) and result["artifacts"]:
             files = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
             result = {**result, "artifacts": files}
@@ -63,7 +66,7 @@ class Settlement:
                 result = await self._written(self._chains, run, result)
             except (OSError, sqlite3.Error) as error:
                 raise HostFailed(f"its result could not be written into a chain: {error}") from error
-        return msgspec.structs.replace(outcome, result=result)
+        return msgspec.structs.replace(outcome, payload=result)
 
     async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""
@@ -100,10 +103,24 @@ def _has_name(block: Any) -> bool:
     return named and {"kind", "content"} <= block.keys()
 
 
-def _wrong_output(run: Run, result: Any) -> list[str]:
-    schema = run.prepared.output
-    if schema is None or result["is_error"] or schema.fits(output := result["structured_output"]):
-        return []
-    if output is None and (tool := run.prepared.export.tool) is not None:
-        return [f"there is no structured_output, and {tool.output_schema} wants one"]
-    return schema.problems(output)
+def failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
+    """What an error means for an invocation, and whether another try could end otherwise."""
+    judged = verdict(error, retryable=run.prepared.retryable)
+    why = judged.message or error.message
+    shared = run.process is not None and run.process.shared
+    last_words = "" if shared else error.stderr_tail
+    return run.ended_as(judged.status, judged.reason, why, last_words, error.hint), judged.again
+
+
+def unsuccessful(run: Run, status: str, code: str, message: str | None, payload: Any) -> Outcome:
+    """What a plugin said of its failure, with secrets hidden before it is cut."""
+    code = run.hidden.text(code)
+    reason = f"{PLUGINS_OWN}{code}"[:LONGEST_REASON] if code else SAID_SO
+    message = None if message is None else run.hidden.text(message)[:LONGEST_MESSAGE]
+    return msgspec.structs.replace(run.ended_as(status, reason, message), payload=payload)
+
+
+def wrong_output(run: Run, problems: list[str], *, missing: bool) -> Outcome:
+    if missing and (tool := run.prepared.export.tool) is not None:
+        problems = [f"there is no structured_output, and {tool.output_schema} wants one"]
+    return run.ended_as("failed", "invalid_output", "; ".join(problems))

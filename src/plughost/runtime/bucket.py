@@ -17,16 +17,16 @@ class Bucket:
         self._when = time()
         self._overflowed = False
 
-    def take(self) -> bool:
-        """Whether there was a token left."""
+    def take(self, count: int = 1) -> bool:
+        """Whether there was a token left, or `count`; a full bucket has enough for any."""
         now = self._time()
         self._tokens = min(self._size, self._tokens + (now - self._when) * self._size)
         self._when = now
         if self._tokens >= self._size:
             self._overflowed = False  # it was full again: what may follow is another burst
-        if self._tokens < 1:
+        if self._tokens < min(count, self._size):
             return False
-        self._tokens -= 1
+        self._tokens -= count
         return True
 
     @property

@@ -19,7 +19,7 @@ from plughost.base.hiding import Hidden
 from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
 from plughost.runtime.launch import Launch, Report
 from plughost.runtime.refused import Refused
-from plughost.runtime.stderr import StderrTail
+from plughost.runtime.stderr import READ, StderrTail
 
 KILL_PATIENCE = 3.0
 """A launcher that does not end in this time is killed itself. It is long for a machine that stood still for a
@@ -198,7 +198,7 @@ class Process:
             self._on_refused(records)
 
     def _read_stderr(self) -> None:
-        data = _read(self._stderr_fd)
+        data = _read(self._stderr_fd, READ)
         if data:
             self._take_stderr(data)
         elif data is not None:
@@ -242,10 +242,10 @@ def _placed(fds: list[int]) -> list[tuple[int, int, int]]:
     return moves + [(os.POSIX_SPAWN_DUP2, high + place, place) for place in range(len(fds))]
 
 
-def _read(fd: int) -> bytes | None:
+def _read(fd: int, most: int = CHUNK) -> bytes | None:
     """Bytes, b"" at the end, None when there is nothing now."""
     try:
-        return os.read(fd, CHUNK)
+        return os.read(fd, most)
     except BlockingIOError:
         return None
     except OSError:

@@ -5,22 +5,37 @@ What must not be shown is hidden here, where texts are cut: afterwards a part of
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from plughost.base.hiding import Hidden
 from plughost.base.text import cut_out, visible
+from plughost.runtime.bucket import Bucket
 
 LONGEST_LINE = 8192
 """In the log; the rest of a longer one is left out there."""
 MOST_LINES = 200
 """Of one read: of a flood, the log gets a part."""
+LOOKED_AT = 128 << 10
+"""Bytes a second that are searched for secrets and told to the log; more is read and dropped."""
+READ = 8192
+"""Bytes of one read, for who reads: others have their turn in between."""
 
 
 class StderrTail:
     """Keeps the last `limit` bytes of a stream, however long the stream is."""
 
-    __slots__ = ("_begun", "_cut", "_held", "_hidden", "_limit", "_pieces", "_too_long")
+    __slots__ = (
+        "_begun", "_budget", "_cut", "_held", "_hidden", "_left_out", "_limit", "_pieces", "_too_long",
+    )  # fmt: skip
 
-    def __init__(self, limit: int = 8192, hidden: Hidden | None = None) -> None:
+    def __init__(
+        self, limit: int = 8192, hidden: Hidden | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._limit = limit
+        self._budget = Bucket(LOOKED_AT, now)
+        self._left_out = 0
+        """Lines, since the last one that was told."""
         self._hidden = hidden or Hidden()
         self._cut = False
         """Whether something came before what is kept."""
@@ -42,15 +57,28 @@ class StderrTail:
         if lines and self._too_long:
             del lines[0]
             self._too_long = False
-        kept = [self._line(line) for line in lines[-MOST_LINES:]]
-        if len(kept) < len(lines):
-            kept.insert(0, f"({len(lines) - len(kept)} lines left out)")
+        self._left_out += max(len(lines) - MOST_LINES, 0)
+        kept: list[str] = []
+        for line in lines[-MOST_LINES:]:
+            if self._may_be_told(line, kept):
+                kept.append(self._line(line))
         if self._too_long:
             self._begun = b""
         elif len(self._begun) > LONGEST_LINE:
-            kept.append(visible(self._hidden.piece(cut_out(self._begun))[:LONGEST_LINE]))
+            if self._may_be_told(self._begun, kept):
+                kept.append(visible(self._hidden.piece(cut_out(self._begun))[:LONGEST_LINE]))
             self._begun, self._too_long = b"", True
         return kept
+
+    def _may_be_told(self, line: bytes, kept: list[str]) -> bool:
+        """Whether there is time for another line. Before it goes how many there was none for."""
+        if not self._budget.take(len(line) + 1):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            kept.append(f"({self._left_out} lines left out)")
+            self._left_out = 0
+        return True
 
     def rest(self) -> str:
         """The last line, if its end never came."""

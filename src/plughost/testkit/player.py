@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.hiding import HIDDEN
 from plughost.base.text import visible
 from plughost.runtime.tap import Way
 from plughost.testkit.frames import IDS, TakenApart, Unreadable, id_of, method_of, reader, value
-from plughost.testkit.redaction import HIDDEN
 from plughost.testkit.traffic import Traffic
 from plughost.wire.framing import Frame, FrameError
 

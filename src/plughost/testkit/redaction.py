@@ -7,23 +7,19 @@ from typing import Any
 
 import msgspec
 
+from plughost.base.hiding import HIDDEN, Hidden
+from plughost.base.spellings import SHORTEST
 from plughost.testkit.frames import Unreadable, value
 from plughost.wire.framing import Frame, FrameError
 
-HIDDEN = "***"
-SHORTEST = 4
-"""Of a text that is hidden elsewhere, too: a shorter one would be found in the middle of words."""
-
 
 class Redactor:
-    """Hides the values of members, and their texts wherever else they come up: in a message, in a name.
-
-    What a string holds in a code of its own (base64, JSON once more) is not looked into.
-    """
+    """Hides the values of members, and their texts wherever else they come up: in a message, in a name, and
+    in the spellings that `Hidden` knows."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.casefold() for name in names}
-        self._secrets: set[str] = set()
+        self._hidden = Hidden()
 
     def learn(self, frame: Frame | FrameError) -> None:
         """Find the secrets of a frame. All are learned before any is hidden: one may come up early."""
@@ -49,7 +45,7 @@ class Redactor:
             for place, inner in enumerate(said):
                 self._learn(inner, secret=secret or (place == 1 and self._is_pair(said)))
         elif secret and isinstance(said, str) and len(said) >= SHORTEST and said != HIDDEN:
-            self._secrets.add(said)
+            self._hidden.learn([said])
 
     def _is_pair(self, said: list[Any]) -> bool:
         """Headers are often lists of a name and a value."""
@@ -65,7 +61,4 @@ class Redactor:
             if self._is_pair(said):
                 return [said[0], HIDDEN]
             return [self._clean(inner) for inner in said]
-        if isinstance(said, str):
-            for secret in sorted(self._secrets, key=len, reverse=True):
-                said = said.replace(secret, HIDDEN)
-        return said
+        return self._hidden.text(said) if isinstance(said, str) else said

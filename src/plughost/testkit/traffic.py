@@ -10,9 +10,10 @@ from typing import get_args
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.hiding import HIDDEN
 from plughost.runtime.tap import Listener, Origin, Way
 from plughost.testkit.frames import TakenApart, reader
-from plughost.testkit.redaction import HIDDEN, Redactor
+from plughost.testkit.redaction import Redactor
 from plughost.wire.framing import Frame, FrameError
 
 MOST_KEPT = 64 << 20

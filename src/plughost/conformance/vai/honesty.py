@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 
 from plughost.base import json_schema
@@ -27,7 +29,9 @@ async def schema(subject: Subject) -> None:
             seen += 1
             assert told.result is not None
             if not told.result.is_error:
-                problems = json_schema.Checker(promised).problems(told.result.structured_output)
+                problems = await asyncio.to_thread(
+                    json_schema.problems_apart, promised, told.result.structured_output
+                )
                 wrong = "; ".join(problems)
                 demand(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
     if not seen and any(export.tool is not None for export in manifest_of(subject).exports):

@@ -118,8 +118,11 @@ def _text(words: str, mark: str) -> Body:
 
 def _fits(schema: Any) -> Callable[[Any], bool]:
     """Whether a value is what a schema takes; anything, where there is no schema that could tell."""
-    try:
-        fits: Callable[[Any], bool] = json_schema.Checker(schema or {}).fits
-    except ValueError:
-        return lambda value: True
+
+    def fits(value: Any) -> bool:
+        try:
+            return not json_schema.problems_at_once(schema or {}, value)
+        except ValueError:
+            return True
+
     return fits

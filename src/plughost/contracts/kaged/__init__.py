@@ -190,7 +190,7 @@ def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
             raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
         config = msgspec.json.decode(sent)
         problems = (
-            [] if told.config_schema is None else json_schema.Checker(told.config_schema).problems(config)
+            [] if told.config_schema is None else json_schema.problems_at_once(told.config_schema, config)
         )
     except (TypeError, ValueError, RecursionError) as error:
         problems = [str(error)]

@@ -1,0 +1,172 @@
+"""Cost estimates for JSON Schemas: whether compiling one, or checking a value, is quick enough to do at once.
+
+The checker holds the interpreter while it works and cannot be interrupted, so the decision falls before it
+starts. The unit is what one keyword costs for one byte of a value's JSON, some 5 ns. The weight of a schema
+is an upper bound of such units per byte: the keywords that look at the same part of a value are added up,
+while of schemas for different parts (`properties`, `items`) only the heaviest counts. Keywords that take
+longer weigh more: a pattern as many units as its automaton has states, since each may be active at each
+character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import json
+
+BUDGET = 1 << 20
+"""Units of a check that is done at once: some 5 ms."""
+LARGEST_AT_ONCE = 64 << 10
+"""Bytes of a payload that is decoded and searched at once, or of a schema that is compiled at once."""
+HEAVIEST = 1 << 20
+MOST_STATES = 1 << 15
+"""States of the largest pattern that the checker compiles (its limit is 1 MiB of memory)."""
+SLOW_WORD = 50
+AGAIN = 64
+"""Factor for a schema that holds itself: what compares whole values does so on each level."""
+UNEVALUATED = 4
+TOLD = 64
+"""Factor for telling what is wrong with a value instead of whether anything is."""
+
+_NOTES = {"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default",
+          "examples", "deprecated", "readOnly", "writeOnly"}  # fmt: skip
+_SLOW = {"uniqueItems", "multipleOf", "format", "contentMediaType", "contentEncoding", "contentSchema"}
+_LISTS = {"allOf", "anyOf", "oneOf"}
+_SAME_PART = {"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
+              "unevaluatedProperties"}  # fmt: skip
+_INSIDE = {"items", "additionalItems", "additionalProperties"}
+_TOKEN = re.compile(
+    r"(?P<open>\()|(?P<close>\))|\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?(?P<times>\})"
+    r"|(?P<many>\\[pP]\{[^}]*\}|\\[^0-9]|\[(?:[^\]\\]|\\.)*\]|\.|[^\x00-\x7f])|.",
+    re.S,
+)
+_ANY_CASE = re.compile(r"\(\?[a-zA-Z]*i")
+CLASS = 8
+"""States of a class of characters, and a factor for a pattern in any case, where all are classes."""
+
+
+def pattern_states(pattern: str) -> int:
+    """An upper bound, roughly, of the states of a pattern's automaton: what is repeated counts as often."""
+    groups: list[tuple[int, int]] = []
+    states = last = 0  # of the group so far; of the thing that a repetition would repeat
+    for token in _TOKEN.finditer(pattern):
+        kind = token.lastgroup
+        if kind == "open":
+            groups.append((states, last))
+            states = last = 0
+        elif kind == "close":
+            if not groups:
+                return MOST_STATES
+            inner = states + 1
+            states, _ = groups.pop()
+            states, last = states + inner, inner
+        elif kind == "times":
+            more = last * (max(int(token["most"] or token["least"]), 1) - 1)
+            states, last = states + more, last + more
+        else:
+            last = CLASS if kind == "many" else 1
+            states += last
+        if states > MOST_STATES:
+            return MOST_STATES
+    return (
+        MOST_STATES
+        if groups
+        else min(CLASS * states if _ANY_CASE.search(pattern) else states, MOST_STATES) + 1
+    )
+
+
+def compile_states(schema: Any) -> int:
+    """States of all patterns in a schema, wherever they stand: what compiling it costs beside its length."""
+    return sum(map(pattern_states, _patterns(schema)))
+
+
+def too_costly(schema: Any) -> str | None:
+    """Why a schema is not compiled at once; None for one that is."""
+    if (size := len(json.encode(schema))) > LARGEST_AT_ONCE:
+        return f"it has {size} bytes; at most {LARGEST_AT_ONCE} are compiled at once"
+    if (states := compile_states(schema)) > MOST_STATES:
+        return f"its patterns have some {states} states; at most {MOST_STATES} are compiled at once"
+    return None
+
+
+def _patterns(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for word, value in node.items():
+            if word == "pattern" and isinstance(value, str):
+                yield value
+            elif word == "patternProperties" and isinstance(value, dict):
+                yield from value
+            yield from _patterns(value)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _patterns(each)
+
+
+def weight(schema: Any, *, holds_itself: bool = False) -> int:
+    """Units per byte of a value, at most, of a schema whose references have been checked to be few."""
+    units = _Weigher(schema).weigh(schema)
+    return min(units * AGAIN if holds_itself else units, HEAVIEST)
+
+
+class _Weigher:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._known: dict[str, int] = {}
+
+    def weigh(self, node: Any) -> int:
+        if not isinstance(node, dict):
+            return 1
+        units, inside = 1, 0
+        for word, value in node.items():
+            if word in _NOTES:
+                continue
+            if word == "properties" and isinstance(value, dict):
+                units += 1
+                inside = max(inside, *map(self.weigh, value.values()), 0)
+            elif word in _INSIDE and not isinstance(value, list):
+                inside = max(inside, self.weigh(value))
+            elif word in ("prefixItems", "items") and isinstance(value, list):
+                inside = max(inside, *map(self.weigh, value), 0)
+            else:
+                units += self._in_place(word, value)
+        units += inside
+        if "unevaluatedItems" in node or "unevaluatedProperties" in node:
+            units *= UNEVALUATED
+        return min(units, HEAVIEST)
+
+    def _in_place(self, word: str, value: Any) -> int:
+        """Units of a keyword that is about the same part of a value as the schema that it stands in."""
+        if word == "$ref" and isinstance(value, str):
+            return self._referred(value)
+        if word == "pattern" and isinstance(value, str):
+            return pattern_states(value)
+        if word == "patternProperties" and isinstance(value, dict):
+            return sum(pattern_states(name) + self.weigh(inner) for name, inner in value.items())
+        if word in _LISTS and isinstance(value, list):
+            return sum(map(self.weigh, value))
+        if word in ("dependentSchemas", "dependencies") and isinstance(value, dict):
+            return sum(1 + self.weigh(inner) + _size(inner) for inner in value.values())
+        if word in _SAME_PART:
+            return self.weigh(value)
+        return SLOW_WORD if word in _SLOW else _size(value)
+
+    def _referred(self, reference: str) -> int:
+        if reference not in self._known:
+            self._known[reference] = 1  # one that leads back here is about another part of the value
+            target = self._root
+            for name in reference.removeprefix("#/").split("/"):
+                target = (
+                    target.get(name.replace("~1", "/").replace("~0", "~"))
+                    if isinstance(target, dict)
+                    else None
+                )
+            self._known[reference] = self.weigh(target)
+        return self._known[reference]
+
+
+def _size(value: Any) -> int:
+    """How many values there are in one, itself included."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_size, inside))

@@ -1,0 +1,46 @@
+"""Checks against JSON Schemas in a worker process: jobs `compile` and `check`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from plughost.base.json_schema import Checker
+from plughost.base.worker_process import serve
+
+Reply = tuple[dict[str, Any], bytes]
+
+
+@lru_cache(maxsize=16)
+def _checker(schema: bytes, mask: str | None) -> Checker:
+    return Checker(msgspec.json.decode(schema), mask=mask)
+
+
+def compiled(schema: bytes, mask: str | None = "the value") -> Checker:
+    """A schema made ready, from few that are kept. ValueError when it cannot be used."""
+    try:
+        return _checker(schema, mask)
+    except RecursionError:
+        raise ValueError("too many levels deep") from None
+
+
+def handle(head: dict[str, Any], body: bytes) -> Reply:
+    """`wrong_schema`: why the schema cannot be used; `problems`: what is wrong with the value.
+
+    The body is the schema, of `schema` bytes, and then the value. It is told only where `shown` says so.
+    """
+    size = head["schema"]
+    try:
+        checker = compiled(body[:size], None if head.get("shown") else "the value")
+    except ValueError as error:
+        return {"wrong_schema": str(error)}, b""
+    if head["job"] == "compile":
+        return {"problems": []}, b""
+    value = msgspec.json.decode(memoryview(body)[size:])
+    return {"problems": [] if checker.fits(value) else checker.problems(value)}, b""
+
+
+def main(host: int) -> None:
+    serve(handle, host)

@@ -1,0 +1,129 @@
+"""Checks of input, configuration and answers in worker processes, where they would hold the event loop.
+
+What is small for its schema never comes here; see `base/schema_cost.py` for where the line is. A check ends
+at its invocation's deadline like everything else of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Hashable
+from typing import Any
+
+import msgspec
+
+from plughost.base.clock import Clock
+from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
+from plughost.invocations.outcome import Outcome
+from plughost.invocations.prepared import Prepared
+from plughost.invocations.run import Run
+from plughost.invocations.schemas import Schema
+from plughost.invocations.settlement import failure, unsuccessful, wrong_output
+from plughost.invocations.work import Tool
+from plughost.invocations.worker_pool import WorkerPool
+from plughost.wire.envelope import encode
+
+WORKER = "plughost.invocations.answer_worker"
+LARGEST_DECODED = 1 << 20
+"""Bytes of a result that the host itself reads, a compactor's or a harness's."""
+
+
+class Checks:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.pool = WorkerPool(WORKER, clock)
+        self._good: dict[str, Prepared] = {}
+        """By their ids, bindings whose configuration was checked."""
+
+    async def close(self) -> None:
+        await self.pool.close()
+
+    async def config(self, prepared: Prepared) -> None:
+        """InvalidSpec when the configuration of a binding is not as its export wants it."""
+        schema, binding = prepared.config, prepared.binding
+        if schema is None or self._good.get(binding.binding_id) is prepared:
+            return
+        deadline = self._clock.time() + prepared.seconds
+        written = msgspec.json.encode(dict(binding.config))
+        wrong = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
+        if wrong:
+            why = "; ".join(f"config: {problem}" for problem in wrong)
+            raise InvalidSpec(why, plugin=binding.package_id)
+        self._good[binding.binding_id] = prepared
+
+    def input(self, run: Run, schema: Schema, value: Any) -> Outcome | Awaitable[Outcome | None] | None:
+        """How an invocation ends whose input is wrong; None when it is right.
+
+        Known at once where the value is small for its schema, and otherwise when it was awaited.
+        """
+        written = encode(value)
+        if len(written) <= schema.at_once:
+            if schema.fits(value):
+                return None
+            if len(written) <= schema.told_at_once:
+                return _wrong_input(run, schema.problems(value))
+        return self._input(run, schema, written)
+
+    async def _input(self, run: Run, schema: Schema, written: bytes) -> Outcome | None:
+        try:
+            wrong = await self._problems(schema, written, _key(run.prepared, run.scope), run.deadline)
+        except PluginError as error:
+            return failure(run, error)[0]
+        return _wrong_input(run, wrong) if wrong else None
+
+    async def answer(self, run: Run, answer: msgspec.Raw) -> Outcome:
+        """What `Settlement.judged` says of a small answer. The result stays JSON."""
+        schema = run.prepared.output
+        text = b"" if schema is None else schema.text
+        head = {"job": "answer", "op": run.prepared.op, "schema": len(text)}
+        key = _key(run.prepared, run.scope)
+        told, written = await self.pool.ask(head, text, memoryview(answer), key=key, deadline=run.deadline)
+        _refuse(told, schema)
+        if (why := told.get("malformed")) is not None:
+            raise Malformed(why, head=bytes.fromhex(told["head"]))
+        if "problems" in told:
+            return wrong_output(run, told["problems"], missing=told["missing"])
+        payload = await self._payload(run, told["pieces"], written)
+        if told["status"] != "succeeded":
+            return unsuccessful(run, told["status"], told["code"], told["message"], payload)
+        return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
+
+    async def _payload(self, run: Run, pieces: list[int] | None, written: memoryview) -> Any:
+        """A result with its secrets hidden, piece by piece: others have their turn in between."""
+        if pieces is None:
+            return None
+        try:
+            async with asyncio.timeout(run.left):
+                shown = await run.hidden.json(written, pieces)
+        except TimeoutError:
+            raise Timeout("looking for secrets in its answer took too long") from None
+        if isinstance(run.wanted.work, Tool):
+            return msgspec.Raw(shown)
+        if len(shown) > LARGEST_DECODED:
+            why = f"its result of {run.prepared.op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}"
+            raise Malformed(why)
+        return msgspec.json.decode(shown)
+
+    async def _problems(self, schema: Schema, written: bytes, key: Hashable, deadline: float) -> list[str]:
+        head = {"job": "check", "schema": len(schema.text)}
+        told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
+        _refuse(told, schema)
+        problems: list[str] = told["problems"]
+        return problems
+
+
+def _wrong_input(run: Run, problems: list[str]) -> Outcome:
+    return run.ended_as("failed", "invalid_input", "; ".join(problems))
+
+
+def _key(prepared: Prepared, scope: Hashable) -> Hashable:
+    """Whose turn it is: a package's, for a tenant."""
+    return prepared.package.digest, scope
+
+
+def _refuse(told: dict[str, Any], schema: Schema | None) -> None:
+    if (why := told.get("wrong_schema")) is not None:
+        path = "" if schema is None else schema.path
+        raise InvalidSpec(f"its schema {path} cannot be used: {why}")
+    if "failed" in told:
+        raise Overloaded("checking it takes more memory than a worker process has")

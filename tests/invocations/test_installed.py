@@ -136,7 +136,7 @@ async def test_every_process_start_is_checked_not_only_the_first(ground: Ground,
         ground.change()
         if reuse == "binding":
             assert (await echo(runtime, of)).ok, "its process runs what was signed"
-            for process in [*runtime.invoker.pool._warm.values()]:
+            for process in runtime.invoker.pool._all_warm():
                 runtime.invoker.pool.retire(process)
         refused = await echo(runtime, of)
         assert (refused.status, refused.reason) == ("retryable_failure", "package_damaged")

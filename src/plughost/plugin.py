@@ -234,7 +234,7 @@ class Plugin:
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)
         check_runnable(spec, binding)
-        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding, self.sandbox))
+        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding))
 
     def _adopt(self, spec: PluginSpec, binding: Binding, confinement: Confinement) -> None:
         """What its next process is, and may."""

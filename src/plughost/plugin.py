@@ -14,6 +14,7 @@ from plughost.base.errors import Malformed, OverBudget, PluginError, Stopped, Un
 from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
+from plughost.guard.operators_word import OperatorsWord
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
 from plughost.runtime.listener import OnEvent
@@ -82,6 +83,11 @@ class Plugin:
     def capabilities(self) -> frozenset[Capability]:
         """What it may, all in all."""
         return self._binding.capabilities
+
+    @property
+    def operators_word(self) -> OperatorsWord:
+        """What the operator has named himself: only that reaches private addresses and files."""
+        return self._binding.operator
 
     @property
     def sandbox(self) -> str:

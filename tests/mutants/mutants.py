@@ -150,7 +150,7 @@ MUTANTS = [
     Mutant("kaged-declared-is-granted", "contracts/kaged/__init__.py", "            capabilities=granted.capabilities,\n", "            capabilities=capabilities.together(told.capabilities).capabilities,\n", "tests/contracts/test_kaged_capabilities.py"),
     Mutant("kaged-undeclared-notifications-pass", "contracts/kaged/session.py", "and incoming.method not in self._notifications:", "and False:", "tests/contracts/test_kaged_wire.py"),
     Mutant("kaged-any-capability-is-used", "contracts/kaged/session.py", "            if not self._may(word):", "            if False:", "tests/contracts/test_kaged_wire.py"),
-    Mutant("kaged-all-hosts-are-private", "contracts/kaged/capabilities.py", "private=each.port != 0 and _is_private(each.host)", "private=True", "tests/contracts/test_kaged_capabilities.py"),
+    Mutant("kaged-all-hosts-are-private", "contracts/kaged/capabilities.py", "private=each.port != 0 and is_private_host(each.host)", "private=True", "tests/contracts/test_kaged_capabilities.py"),
     Mutant("yaml-keys-come-twice", "base/located_yaml.py", "            if key in found:", "            if False:", "tests/test_located_yaml.py tests/contracts/test_kaged_manifest.py"),
     Mutant("yaml-of-any-depth", "base/located_yaml.py", "if len(field) > DEEPEST:", "if False:", "tests/test_located_yaml.py"),
     # The rest
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant("broken-answers-leave-callers-waiting", "runtime/peer.py", "if pending is not None and pending.deadline == FOREVER:", "if False:", "tests/contracts/test_ainb_wire.py"),
     Mutant("broken-answers-fail-everybody", "runtime/peer.py", "if pending is not None and pending.deadline == FOREVER:", "if pending is not None:", "tests/contracts/test_ainb_wire.py"),
     Mutant("anybodys-data-folder-is-taken", "sandbox/data_folder.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/sandbox/test_ainb_confined.py"),
-    Mutant("files-that-others-may-write-are-public", "sandbox/trust.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
+    Mutant("files-that-others-may-write-are-public", "guard/public_files.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
     Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
     # Calls that say something, and calls that are told to stop
     Mutant("nobody-hears-events", "runtime/peer.py", "            self._said.append((pending, progress.payload))", "            pass", VAI),

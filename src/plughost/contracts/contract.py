@@ -15,6 +15,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.guard.operators_word import OperatorsWord
 from plughost.guard.powers import NONE, Limits, Powers
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Session
@@ -86,6 +87,8 @@ class Binding(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     """The whole environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
+    operator: OperatorsWord = OperatorsWord()
+    """What the operator has named himself; the other capabilities are the manifest's word."""
     asked: tuple[Capability, ...] | None = None
     """The capabilities that its manifest asks for; None when that is not known before it runs."""
     asked_by_call: tuple[Capability, ...] = ()

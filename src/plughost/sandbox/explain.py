@@ -158,7 +158,10 @@ def _is_within(kind: str, item: str | Endpoint, allowed: Powers) -> bool:
     """Whether these powers are enough for that one."""
     got = getattr(overlap(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
-        return any(each.host == item.host and each.private >= item.private for each in got)
+        return any(
+            each.host == item.host and each.private >= item.private and each.plain >= item.plain
+            for each in got
+        )
     return item in got
 
 

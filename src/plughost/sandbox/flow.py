@@ -35,6 +35,8 @@ class Flow:
         self._target = target
         self._spend = spend
         self._heard = heard
+        self.screen: Callable[[bytes], bytes] | None = None
+        """Given what comes, returns what may be passed on; what it raises ends the flow."""
         self._loop = asyncio.get_running_loop()
         self.moved = self._loop.time()
         """When the last byte came or went."""
@@ -77,9 +79,11 @@ class Flow:
             self._end(None)
 
     def _pass(self, data: memoryview) -> None:
-        self.bytes += len(data)
         self.moved = self._loop.time()
         try:
+            if self.screen is not None:
+                data = memoryview(self.screen(bytes(data)))
+            self.bytes += len(data)
             self._spend(len(data))
         except Exception as error:
             self._end(error)

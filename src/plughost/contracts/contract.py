@@ -118,8 +118,8 @@ class Binding(msgspec.Struct, frozen=True):
     own: Powers = NONE
     """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
     granting: Mapping[str, str] = {}
-    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it; what
-    is not here the operator allows in plughost's own words."""
+    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it, and of
+    one `item` of a capability's list; what is not here the operator allows in plughost's own words."""
     offered: frozenset[str] = frozenset()
     """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 

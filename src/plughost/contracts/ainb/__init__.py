@@ -158,6 +158,7 @@ class AinbContract:
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=(*map(str, read.lints), *withheld, *_unenforced(names, sandbox_of(spec, self))),
             data=settings.data_folder,
+            granting={"item": "{name}={path}"},
             own=Powers(
                 write=() if settings.data_folder is None else (settings.data_folder,),
                 execute=own_words.programs(held),

@@ -10,6 +10,8 @@ import socket
 from collections.abc import Callable
 
 BUFFER = 64 << 10
+SCREENED = 16 << 10
+"""Bytes at a time that are looked through: other work waits meanwhile."""
 
 
 class SourceBroken(Exception):
@@ -45,7 +47,7 @@ class Flow:
 
     async def run(self, first: bytes) -> None:
         """`first`, and then all that the source has. The target is not told of its end."""
-        self._buffer = memoryview(bytearray(BUFFER))
+        self._buffer = memoryview(bytearray(BUFFER if self.screen is None else SCREENED))
         try:
             self._loop.add_reader(self._source, self._read)
             if first:

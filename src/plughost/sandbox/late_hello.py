@@ -12,9 +12,12 @@ import re
 
 from plughost.sandbox.opening import Mismatch, Opening
 
-_START = re.compile(
-    rb"\x16(?:\Z|[\x00-\x0f](?:\Z|.(?:\Z|[\x00-\x48](?:\Z|.(?:\Z|\x01)))))", re.S
-)  # type, version, length, and a ClientHello's first byte; or as much of that as is there
+_START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
+"""A record's type, version and length, and the first byte of a ClientHello."""
+_PART = re.compile(rb"\x16(?:\Z|[\x00-\x0f](?:\Z|.(?:\Z|[\x00-\x48](?:\Z|.\Z))))", re.S)
+"""As much of that as is there at an end."""
+MOST_STARTS = 32
+"""In what comes at a time. Other data has one in 4 MiB; looking at each takes time, which is everybody's."""
 _CONTENT_TYPES = range(20, 25)
 _HANDSHAKE = 22
 _LAST_MAJOR = 15
@@ -44,9 +47,11 @@ class LateHello:
         if len(seen) < self._needed:
             return b""
         self._needed = 0
-        at = 0
-        while (start := _START.search(seen, at)) is not None:
-            at = start.start()
+        at = starts = 0
+        while (at := _next_start(seen, at)) >= 0:
+            starts += 1
+            if starts > MOST_STARTS:
+                raise Mismatch("too much of what it sends looks like the beginning of TLS")
             is_hello = _is_hello(seen[at : at + _LOOK])
             if is_hello is None:
                 return self._pass(len(seen), at)
@@ -70,6 +75,12 @@ class LateHello:
         self._passed = max(self._passed, end) - kept
         self._seen = self._seen[kept:]
         return passing
+
+
+def _next_start(seen: bytes, at: int) -> int:
+    """Where the next record may begin; -1 when none does."""
+    found = _START.search(seen, at) or _PART.search(seen, max(at, len(seen) - _HEADER))
+    return -1 if found is None else found.start()
 
 
 def _is_hello(seen: bytes) -> bool | None:

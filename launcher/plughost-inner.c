@@ -15,6 +15,8 @@
  *                              further than the sandbox where the kernel can hold them
  *   seccomp                    filter system calls (seccomp/policy.toml)
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
+ *   uncounted                  the same filter, but no memory that need not be mapped: for a plugin whose memory no
+ *                              control group counts
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
  * Privileges, capabilities and descriptors past 2 are given up in any case; 4 and 5, where the launcher has
  * set the plugin's stdin and stdout aside, become 0 and 1 before. 6 is the watcher's pipe to the host.
@@ -126,13 +128,21 @@ static void close_all_but_stdio(void) {
         fail("descriptors", "");
 }
 
+static int is_filtered, is_offline, is_uncounted;
+
+static const struct filter *chosen_filter(void) {
+    if (is_offline)
+        return is_uncounted ? &filter_offline_uncounted : &filter_offline;
+    return is_uncounted ? &filter_uncounted : &filter_usual;
+}
+
 static void install(const struct filter *filter) {
     struct sock_fprog program = {.len = filter->length, .filter = (struct sock_filter *)filter->code};
     if (filter->length == 0)
         fail_with(ENOSYS, "seccomp", "");
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0)
         fail("seccomp", "");
-    report(filter == &filter_offline ? "seccomp offline\n" : "seccomp\n");
+    report(is_offline ? "seccomp offline\n" : "seccomp\n");
 }
 
 static int is_watched;
@@ -173,7 +183,7 @@ static int is_word(char **argv, const char *name, int items) {
 }
 
 /* Applies one word; how many arguments it took. */
-static int apply(char **argv, const struct filter **filter) {
+static int apply(char **argv) {
     if (is_word(argv, "watch", 1))
         return split(argv[1], argv + 2), 2;
     if (is_word(argv, "cwd", 1)) {
@@ -201,21 +211,22 @@ static int apply(char **argv, const struct filter **filter) {
     if (is_word(argv, "landlock", 0))
         return enforce_landlock(), 1;
     if (is_word(argv, "seccomp", 0))
-        return *filter = *filter ? *filter : &filter_usual, 1; /* the stricter of both stays */
+        return is_filtered = 1;
     if (is_word(argv, "offline", 0))
-        return *filter = &filter_offline, 1;
+        return is_filtered = is_offline = 1;
+    if (is_word(argv, "uncounted", 0))
+        return is_filtered = is_uncounted = 1;
     fail_with(EINVAL, "words", argv[0]);
     return 0;
 }
 
 int main(int argc, char **argv) {
-    const struct filter *filter = NULL;
     (void)argc;
     /* Until the plugin's exec nobody traces us or reads our memory. */
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     fcntl(REPORT_FD, F_SETFD, FD_CLOEXEC);
     for (argv++; *argv != NULL && strcmp(*argv, "--") != 0;)
-        argv += apply(argv, &filter);
+        argv += apply(argv);
     if (argv[0] == NULL || argv[1] == NULL || argv[2] == NULL)
         fail_with(EINVAL, "words", "--");
     take_stdin_and_stdout();
@@ -223,8 +234,8 @@ int main(int argc, char **argv) {
     if (is_watched)
         begin_watch();
     close_all_but_stdio();
-    if (filter != NULL)
-        install(filter);
+    if (is_filtered)
+        install(chosen_filter());
     report("confined\n");
     execve(argv[1], argv + 2, environ);
     fail("exec", argv[1]);

@@ -35,6 +35,7 @@ def plain(home: str) -> dict[str, float]:
 async def ours(home: str) -> dict[str, float]:
     """From a host's start to the last chunk of the first complete batch, imports included."""
     began = perf_counter()
+    from benchmarks.fresh.session_reader import reader
     from plughost import Host
 
     os.environ["HOME"] = home
@@ -47,7 +48,7 @@ async def ours(home: str) -> dict[str, float]:
 
     async with Host() as host:
         host.service("snapshots").listen("sessions.usage_data", hear)
-        await host.add(ROOT / "plugins/session-reader")
+        await host.add(reader(ROOT))
         await complete.wait()
         wall = perf_counter() - began
     return {"cpu": spent(), "wall": wall}

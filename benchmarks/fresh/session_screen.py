@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
+from benchmarks.fresh.session_reader import reader as session_reader
 from benchmarks.paths import ROOT
 from benchmarks.processes import below, holdings
 from plughost import Host
@@ -77,7 +78,7 @@ async def main(home: str) -> None:
     os.environ["HOME"] = home
     began = perf_counter()
     async with Host() as host:
-        reader = Ainb(await host.add(ROOT / "plugins/session-reader"))
+        reader = Ainb(await host.add(session_reader(ROOT)))
         screen = Ainb(await host.add(ROOT / "plugins/burndown"))
         await screen.render(WIDTH, HEIGHT)
         watch = Watch(host, screen)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,14 @@ AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, AND, EQUAL, AT_LEAST, JUMP, ANSWER = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
+CASES = ("offline", "uncounted")
+"""Without a network namespace; without a control group that counts memory. No check has rows for both."""
+FILTERS = {
+    "filter_usual": (),
+    "filter_offline": ("offline",),
+    "filter_uncounted": ("uncounted",),
+    "filter_offline_uncounted": CASES,
+}
 LONGEST_JUMP = 255
 MOST_INSTRUCTIONS = 4096
 
@@ -86,13 +95,13 @@ def check(rows: list[list[str]], otherwise: str, names: dict[str, int]) -> Code:
     return code
 
 
-def decisions(policy: dict[str, Any], architecture: str, offline: bool) -> dict[int, Code]:
-    """System call number to the code that answers it."""
+def decisions(policy: dict[str, Any], architecture: str, cases: Collection[str]) -> dict[int, Code]:
+    """System call number to the code that answers it. `cases` are those of CASES that hold."""
     numbers = tomllib.loads((HERE / "numbers.toml").read_text())
     named = [(call, ALLOWED) for group in policy["allow"] for call in group["calls"]]
     named += [(call, answer(group["answer"])) for group in policy["refuse"] for call in group["calls"]]
     for item in policy["check"]:
-        rows = item.get("offline", item["rows"]) if offline else item["rows"]
+        rows = next((item[case] for case in CASES if case in cases and case in item), item["rows"])
         code = check(rows, item["otherwise"], policy["names"])
         named += [(call, code) for call in item["calls"]]
     if len(named) != len(dict(named)) or dict(named).keys() != numbers.keys():
@@ -122,13 +131,13 @@ def search(stretches: list[tuple[int, Code]]) -> Code:
     return (Instruction(AT_LEAST, pivot, if_not=1), Instruction(JUMP, len(below)), *below, *above)
 
 
-def program(policy: dict[str, Any], architecture: str, offline: bool = False) -> Code:
+def program(policy: dict[str, Any], architecture: str, cases: Collection[str] = ()) -> Code:
     code = (
         Instruction(LOAD, ARCHITECTURE_AT),
         Instruction(EQUAL, AUDIT[architecture], if_so=1),
         Instruction(ANSWER, KILL),
         Instruction(LOAD, NUMBER_AT),
-        *search(runs(decisions(policy, architecture, offline), answer(policy["default"]))),
+        *search(runs(decisions(policy, architecture, cases), answer(policy["default"]))),
     )
     if len(code) > MOST_INSTRUCTIONS:
         raise ValueError(f"{len(code)} instructions are more than the kernel takes")
@@ -156,10 +165,9 @@ def header() -> str:
     ]
     for place, architecture in enumerate(AUDIT):
         parts.append(f"#{'elif' if place else 'if'} defined(__{architecture}__)")
-        parts.append(as_c("filter_usual", program(policy, architecture)))
-        parts.append(as_c("filter_offline", program(policy, architecture, offline=True)))
+        parts += [as_c(name, program(policy, architecture, cases)) for name, cases in FILTERS.items()]
     parts.append("#else")
-    parts.append("static const struct filter filter_usual = {0, 0}, filter_offline = {0, 0};")
+    parts += [f"static const struct filter {name} = {{0, 0}};" for name in FILTERS]
     parts.append("#endif\n")
     return "\n".join(parts)
 

@@ -16,7 +16,7 @@ from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, Stopped
 from plughost.base.events import Event, EventHub, Subscription
 from plughost.base.weakly import weakly
-from plughost.contracts.contract import PluginSpec, check_runnable, contract, sandbox_of
+from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
@@ -108,7 +108,7 @@ class Host:
         check_runnable(spec, binding)
         self._adding.add(spec.name)
         try:
-            confinement = await self._keeper.confine(spec, binding, sandbox_of(spec, its_contract))
+            confinement = await self._keeper.confine(spec, binding)
         finally:
             self._adding.discard(spec.name)
         if self._closed:  # meanwhile

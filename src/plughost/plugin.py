@@ -14,6 +14,7 @@ from plughost.base.errors import Malformed, OverBudget, PluginError, Stopped, Un
 from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
+from plughost.guard.operators_word import OperatorsWord
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
 from plughost.runtime.listener import OnEvent
@@ -87,6 +88,11 @@ class Plugin:
     def capabilities(self) -> frozenset[Capability]:
         """What it may, all in all."""
         return self._binding.capabilities
+
+    @property
+    def operators_word(self) -> OperatorsWord:
+        """What the operator has named himself: only that reaches private addresses and files."""
+        return self._binding.operator
 
     @property
     def sandbox(self) -> str:
@@ -239,7 +245,7 @@ class Plugin:
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)
         check_runnable(spec, binding)
-        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding, self.sandbox))
+        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding))
 
     def _adopt(self, spec: PluginSpec, binding: Binding, confinement: Confinement) -> None:
         """What its next process is, and may."""

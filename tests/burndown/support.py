@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+import plughost
+from plughost import config
 from plughost_sdk.ainb import Error
 from plughost_sdk.host import Entry
 from tests.support import ROOT
@@ -136,3 +138,9 @@ def log(*lines: Any) -> bytes:
 
 def tokens(bucket: dict[str, Any]) -> list[int]:
     return [bucket[name] for name in COUNTS]
+
+
+def reader_spec() -> plughost.PluginSpec:
+    """session-reader as an operator binds it who lets it read logs that other users cannot."""
+    spec = config.of_folder(ROOT / "plugins/session-reader")
+    return msgspec.structs.replace(spec, grants=("declared", "read_claude_logs", "read_codex_logs"))

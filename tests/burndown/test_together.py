@@ -16,7 +16,7 @@ import pytest
 import plughost
 from plughost.contracts.ainb import Ainb
 from plughost_sdk.chunks import nothing, split
-from tests.burndown.support import SAMPLES, answer, counters, log
+from tests.burndown.support import SAMPLES, answer, counters, log, reader_spec
 from tests.support import ROOT, until
 
 SAMPLE_TOTAL = {
@@ -44,7 +44,8 @@ def home(tmp_path, monkeypatch):
 
 
 def x(*words: str, home=SAMPLES, root="plugins"):
-    command = [sys.executable, "-m", "plughost.cli", "x", *(["--root", root] if root else []), *words]
+    allow = ["--allow", f"read={home}"]  # wherever this checkout lies: other users may not reach it
+    command = [sys.executable, "-m", "plughost.cli", "x", *(["--root", root] if root else []), *allow, *words]
     env = {**os.environ, "HOME": str(home), "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "100"}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
 
@@ -153,7 +154,7 @@ async def test_usage_does_not_tell_a_cost_that_is_no_number(home, cost):
 
 async def test_a_screen_follows_logs_that_grow(home):
     async with plughost.Host() as host:
-        await host.add(ROOT / "plugins/session-reader")
+        await host.add(reader_spec())
         screen = Ainb(await host.add(ROOT / "plugins/burndown"))
         await shows(screen, "272k tokens", "$0.75 + ?", "2025-11-14")
         (grows, *_) = sorted((home / ".claude/projects/-home-ada-tea-timer").iterdir())
@@ -173,7 +174,7 @@ async def test_a_refresh_is_answered_with_everything_and_hard_reads_it_again(hom
         heard = []
         bus = host.service("snapshots")
         bus.listen("sessions.usage_data", lambda payload: heard.append(msgspec.msgpack.decode(payload)))
-        await host.add(ROOT / "plugins/session-reader")
+        await host.add(reader_spec())
         await until(lambda: heard and not heard[-1]["partial"])
         heard.clear()
         bus.put("sessions.refresh_request", b"")
@@ -192,7 +193,7 @@ async def test_a_screen_that_comes_late_is_filled_at_once(home):
     async with plughost.Host() as host:
         heard = []
         host.service("snapshots").listen("sessions.usage_data", heard.append)
-        await host.add(ROOT / "plugins/session-reader")
+        await host.add(reader_spec())
         await until(lambda: heard)
         screen = Ainb(await host.add(ROOT / "plugins/burndown"))
         await shows(screen, "272k tokens")
@@ -203,7 +204,7 @@ async def test_links_that_lead_out_and_what_may_not_be_read_are_told(home):
     (home / ".claude/projects/out.jsonl").symlink_to(home / "secret.jsonl")
     os.mkfifo(home / ".codex/sessions/pipe.jsonl")
     async with plughost.Host() as host:
-        reader = Ainb(await host.add(ROOT / "plugins/session-reader"))
+        reader = Ainb(await host.add(reader_spec()))
         told = json.loads((await reader.cli("sessions", ["--json"])).stdout)
     assert sorted(told["unreadable"]) == [
         f"{home}/.claude/projects/out.jsonl",
@@ -224,7 +225,7 @@ async def test_folders_that_are_not_looked_into_are_told(home):
     deep.mkdir(parents=True)
     (deep / "b.jsonl").write_bytes(log(answer(6)))
     async with plughost.Host() as host:
-        reader = Ainb(await host.add(ROOT / "plugins/session-reader"))
+        reader = Ainb(await host.add(reader_spec()))
         told = json.loads((await reader.cli("sessions", ["--json"])).stdout)
     assert told["files"] == 5
     assert told["unreadable"] == {
@@ -235,10 +236,7 @@ async def test_folders_that_are_not_looked_into_are_told(home):
 
 
 async def test_the_reader_has_only_what_it_was_granted(home):
-    from plughost import config
-
-    spec = config.of_folder(ROOT / "plugins/session-reader")
-    spec = msgspec.structs.replace(spec, grants=("event_bus", "read_codex_logs"))
+    spec = msgspec.structs.replace(reader_spec(), grants=("event_bus", "read_codex_logs"))
     async with plughost.Host() as host:
         reader = await host.add(spec)
         payload = (await Ainb(reader).cli("sessions", ["--json"])).stdout

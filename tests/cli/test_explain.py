@@ -236,6 +236,30 @@ def test_an_ainb_manifest_and_a_grant_that_narrows_it(tmp_path):
     assert told("--grant", "network=a.example", *words)["missing"] == []
 
 
+def test_what_an_ainb_manifest_cannot_have_by_its_own_word_is_granted_by_the_words_that_are_told(tmp_path):
+    secret = tmp_path / "deploy.sh"
+    secret.write_text("#!/bin/sh\n")
+    secret.chmod(0o700)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "manifest.toml").write_text(
+        '[plugin]\nname = "p"\nversion = "1.0.0"\nabi_version = 2\n[capabilities]\nevent_bus = true\n'
+        f'network = ["127.0.0.1", "a.example"]\nspawn_subprocess = ["{secret}"]\n'
+    )
+    (tmp_path / "p" / "p").write_text("#!/bin/sh\n")
+    (tmp_path / "p" / "p").chmod(0o755)
+
+    def told(*words):
+        return json.loads(plughost("explain", "--json", str(tmp_path / "p"), *words).stdout)
+
+    found = told()
+    assert {each["what"] for each in found["granted"]} == {"event_bus", "network[a.example]"}
+    assert len([lint for lint in found["lints"] if "by its manifest's word" in lint]) == 2
+    words = [word for each in found["missing"] for word in shlex.split(each["option"])]
+    assert {"declared", "network=127.0.0.1", f"spawn_subprocess={secret}"} == {*words} - {"--grant"}
+    by_name = told(*words)
+    assert (by_name["missing"], by_name["lints"]) == ([], [])
+
+
 KAGED = ["read:fs:/usr/share/doc", "exec:env:/usr/bin/env", "net:api.example.com:443", "kaged:storage:write"]
 
 

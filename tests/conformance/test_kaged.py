@@ -19,7 +19,7 @@ from plughost.conformance.kaged.stub import stubbed
 from plughost.conformance.kaged.talk import CONTEXT
 from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.suite import Report, examine
-from plughost.sandbox.keeper import Keeper
+from plughost.sandbox.machine import machine
 from tests.confinable import PATH, needs, open_folder
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
@@ -125,26 +125,20 @@ async def test_a_sample_must_be_of_a_declared_method(place):
 
 async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):
     needs("strict")
-    assert {report.unconfined for report in reports.values()} == {""}
+    assert {report.sandbox for report in reports.values()} == {"strict"}
     async with stubbed(Subject(config.of_folder(place / "good/methods"))) as host:
         assert "seccomp" in host.wire._process.confined_by
 
 
-async def test_one_that_cannot_be_confined_is_tried_without_and_that_is_told_first(place, monkeypatch):
-    async def confine(self, spec, binding, confined):
-        if confined != "none":
-            raise Unconfinable("there is no bubblewrap")
-        return await confined_really(self, spec, binding, confined)
-
-    confined_really = Keeper.confine
-    monkeypatch.setattr(Keeper, "confine", confine)
-    told = []
+async def test_one_that_cannot_be_confined_is_tried_unconfined_only_on_the_operators_word(place, monkeypatch):
+    monkeypatch.setattr(
+        "plughost.sandbox.machine.machine", lambda: msgspec.structs.replace(machine(), bubblewrap=None)
+    )
     spec = config.of_folder(place / "good/methods")
-    report = await examine(spec, only=["methods"], told=told.append, warned=told.append)
-    assert told == [report.unconfined, *report.verdicts]
-    assert (report.unconfined, failed(report)) == ("there is no bubblewrap", {})
-    with pytest.raises(Unconfinable):  # but not when somebody has asked for it
-        await examine(msgspec.structs.replace(spec, sandbox="strict"), only=["methods"])
+    with pytest.raises(Unconfinable, match="bubblewrap is not installed"):
+        await examine(spec, only=["methods"])
+    report = await examine(msgspec.structs.replace(spec, sandbox="none"), only=["methods"])
+    assert (report.sandbox, failed(report)) == ("none", {})
 
 
 async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, monkeypatch):

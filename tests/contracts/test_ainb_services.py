@@ -413,7 +413,7 @@ async def test_the_sessions_are_in_ainbs_home_wherever_that_is(host, tmp_path, m
     monkeypatch.setenv("AINB_HOME", str(tmp_path / "elsewhere"))
     (tmp_path / "elsewhere/sessions").mkdir(parents=True)
     (tmp_path / "elsewhere/sessions/f").write_text("here")
-    plugin = await host.add(spec(folder(tmp_path / mark)))
+    plugin = await host.add(spec(folder(tmp_path / mark), grants=("read_sessions",)))
     answer = await ask(plugin, "host/fs/read_file", {"path": f"{tmp_path}/elsewhere/sessions/f"})
     assert base64.b64decode(answer["bytes"]) == b"here"
 
@@ -424,7 +424,8 @@ async def test_the_roots_are_the_contracts_own(host, tmp_path, mark, monkeypatch
     for place in (".agents-in-a-box/sessions", ".claude/projects", ".codex/sessions"):
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "f").write_text(place)
-    plugin = await host.add(spec(folder(tmp_path / mark)))
+    named = ("read_sessions", "read_claude_logs", "read_codex_logs")
+    plugin = await host.add(spec(folder(tmp_path / mark), grants=named))
     for place in (".agents-in-a-box/sessions", ".claude/projects", ".codex/sessions"):
         answer = await ask(plugin, "host/fs/read_file", {"path": str(tmp_path / place / "f")})
         assert answer["bytes"] == b64(place)
@@ -451,7 +452,8 @@ async def test_fetch_is_held_to_the_hosts_that_were_granted(host, tmp_path, mark
     net.names = {"a.test": ["127.0.0.1"], "b.test": ["127.0.0.1"]}
     net.pages["/"] = web.answer(b"hello")
     host.provide("network", NetworkDesk(net.network()))
-    listed = await host.add(spec(folder(tmp_path / mark, "listed", capabilities={"network": ["a.test"]})))
+    place = folder(tmp_path / mark, "listed", capabilities={"network": ["a.test"]})
+    listed = await host.add(spec(place, grants=("network=a.test",)))
     public = await host.add(spec(folder(tmp_path / mark, "public", capabilities={"network": True})))
     answer = await ask(listed, "host/network/fetch", {"url": "http://a.test/", "headers": [["X-A", "1"]]})
     assert (answer["status"], answer["body"]) == (200, b64("hello"))

@@ -123,14 +123,52 @@ def test_a_declaration_alone_gives_nothing_but_its_data_folder(tmp_path):
 
 @pytest.mark.clause("KAGED-11")
 def test_what_is_granted_is_held_and_a_grant_may_add_what_a_manifest_forgot(tmp_path):
-    place = folder(tmp_path, capabilities=["read:fs:/srv", "kaged:storage:read"])
+    place = folder(tmp_path, capabilities=["read:fs:/usr/share", "kaged:storage:read"])
     binding = bound(place, "declared", "exec:mkdir:/usr/bin/mkdir")
     data = f"{tmp_path}/data/puppet"
-    assert effective(binding).powers == Powers(read=("/srv",), write=(data,), execute=("/usr/bin/mkdir",))
+    held = Powers(read=("/usr/share",), write=(data,), execute=("/usr/bin/mkdir",))
+    assert effective(binding).powers == held
     assert binding.capabilities == {Capability("kaged:storage:read")}
     assert [lint for lint in binding.lints if "sandbox" not in lint] == [
         "granted, though its manifest does not declare it: exec:mkdir:/usr/bin/mkdir"
     ]
+
+
+@pytest.mark.clause("KAGED-11")
+def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
+    private = tmp_path / "secret"
+    private.write_text("secret")
+    private.chmod(0o600)
+    (tmp_path / "open").write_text("others may read it, but not reach it")
+    (tmp_path / "link").symlink_to("/etc/shadow")
+    wanted = [
+        *(
+            f"read:fs:{path}"
+            for path in (private, tmp_path / "open", tmp_path / "link", "/home", "/root", "/etc")
+        ),
+        *("write:fs:/usr/share", f"write:fs:{tmp_path}", f"exec:secret:{private}", "net:127.0.0.1:80"),
+        "net:localhost:80",
+    ]
+    public = [
+        "read:fs:/etc/passwd",
+        "read:fs:/usr/share/doc",
+        "exec:env:/usr/bin/env",
+        "net:*",
+        "net:a.example:443",
+    ]
+    binding = bound(folder(tmp_path, capabilities=[*wanted, *public]), "declared")
+    data = f"{tmp_path}/data/puppet"
+    assert effective(binding).powers == Powers(
+        read=("/etc/passwd", "/usr/share/doc"),
+        write=(data,),
+        execute=("/usr/bin/env",),
+        connect=(Endpoint("*", 0), Endpoint("a.example", 443)),
+    )
+    told = [lint for lint in binding.lints if lint.startswith("declared, but not granted: ")]
+    assert [lint.split()[4] for lint in told if "net:" not in lint] == wanted[:-2]
+    assert all("grant it by name" in lint for lint in told)
+    by_name = bound(folder(tmp_path / "again", capabilities=wanted), *wanted)
+    assert str(private) in effective(by_name).powers.read
 
 
 @pytest.mark.clause("KAGED-11")

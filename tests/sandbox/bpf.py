@@ -36,7 +36,7 @@ def run(
                 raise ValueError(f"no such instruction: {code:#x}")
 
 
-def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], offline: bool = False) -> int:
+def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], cases: Sequence[str] = ()) -> int:
     """What policy.toml says about a call by name; None for one it does not name."""
     if any(call in group["calls"] for group in policy["allow"]):
         return ALLOW
@@ -45,7 +45,9 @@ def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], offli
             return ERRNO | getattr(errno, group["answer"])
     for check in policy["check"]:
         if call in check["calls"]:
-            rows = check["offline"] if offline and "offline" in check else check["rows"]
+            rows = check["rows"]
+            for case in cases:
+                rows = check.get(case, rows)
             if any(all(holds(text, policy["names"], args) for text in row) for row in rows):
                 return ALLOW
             return ERRNO | getattr(errno, check["otherwise"])

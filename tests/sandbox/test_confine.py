@@ -16,7 +16,8 @@ from plughost.guard.powers import Endpoint, Limits, Powers
 from plughost.sandbox import bubblewrap
 from plughost.sandbox import machine as module
 from plughost.sandbox.bubblewrap import View, outermost
-from plughost.sandbox.confine import confine
+from plughost.sandbox.cgroups import Group
+from plughost.sandbox.confine import DEVICES, confine
 from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.grants import Granted
 from plughost.sandbox.machine import Machine, landlock_abi, machine
@@ -138,7 +139,7 @@ def test_strict_in_words():
     } <= set(outer)
     assert outer[-2:] == ("--remount-ro", "/"), "nothing is mounted after it"
     assert line[inner - 1] == "--"
-    assert last[-6:] == ("landlock", "seccomp", "--", "/code/run", "run", "-v")
+    assert last[-7:] == ("landlock", "seccomp", "uncounted", "--", "/code/run", "run", "-v")
     mounts = {
         line[at + 2]: (word, line[at + 1]) for at, word in enumerate(outer) if word in ("--bind", "--ro-bind")
     }
@@ -155,9 +156,23 @@ def test_strict_in_words():
     rules = [pair for pair in pairwise(last) if pair[0] in ("read", "write", "execute", "connect")]
     assert ("read", "/lib") not in rules, "libraries are shown by the folder and held one by one"
     assert {("read", "/lib/libc.so"), ("execute", "/code"), ("write", "/tmp")} <= set(rules)
-    assert {path for word, path in rules if word == "write"} == {"/tmp", "/dev"}
+    assert {path for word, path in rules if word == "write"} == {"/tmp", *DEVICES}
     assert found.launch.env == {"A": "1"}
     assert found.launch.cwd is None
+
+
+@pytest.mark.parametrize("confined", ["strict", "landlock"])
+def test_memory_that_need_not_be_mapped_is_for_plugins_that_a_control_group_counts(confined):
+    system = ("/dev/zero", "/etc/hosts")
+    plain = msgspec.structs.replace(READY, system=system)
+    grouped = msgspec.structs.replace(plain, group=Group(("/g",)))
+    for found in (decide(confined, ready=grouped), decide(confined, ready=plain, limits=Limits(memory=None))):
+        assert not said(found, "uncounted")
+        assert said(found, "write", "/dev") or said(found, "read", "/dev/zero")
+    held = decide(confined, ready=plain)
+    assert said(held, "uncounted")
+    assert "/dev" not in held.launch.command[held.launch.command.index("watch") :]
+    assert "/dev/zero" not in held.launch.command
 
 
 def test_an_older_bubblewrap_is_not_given_words_it_does_not_know():
@@ -222,7 +237,7 @@ def test_landlock_that_does_not_hold_signals_needs_a_namespace_or_another_user()
 def test_landlock_alone_has_no_sockets_and_a_scratch_folder():
     found = decide("landlock")
     assert found.launch.command[0] == "/opt/inner"
-    assert found.launch.command[-6:] == ("landlock", "offline", "--", "/code/run", "run", "-v")
+    assert found.launch.command[-7:] == ("landlock", "offline", "uncounted", "--", "/code/run", "run", "-v")
     assert said(found, "cwd", "/code")
     assert said(found, "write", "/q/0/scratch")
     assert found.launch.env == {"A": "1", "TMPDIR": "/q/0/scratch"}

@@ -24,7 +24,12 @@ kept = []
 for line in sys.stdin:
     request = json.loads(line)
     size = request.get("params") or 0
-    kept.append(mmap.mmap(-1, size) if size else None)
+    if size:
+        fd = os.open(f"/tmp/{len(kept)}", os.O_RDWR | os.O_CREAT)
+        os.truncate(fd, size)
+        kept.append(mmap.mmap(fd, size))
+    else:
+        kept.append(None)
     for at in range(0, size, 4096):
         kept[-1][at] = 1
     print(json.dumps({"id": request["id"], "result": len(kept)}), flush=True)
@@ -43,7 +48,7 @@ def hungry(folder: Path, name: str = "hungry") -> plughost.PluginSpec:
         command=[PYTHON, "-ISE", str(folder / "hungry.py")],
         cwd=str(folder),
         sandbox="strict",
-        limits=Limits(memory=64 << 20, processes=20),
+        limits=Limits(memory=64 << 20, processes=20, scratch=512 << 20),
     )
 
 

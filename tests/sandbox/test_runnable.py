@@ -65,7 +65,9 @@ def test_first_lines(line, expected):
 )
 def test_a_first_line_that_says_more_to_env_is_refused_by_name(code, rest):
     executable(code / "run", f"#!/usr/bin/env {rest}\n")
-    with pytest.raises(Unconfinable, match=re.escape(f"{code}/run is not understood: #!/usr/bin/env {rest}")):
+    with pytest.raises(
+        Unconfinable, match=re.escape(f"{code}/run cannot be used in a sandbox: #!/usr/bin/env {rest}. ")
+    ):
         runnable.find(["./run"], str(code), ENV)
 
 

@@ -24,7 +24,9 @@ POLICY = tomllib.loads((SECCOMP / "policy.toml").read_text())
 NUMBERS = tomllib.loads((SECCOMP / "numbers.toml").read_text())
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PROGRAMS = {
-    (name, off): generate.program(POLICY, name, off) for name in ARCHITECTURES for off in (False, True)
+    (name, cases): generate.program(POLICY, name, cases)
+    for name in ARCHITECTURES
+    for cases in ((), ("offline",), ("uncounted",), ("offline", "uncounted"))
 }
 NAMES = {
     architecture: {pair[place]: name for name, pair in NUMBERS.items() if pair[place] >= 0}
@@ -47,7 +49,7 @@ def arguments(low_halves):
 
 def telling(check):
     """The values a check speaks of, some flags around them, and anything else."""
-    rows = check["rows"] + check.get("offline", [])
+    rows = check["rows"] + check.get("offline", []) + check.get("uncounted", [])
     words = " ".join(text for row in rows for text in row).split()
     spoken = [POLICY["names"].get(word, 0) for word in words if word in POLICY["names"]] + [0]
     return st.one_of(
@@ -69,23 +71,24 @@ programs = st.sampled_from(sorted(PROGRAMS))
 @given(programs, checked)
 def test_a_filter_looks_at_arguments_as_the_policy_reads(which, call_and_args):
     call, args = call_and_args
-    architecture, offline = which
+    architecture, cases = which
     number = NUMBERS[call][list(ARCHITECTURES).index(architecture)]
     assume(number >= 0)
     answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
-    assert answer == bpf.verdict(POLICY, call, args, offline)
+    assert answer == bpf.verdict(POLICY, call, args, cases)
 
 
 @given(programs, numbers, arguments(st.integers(0, 2**32 - 1)))
 def test_a_filter_answers_any_call_as_the_policy_reads(which, number, args):
-    architecture, offline = which
+    architecture, cases = which
     answer = bpf.run(PROGRAMS[which], number, ARCHITECTURES[architecture], args)
-    assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), args, offline)
+    assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), args, cases)
 
 
-def refused(call, *args, offline=False):
+def refused(call, *args, offline=False, uncounted=False):
     number, architecture = NUMBERS[call][0], ARCHITECTURES["x86_64"]
-    answer = bpf.run(PROGRAMS["x86_64", offline], number, architecture, [*args, *[0] * (6 - len(args))])
+    cases = (*(["offline"] if offline else []), *(["uncounted"] if uncounted else []))
+    answer = bpf.run(PROGRAMS["x86_64", cases], number, architecture, [*args, *[0] * (6 - len(args))])
     return answer != bpf.ALLOW
 
 
@@ -109,6 +112,22 @@ def test_no_file_is_made_that_acts_as_its_owner_or_group():
     assert not refused("openat", here, 1, create, 0o666)
     assert not refused("chmod", 1, 0o755)
     assert not refused("fchmodat", here, 1, 0o644)
+
+
+def test_memory_that_nobody_counts_is_refused():
+    shared, private, validated, fixed, anonymous, huge = 1, 2, 3, 0x10, 0x20, 0x40000
+    for offline in (False, True):
+        assert refused("memfd_create", 0, 0, offline=offline, uncounted=True)
+        assert not refused("memfd_create", 0, 0, offline=offline)
+        for more in (0, fixed, huge, 1 << 32):
+            for sharing in (shared, validated):
+                flags = sharing | anonymous | more
+                assert refused("mmap", 0, 4096, 3, flags, 2**32 - 1, offline=offline, uncounted=True)
+                assert not refused("mmap", 0, 4096, 3, flags, 2**32 - 1, offline=offline)
+                assert not refused("mmap", 0, 4096, 3, sharing | more, 3, offline=offline, uncounted=True)
+            assert not refused(
+                "mmap", 0, 4096, 3, private | anonymous | more, 0, offline=offline, uncounted=True
+            )
 
 
 BY_NAME = [
@@ -175,12 +194,12 @@ def test_every_number_is_answered_as_the_policy_reads():
 @given(st.sampled_from(sorted(ARCHITECTURES)), numbers, st.integers(0, 2**32 - 1))
 def test_the_call_table_of_another_architecture_kills(architecture, number, other):
     if other != ARCHITECTURES[architecture]:
-        assert bpf.run(PROGRAMS[architecture, False], number, other, [0] * 6) == bpf.KILL
+        assert bpf.run(PROGRAMS[architecture, ()], number, other, [0] * 6) == bpf.KILL
 
 
 def test_the_x32_table_is_not_there():
     for number in range(600):
-        answer = bpf.run(PROGRAMS["x86_64", False], 0x40000000 | number, ARCHITECTURES["x86_64"], [0] * 6)
+        answer = bpf.run(PROGRAMS["x86_64", ()], 0x40000000 | number, ARCHITECTURES["x86_64"], [0] * 6)
         assert answer == bpf.ERRNO | errno.ENOSYS
 
 

@@ -15,7 +15,12 @@ import tracemalloc
 
 import pytest
 
+from plughost.base.capability import Capability
 from plughost.base.errors import Denied, InvalidSpec, Stopped
+from plughost.guard import allowance
+from plughost.guard.addresses import canonical_host
+from plughost.guard.operators_word import OperatorsWord, operators_word
+from plughost.guard.powers import NONE
 from plughost.services.network import Fetch, Network
 from tests.services.web import PUBLIC, Web, answer, redirect
 from tests.support import until
@@ -45,19 +50,24 @@ async def web():
     await web.stop()
 
 
-async def denied(web: Web, hosts, url: str, host: str, **options) -> None:
+def named(*hosts: str) -> OperatorsWord:
+    """The word of an operator who has granted these hosts by name."""
+    return operators_word([Capability("network", hosts)], NONE)
+
+
+async def denied(web: Web, hosts, url: str, host: str, word=OperatorsWord(), **options) -> None:  # noqa: B008
     """It is refused with the host that would have to be granted, and nothing more was dialled."""
     before = list(web.dialled)
     with pytest.raises(Denied) as caught:
-        await web.network(**options).fetch(hosts, Fetch(url))
+        await web.network(**options).fetch(hosts, Fetch(url), word)
     assert caught.value.message == "capability denied: network"
-    assert caught.value.hint.endswith(f"the host {host}")
+    assert f"the host {host}" in caught.value.hint
     assert web.dialled == before
 
 
 async def invalid(web: Web, request: Fetch, reason: str | None = None, hosts=None, **options) -> InvalidSpec:
     with pytest.raises(InvalidSpec, match=reason) as caught:
-        await web.network(**options).fetch(hosts, request)
+        await web.network(**options).fetch(hosts, request, named(*hosts or ()))
     assert caught.value.message.startswith("fetch ")
     return caught.value
 
@@ -141,15 +151,38 @@ async def test_with_allow_private_any_address_is_reached(web):
     assert web.dialled == [("10.0.0.1", 80), ("127.0.0.1", 81), ("::1", 82)]
 
 
-async def test_a_list_is_exact_and_its_names_may_lead_inside(web):
+@pytest.mark.parametrize("address", PRIVATE)
+async def test_a_list_that_is_a_manifests_word_leads_to_no_private_address(web, address):
+    web.names["a.test"] = [address]
+    await denied(web, ("a.test",), "http://a.test/", "a.test")
+    url = f"http://[{address}]/" if ":" in address else f"http://{address}/"
+    host = canonical_host(address)
+    await denied(web, (address,), url, host)
+    await denied(web, (address, "b.test"), url, host, named("b.test"))
+    with pytest.raises(Denied) as caught:
+        await web.network().fetch((address,), Fetch(url))
+    assert caught.value.hint.endswith(f"to allow it, grant network={host}")
+
+
+async def test_an_operator_allows_a_private_host_on_a_port(web):
+    word = operators_word([], allowance.powers({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
+    fetched = await web.network().fetch(None, Fetch("http://inside.test:81/"), word)
+    assert (fetched.body, web.dialled) == (b"hello", [("10.0.0.1", 81)])
+    await denied(web, None, "http://inside.test/", "inside.test", word)
+    web.names["b.test"] = ["10.0.0.1"]
+    await denied(web, None, "http://b.test/", "b.test", word)
+    await denied(web, ("a.test",), "http://inside.test:81/", "inside.test", word)
+
+
+async def test_a_list_is_exact_and_names_of_the_operators_may_lead_inside(web):
     hosts = ("Inside.TEST", "10.0.0.7", "[::1]")
     network = web.network()
     for url in ("http://inside.test/", "http://INSIDE.test.:81/", "http://10.0.0.7/", "http://[0::1]/"):
-        assert (await network.fetch(hosts, Fetch(url))).body == b"hello"
+        assert (await network.fetch(hosts, Fetch(url), named(*hosts))).body == b"hello"
     assert web.dialled == [("10.0.0.1", 80), ("10.0.0.1", 81), ("10.0.0.7", 80), ("::1", 80)]
     for host in ("a.test", "x.inside.test", "inside.test.evil.test", "10.0.0.8", "10.0.0.1", "::2"):
         url = f"http://[{host}]/" if ":" in host else f"http://{host}/"
-        await denied(web, hosts, url, host)
+        await denied(web, hosts, url, host, named(*hosts))
     await denied(web, (), "http://a.test/", "a.test")
     assert "a.test" not in web.looked_up  # a name that is not listed is not even looked up
 
@@ -247,14 +280,14 @@ async def test_our_own_dialling_looks_nothing_up(web, monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     network = web.network(resolve=resolve, connect=None)
-    fetched = await network.fetch(("a.test",), Fetch(f"http://a.test:{web.port}/"))
+    fetched = await network.fetch(("a.test",), Fetch(f"http://a.test:{web.port}/"), named("a.test"))
     assert fetched.body == b"hello"
 
 
 async def test_the_machines_own_resolver_and_sockets(web):
     network = web.network(resolve=None, connect=None)
     request = Fetch(f"http://localhost:{web.port}/")
-    assert (await network.fetch(("localhost",), request)).body == b"hello"
+    assert (await network.fetch(("localhost",), request, named("localhost"))).body == b"hello"
     with pytest.raises(Denied):
         await network.fetch(None, request)
     assert web.connections == 1
@@ -291,7 +324,7 @@ async def test_a_server_that_is_not_there():
         deaf.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{deaf.getsockname()[1]}/"
         with pytest.raises(InvalidSpec, match=f"fetch {url}: cannot connect .*Connection refused"):
-            await network.fetch(("127.0.0.1",), Fetch(url))
+            await network.fetch(("127.0.0.1",), Fetch(url), named("127.0.0.1"))
     await network.close()
 
 
@@ -603,7 +636,10 @@ async def test_one_plugins_list_says_nothing_about_anothers(web):
     network = web.network()
     request = Fetch("http://inside.test/")
     results = await asyncio.gather(
-        *(network.fetch(hosts, request) for hosts in (("inside.test",), None, ("a.test",)) * 10),
+        *(
+            network.fetch(hosts, request, named(*hosts or ()))
+            for hosts in (("inside.test",), None, ("a.test",)) * 10
+        ),
         return_exceptions=True,
     )
     assert [type(result).__name__ for result in results] == ["Fetched", "Denied", "Denied"] * 10
@@ -739,7 +775,7 @@ async def test_a_server_that_speaks_no_tls():
         port = server.sockets[0].getsockname()[1]
         network = Network()
         with pytest.raises(InvalidSpec, match=f"fetch https://127.0.0.1:{port}/: .*SSL"):
-            await network.fetch(("127.0.0.1",), Fetch(f"https://127.0.0.1:{port}/"))
+            await network.fetch(("127.0.0.1",), Fetch(f"https://127.0.0.1:{port}/"), named("127.0.0.1"))
         await network.close()
 
 
@@ -757,7 +793,7 @@ async def test_a_handshake_that_never_ends_is_given_up_and_closed():
         port = server.sockets[0].getsockname()[1]
         network = Network()
         request = Fetch(f"https://127.0.0.1:{port}/")
-        fetching = asyncio.create_task(network.fetch(("127.0.0.1",), request))
+        fetching = asyncio.create_task(network.fetch(("127.0.0.1",), request, named("127.0.0.1")))
         await asyncio.wait_for(asked.wait(), 10)
         await network.close()
         with pytest.raises(Stopped):

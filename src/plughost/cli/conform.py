@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
@@ -79,9 +78,7 @@ def conform(
         for axis in axes_of(spec.contract):
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
-    report = asyncio.run(
-        examine(spec, only=only, sample=_sample(sample), patience=patience, told=told, warned=_warn)
-    )
+    report = asyncio.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
     _conclude(report, json_file, junit_file)
 
 
@@ -103,14 +100,6 @@ def _sample(text: str | None) -> Sample | None:
         return Sample(method, msgspec.json.decode(params) if params.strip() else msgspec.UNSET)
     except ValueError as error:
         raise click.UsageError(f"--sample takes a method and JSON: {error}") from error
-
-
-def _warn(why: str) -> None:
-    """Told even to programs, and before anything runs."""
-    user = "root" if os.geteuid() == 0 else "your user"
-    output.say(
-        f"! unconfined: whatever {user} may, it may during this trial. It cannot be confined here: {why}"
-    )
 
 
 def _tell(verdict: Verdict) -> None:

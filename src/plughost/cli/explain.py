@@ -11,7 +11,7 @@ import click
 from plughost.base.clock import best_clock
 from plughost.base.errors import LaunchFailed
 from plughost.cli import output, targets
-from plughost.contracts.contract import PluginSpec, check_runnable, contract, sandbox_of
+from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.sandbox.explanation import Explanation, Source
 
 
@@ -51,7 +51,7 @@ async def _explain(spec: PluginSpec, source: Source) -> Explanation:
     cgroup = os.environ.get("PLUGHOST_CGROUP")
     keeper = Keeper(clock, cgroup, lambda plugin, connection: None, foresees=True)
     try:
-        decided = await keeper.confine(spec, binding, sandbox_of(spec, its_contract))
+        decided = await keeper.confine(spec, binding)
         return explain(spec, its_contract, binding, decided, machine(), source)
     except LaunchFailed as error:
         return explain(spec, its_contract, binding, error, machine(), source)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -11,12 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from plughost.base.errors import LaunchFailed
 from plughost.conformance.axis import Failed
 from plughost.conformance.wire import PATIENCE, Wire
-from plughost.contracts.contract import Binding, PluginSpec, contract, sandbox_of
+from plughost.contracts.contract import Binding, PluginSpec, contract
 from plughost.host import Host, Plugin
-from plughost.sandbox.keeper import Keeper
+from plughost.sandbox import raw
 from plughost.testkit import VirtualClock
 
 T = TypeVar("T")
@@ -39,21 +37,8 @@ class Subject:
         self.patience = patience
         self.contract = contract(spec.contract)
         self.binding: Binding = self.contract.bind(spec)
-        self.sandbox = sandbox_of(spec, self.contract)
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
-
-    async def unconfinable(self) -> LaunchFailed | None:
-        """Why the sandbox that its contract wants cannot be had here. Then it is run without, unless somebody
-        has asked for that sandbox by name."""
-        if self.sandbox == "none" or self.spec.sandbox is not None:
-            return None
-        try:
-            async with self.wire():
-                return None
-        except LaunchFailed as failure:
-            self.sandbox = "none"
-            return failure
 
     @asynccontextmanager
     async def wire(
@@ -65,13 +50,11 @@ class Subject:
         binding = msgspec.structs.replace(binding, env={**binding.env, **(env or {})})
         spec = spec or self.spec
         framing = self.contract.session(spec, binding).framing()
-        keeper = Keeper(VirtualClock(), os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
-        try:
-            how = await keeper.confine(spec, binding, self.sandbox)
-            async with Wire(how.launch, framing, self.frames, self.patience) as wire:
-                yield wire
-        finally:
-            await keeper.close()
+        async with (
+            raw.confined(spec, binding) as start,
+            Wire(start, framing, self.frames, self.patience) as wire,
+        ):
+            yield wire
 
     @asynccontextmanager
     async def hosted(
@@ -80,9 +63,7 @@ class Subject:
         """The plugin in a real host, whose time moves only when told to. `options` are the spec's; `prepare`
         is called with the host before the plugin is there."""
         clock = VirtualClock()
-        spec = msgspec.structs.replace(
-            self.spec, sandbox=self.sandbox, options={**self.spec.options, **options}
-        )
+        spec = msgspec.structs.replace(self.spec, options={**self.spec.options, **options})
         async with Host(clock=clock) as host:
             prepare(host)
             try:

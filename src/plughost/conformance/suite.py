@@ -13,7 +13,7 @@ from plughost.base.text import visible
 from plughost.conformance.axis import Axis, Failed, Spared, Verdict
 from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.wire import PATIENCE
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.contract import PluginSpec, sandbox_of
 
 GROUP = "plughost.conformance"
 """Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""
@@ -27,8 +27,8 @@ class Report(msgspec.Struct, frozen=True):
     plugin: str
     contract: str
     verdicts: tuple[Verdict, ...]
-    unconfined: str = ""
-    """Why it was not run in the sandbox that its contract wants."""
+    sandbox: str = ""
+    """The class that its processes were confined with."""
 
     def count(self, outcome: str) -> int:
         return sum(verdict.outcome == outcome for verdict in self.verdicts)
@@ -56,12 +56,11 @@ async def examine(
     sample: Sample | None = None,
     patience: float = PATIENCE,
     told: Callable[[Verdict], None] = lambda verdict: None,
-    warned: Callable[[str], None] = lambda why: None,
 ) -> Report:
-    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once;
-    `warned`, before any of them, why it runs without the sandbox that its contract wants.
+    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
 
-    LaunchFailed when it cannot be started: that says nothing about its contract.
+    LaunchFailed when it cannot be started, or not as confined as it must be: that says nothing about its
+    contract.
     """
     axes = axes_of(spec.contract)
     unknown = set(only) - {axis.name for axis in axes}
@@ -69,16 +68,12 @@ async def examine(
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
     subject = Subject(spec, sample, patience)
-    failure = await subject.unconfinable()
-    unconfined = "" if failure is None else _shown(failure.message)
-    if unconfined:
-        warned(unconfined)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
             told(verdicts[-1])
-    return Report(spec.name, spec.contract, tuple(verdicts), unconfined)
+    return Report(spec.name, spec.contract, tuple(verdicts), sandbox_of(spec, subject.contract))
 
 
 async def _verdict(axis: Axis, subject: Subject) -> Verdict:

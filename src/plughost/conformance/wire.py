@@ -13,8 +13,7 @@ from plughost.base.errors import LaunchFailed
 from plughost.base.text import visible
 from plughost.conformance.axis import Failed
 from plughost.runtime.channel import PipeChannel
-from plughost.runtime.launch import Launch
-from plughost.runtime.process import Process
+from plughost.sandbox.raw import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing
 
 PATIENCE = 10.0
@@ -33,9 +32,9 @@ class Wire:
     """One process. Entered, it runs; left, it and all its descendants are gone."""
 
     def __init__(
-        self, launch: Launch, framing: Framing, frames: deque[str], patience: float = PATIENCE
+        self, start: Start, framing: Framing, frames: deque[str], patience: float = PATIENCE
     ) -> None:
-        self._launch = launch
+        self._start = start
         self._framing = framing
         self._frames = frames
         self._patience = patience
@@ -49,9 +48,7 @@ class Wire:
         loop = asyncio.get_running_loop()
         self._executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
         self._exited: asyncio.Future[None] = loop.create_future()
-        self._process = Process(
-            self._launch, loop, self._executed.set_result, lambda: self._exited.set_result(None)
-        )
+        self._process = self._start(self._executed.set_result, lambda: self._exited.set_result(None))
         self._channel = PipeChannel(
             loop,
             self._process.stdout,

@@ -15,6 +15,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.guard.operators_word import OperatorsWord
 from plughost.guard.powers import NONE, Limits, Powers
 from plughost.runtime.policy import Policy
 from plughost.runtime.session import Session
@@ -96,6 +97,8 @@ class Binding(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
     """The whole environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
+    operator: OperatorsWord = OperatorsWord()
+    """What the operator has named himself; the other capabilities are the manifest's word."""
     asked: tuple[Capability, ...] | None = None
     """The capabilities that its manifest asks for; None when that is not known before it runs."""
     asked_by_call: tuple[Capability, ...] = ()
@@ -131,8 +134,8 @@ class Binding(msgspec.Struct, frozen=True):
     writable_tmp: bool = True
     """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
     granting: Mapping[str, str] = {}
-    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it; what
-    is not here the operator allows in plughost's own words."""
+    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it, and of
+    one `item` of a capability's list; what is not here the operator allows in plughost's own words."""
     offered: frozenset[str] = frozenset()
     """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 

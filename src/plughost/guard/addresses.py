@@ -95,6 +95,15 @@ def is_public(address: Address) -> bool:
     return address.is_global and not any(address in network for network in _NOT_PUBLIC_V6)
 
 
+def is_private_host(host: str) -> bool:
+    """Whether a canonical host by its very name is on this machine or on a network of one's own. Where any
+    other name leads is known only when it is looked up."""
+    address = literal(host)
+    if address is not None:
+        return not is_public(address)
+    return "." not in host or host.endswith((".localhost", ".local", ".internal", ".home.arpa"))
+
+
 def literal(host: str) -> Address | None:
     """The address that a canonical host spells; None when it is a name."""
     try:

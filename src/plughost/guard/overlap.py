@@ -32,7 +32,8 @@ def narrower(one: str, other: str) -> str | None:
 
 
 def same_endpoint(one: Endpoint, other: Endpoint) -> Endpoint | None:
-    """The hosts that both name, on the port that both name; private ones only if the operator says so."""
+    """The hosts that both name, on the port that both name; private ones, and what is not TLS, only if
+    the operator says so."""
     if one.port != other.port and one.port and other.port:
         return None
     if covers(other.host, one.host):
@@ -41,7 +42,7 @@ def same_endpoint(one: Endpoint, other: Endpoint) -> Endpoint | None:
         host = other.host
     else:
         return None
-    return Endpoint(host, one.port or other.port, private=other.private)
+    return Endpoint(host, one.port or other.port, private=other.private, plain=other.plain)
 
 
 def covers(pattern: str, host: str) -> bool:

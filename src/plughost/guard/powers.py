@@ -17,6 +17,9 @@ _PORT = re.compile(r"[0-9]{1,5}")
 _ALL_NUMBERS = re.compile(r"(?:0x[0-9a-f]*|[0-9]+)")
 
 
+ENDPOINT_WORDS = ("private", "plain")
+
+
 class Endpoint(msgspec.Struct, frozen=True, order=True):
     """A host and a port that may be connected to."""
 
@@ -29,10 +32,13 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
     """It may have an address that is not public: of this machine, or of a network of one's own."""
     socket: str = ""
     """A socket file of the host's that answers under this name; then no address is looked up."""
+    plain: bool = False
+    """It need not begin with TLS, where its port is for TLS alone."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port or '*'}" + (" (private)" if self.private else "")
+        words = [word for word in ENDPOINT_WORDS if getattr(self, word)]
+        return f"{host}:{self.port or '*'}" + (f" ({' '.join(words)})" if words else "")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,16 +73,17 @@ NONE = Powers()
 
 
 def endpoint(text: str) -> Endpoint:
-    """`host:port`, and ` private` after it where private addresses are meant; InvalidSpec when it is not.
+    """`host:port`, and ` private` after it where private addresses are meant, ` plain` where it need not be
+    TLS; InvalidSpec when it is not.
 
     `host:*` is every port of a host, `*:*` every public host.
     """
     import ipaddress
 
     words = text.split(" ")
-    private = words[1:] == ["private"]
-    if len(words) > 1 and not private:
-        raise InvalidSpec(f"{text!r} is no endpoint: after host:port only `private` may follow")
+    private, plain = (word in words[1:] for word in ENDPOINT_WORDS)
+    if len(words) > 1 + private + plain:
+        raise InvalidSpec(f"{text!r} is no endpoint: after host:port only `private` and `plain` may follow")
     if text == "*:*":
         return Endpoint("*", 0)
     host, colon, digits = words[0].rpartition(":")
@@ -90,13 +97,13 @@ def endpoint(text: str) -> Endpoint:
             raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
         if address.ipv4_mapped is not None or address.scope_id is not None:
             raise InvalidSpec(f"{text!r} is no endpoint: write that address as IPv4, or without its zone")
-        return Endpoint(str(address), port, private)
+        return Endpoint(str(address), port, private, plain=plain)
     host = host.lower()
     if _ALL_NUMBERS.fullmatch(host.rpartition(".")[2]):
         try:
-            return Endpoint(str(ipaddress.IPv4Address(host)), port, private)
+            return Endpoint(str(ipaddress.IPv4Address(host)), port, private, plain=plain)
         except ValueError as error:
             raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
     if not _HOST.fullmatch(host) or len(host) > 253:
         raise InvalidSpec(f"{text!r} is no endpoint: {host!r} is no host name; write it in ASCII")
-    return Endpoint(host, port, private)
+    return Endpoint(host, port, private, plain=plain)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import msgspec
+
 from plughost.guard.addresses import canonical_host, literal
 from plughost.guard.overlap import covers
 from plughost.guard.powers import Endpoint
@@ -72,11 +74,14 @@ def asked(head: bytes) -> tuple[str, int]:
 
 def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
     """The endpoint that allows a canonical host and port; of several, one with a socket of the host's, or one
-    that allows private addresses."""
+    that allows private addresses. Any of them may allow what is not TLS."""
     named = literal(host) is None  # an address has no hosts below it
     allowing = [
         each
         for each in endpoints
         if each.port in (0, port) and covers(each.host, host) and (named or not each.host.startswith("*."))
     ]
-    return max(allowing, key=lambda endpoint: (endpoint.socket, endpoint.private), default=None)
+    best = max(allowing, key=lambda endpoint: (endpoint.socket, endpoint.private), default=None)
+    if best is None:
+        return None
+    return msgspec.structs.replace(best, plain=any(each.plain for each in allowing))

@@ -31,6 +31,11 @@ NO_CORE = 1
 """Bytes of a core dump. Fewer than any has, so there is no file; and the one number for which the kernel does
 not start a program that `core_pattern` pipes cores to, where 0 means nothing."""
 
+ZERO = "/dev/zero"
+DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/shm")
+"""All of a sandbox's /dev but /dev/zero, of which a shared map is memory that nobody need have mapped: only a
+control group counts that."""
+
 TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
 
@@ -60,13 +65,14 @@ def confine(
                 hint="grant a folder to write that neither its code nor its interpreter is in",
             )
     rlimits = rlimits_for(confined, limits, machine, prepared.user)
+    grouped = prepared.group is not None
+    uncounted = limits.memory is not None and not grouped
     if confined == "strict":
         if powers.connect and prepared.way_out is None:
             raise Unconfinable("it is granted endpoints, and has no way out to them")
-        launch, places, rules = _strict(cwd, env, limits, rlimits, machine, prepared)
+        launch, places, rules = _strict(cwd, env, limits, rlimits, machine, prepared, uncounted)
     else:
-        launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared)
-    grouped = prepared.group is not None
+        launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared, uncounted)
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
     held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped, prepared.writable_tmp)
@@ -148,6 +154,7 @@ def _strict(
     rlimits: Mapping[str, int],
     machine: Machine,
     prepared: Prepared,
+    uncounted: bool,
 ) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
     assert machine.bubblewrap is not None
     runnable, granted, way_out = prepared.runnable, prepared.granted, prepared.way_out
@@ -171,13 +178,17 @@ def _strict(
     rules = inner.Rules(
         execute=(*runnable.code, *runnable.executes),
         list=prepared.listable if prepared.writable_tmp else (*prepared.listable, "/tmp"),
-        write=("/dev", *(("/tmp",) if prepared.writable_tmp else ()), *granted.write),
+        write=(
+            *(("/tmp",) if prepared.writable_tmp else ()),
+            *(DEVICES if uncounted else ("/dev",)),
+            *granted.write,
+        ),
         read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         connect=_ports(way_out),
         same=prepared.same,
         made=("/etc", "/tmp"),
     )
-    last = inner.words(rules, rlimits)
+    last = inner.words(rules, rlimits, uncounted=uncounted)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
     launch = Launch(
         (*outside, bubblewrap.INNER, *last, "--", runnable.path, *runnable.argv),
@@ -199,8 +210,10 @@ def _landlock(
     rlimits: Mapping[str, int],
     machine: Machine,
     prepared: Prepared,
+    uncounted: bool,
 ) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
     runnable, granted = prepared.runnable, prepared.granted
+    system = (path for path in prepared.system if not uncounted or path != ZERO)
     if obeyed := sorted(bubblewrap.obeyed(env)):
         raise Unconfinable(
             f"{', '.join(obeyed)} would be obeyed by what is to confine it",
@@ -210,14 +223,15 @@ def _landlock(
         execute=(*runnable.code, *runnable.executes),
         list=prepared.listable if prepared.writable_tmp else (*prepared.listable, prepared.scratch),
         write=("/dev/null", *((prepared.scratch,) if prepared.writable_tmp else ()), *granted.write),
-        read=(*prepared.system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
+        read=(*system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         same=prepared.same,
     )
     last = inner.words(
         rules,
         rlimits,
         cwd=cwd or prepared.scratch,
-        seccomp="offline",
+        offline=True,
+        uncounted=uncounted,
     )
     launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),

@@ -16,13 +16,14 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from plughost.guard.addresses import Address, literal, shown
+from plughost.guard.addresses import Address, shown
 from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
 from plughost.guard.powers import Endpoint
 from plughost.sandbox.admission import Refusal, asked, granted
 from plughost.sandbox.connection import Bounds, Connection, Verdict
 from plughost.sandbox.dialled import wanted
-from plughost.sandbox.opening import Mismatch, Opening
+from plughost.sandbox.opening import Mismatch, NotTLS, Opening
+from plughost.sandbox.tls_ports import beginning
 from plughost.sandbox.tunnel import Ended, Tunnel, linger
 
 RESOLVERS = 2
@@ -159,13 +160,16 @@ class Egress:
             return
         with server:
             visit.verdict, visit.why = "made", "done"
-            opening = Opening(visit.host) if literal(visit.host) is None else None
+            begins = beginning(endpoint, visit.host, visit.port)
+            opening = None if begins == "anything" else Opening(visit.host, tls_only=begins == "TLS")
             visit.tunnel = Tunnel(plugin, server, self._bounds, self._spend)
             try:
                 await self._loop.sock_sendall(plugin, _ESTABLISHED)
                 await visit.tunnel.run(early, opening)
             except Mismatch as mismatch:
                 visit.verdict, visit.why = "refused", str(mismatch)
+                if isinstance(mismatch, NotTLS):
+                    visit.wanting = Endpoint(visit.host, visit.port, endpoint.private, plain=True)
             except Ended as end:
                 visit.why = str(end)
             except OSError:

@@ -87,7 +87,7 @@ def explain(
             tuple(map(str, binding.asked_by_call)),
         ),
         granted=tuple(granted),
-        missing=(*_missing_capabilities(spec, binding), *_missing_powers(spec, binding, powers)),
+        missing=(*_missing_capabilities(spec, contract, binding), *_missing_powers(spec, binding, powers)),
         unused=tuple(_unused(spec, contract, binding)),
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
@@ -158,7 +158,10 @@ def _is_within(kind: str, item: str | Endpoint, allowed: Powers) -> bool:
     """Whether these powers are enough for that one."""
     got = getattr(overlap(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
-        return any(each.host == item.host and each.private >= item.private for each in got)
+        return any(
+            each.host == item.host and each.private >= item.private and each.plain >= item.plain
+            for each in got
+        )
     return item in got
 
 
@@ -174,16 +177,27 @@ def _limit_rule(name: str, value: int | None, source: Source) -> str:
     return "plughost's default" if value == getattr(Limits(), name) else f"{source.file}: limits"
 
 
-def _missing_capabilities(spec: PluginSpec, binding: Binding) -> Iterator[Missing]:
+def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[Missing]:
+    usual = contract.default_grants if tuple(spec.grants) == contract.default_grants else ()
     for wanted in guard.ungranted(binding.asked or (), binding.capabilities):
         part = [str(held) for held in binding.capabilities if held.name == wanted.name]
+        words = _words_for(wanted, binding)
         yield Missing(
             "capability",
             str(wanted),
             f"only {', '.join(part)} is granted" if part else "no grant names it",
-            f"grants = {_listed([*spec.grants, wanted.name])}",
-            f"--grant {shlex.quote(wanted.name)}",
+            f"grants = {_listed([*spec.grants, *words])}",
+            " ".join(f"--grant {shlex.quote(word)}" for word in (*usual, *words)),
         )
+
+
+def _words_for(wanted: Capability, binding: Binding) -> list[str]:
+    """The grants of what is missing of a capability: item by item where the contract has words for that."""
+    held = {item for each in binding.capabilities if each.name == wanted.name for item in each.scope or ()}
+    missing = [item for item in wanted.scope or () if item not in held]
+    if "item" not in binding.granting or not missing:
+        return [wanted.name]
+    return [binding.granting["item"].format(name=wanted.name, path=item) for item in missing]
 
 
 def _missing_powers(spec: PluginSpec, binding: Binding, powers: Powers) -> Iterator[Missing]:

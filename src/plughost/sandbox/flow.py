@@ -10,6 +10,8 @@ import socket
 from collections.abc import Callable
 
 BUFFER = 64 << 10
+SCREENED = 16 << 10
+"""Bytes at a time that are looked through: other work waits meanwhile."""
 
 
 class SourceBroken(Exception):
@@ -35,6 +37,8 @@ class Flow:
         self._target = target
         self._spend = spend
         self._heard = heard
+        self.screen: Callable[[bytes], bytes] | None = None
+        """Given what comes, returns what may be passed on; what it raises ends the flow."""
         self._loop = asyncio.get_running_loop()
         self.moved = self._loop.time()
         """When the last byte came or went."""
@@ -43,7 +47,7 @@ class Flow:
 
     async def run(self, first: bytes) -> None:
         """`first`, and then all that the source has. The target is not told of its end."""
-        self._buffer = memoryview(bytearray(BUFFER))
+        self._buffer = memoryview(bytearray(BUFFER if self.screen is None else SCREENED))
         try:
             self._loop.add_reader(self._source, self._read)
             if first:
@@ -77,9 +81,11 @@ class Flow:
             self._end(None)
 
     def _pass(self, data: memoryview) -> None:
-        self.bytes += len(data)
         self.moved = self._loop.time()
         try:
+            if self.screen is not None:
+                data = memoryview(self.screen(bytes(data)))
+            self.bytes += len(data)
             self._spend(len(data))
         except Exception as error:
             self._end(error)

@@ -11,8 +11,8 @@ from plughost.sandbox.users import User
 
 SIGNALS = 6
 """From this ABI on Landlock holds signals."""
-_SUMMED = "summed by the host, a few times a second and without shared memory that nobody has mapped"
-"""A memfd, or what was given up of a shared map: only a control group counts that."""
+_SUMMED = "summed by the host, a few times a second; no memfd and no shared anonymous memory"
+"""Nobody need have those mapped, and only a control group counts what is not."""
 
 
 def holdings(

@@ -28,9 +28,11 @@ def words(
     limits: Mapping[str, int],
     *,
     cwd: str | None = None,
-    seccomp: str = "seccomp",
+    offline: bool = False,
+    uncounted: bool = False,
 ) -> tuple[str, ...]:
-    """All that is between the program's own path and `--`."""
+    """All that is between the program's own path and `--`. `offline` is without a network namespace, and
+    `uncounted` without a control group that counts its memory."""
     found = ["watch", ":".join(rules.made)]
     found += ["cwd", cwd] if cwd is not None else []
     for path, identity in rules.same:
@@ -42,7 +44,8 @@ def words(
     found += _each("write", rules.write)
     found += _each("read", rules.read)
     found += _each("connect", map(str, rules.connect))
-    return (*found, "landlock", seccomp)
+    found += ["landlock", "offline" if offline else "seccomp"]
+    return (*found, *(["uncounted"] if uncounted else []))
 
 
 def _each(word: str, items: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, LaunchFailed, Unconfinable
-from plughost.contracts.contract import Binding, PluginSpec
+from plughost.contracts.contract import Binding, PluginSpec, contract, sandbox_of
 from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import NONE, Endpoint, Powers
@@ -56,8 +56,13 @@ class Keeper:
         self._closing: set[asyncio.Task[None]] = set()
         self._deciding: set[asyncio.Future[None]] = set()
 
-    async def confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
-        """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
+    async def confine(self, spec: PluginSpec, binding: Binding) -> Confinement:
+        """How to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
+
+        The class is the spec's own or its contract's: no caller has another one to fall back to. For a plugin
+        that is kept already, what it had stays until `settled`.
+        """
+        confined = sandbox_of(spec, contract(spec.contract))
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:

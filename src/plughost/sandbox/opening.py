@@ -2,7 +2,8 @@
 
 One address may serve many names, and the name in the ClientHello chooses among them. What is encrypted stays
 so: behind one address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be
-told apart without interception, and neither can those of a server that is spoken to without TLS.
+told apart without interception, and neither can those of a server that is spoken to without TLS. Where TLS
+has to come first is in `tls_ports.py`; a hello after a plain beginning is found by `late_hello.py`.
 
 Whatever a TLS server might take for the beginning of TLS is read as such and has to be well-formed: no name,
 two names or a broken hello are refused, never guessed at. A server may ask for a second hello
@@ -41,25 +42,34 @@ class Mismatch(Exception):
     """The plugin opens TLS to something else than the granted name."""
 
 
+class NotTLS(Mismatch):
+    """The plugin begins with something else, where TLS has to come first."""
+
+
 class Opening:
     """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`.
 
-    `is_second` is the second hello of a connection: it is TLS, and an empty record may come before it.
+    `is_second` is the second hello of a connection: it is TLS, and an empty record may come before it. With
+    `tls_only`, what is no TLS does not pass.
     """
 
-    def __init__(self, name: str, *, is_second: bool = False) -> None:
+    def __init__(self, name: str, *, is_second: bool = False, tls_only: bool = False) -> None:
         self.hello_ends = 0
         """Where, in what may pass; 0 when that is no TLS."""
-        self._name = name
+        self.name = name
+        self.tls_only = tls_only
         self._is_second = is_second
         self._held = bytearray()
-        self._needed = 1
+        self.needed = 1
+        """Bytes that have to be there to know more."""
 
     def feed(self, data: bytes) -> bytes | None:
         """All bytes so far once they may pass; None while more are needed; Mismatch when they never may."""
         self._held += data
-        while len(self._held) >= self._needed:
+        while len(self._held) >= self.needed:
             if not self._is_second and (is_none := self._is_no_tls()) is not False:
+                if is_none and self.tls_only:
+                    raise NotTLS("it begins with something else than TLS, on a port that is for TLS alone")
                 return bytes(self._held) if is_none else None
             hello = self._hello()
             if hello is not None:
@@ -68,20 +78,20 @@ class Opening:
         return None
 
     def _is_no_tls(self) -> bool | None:
-        """None while more bytes are `_needed`."""
+        """None while more bytes are `needed`."""
         held = self._held
         if held[0] in _SSL2_LENGTHS:
-            self._needed = 4
+            self.needed = 4
             if not bytes((_CLIENT_HELLO, 3)).startswith(held[2:4]):
                 return True
-            if len(held) >= self._needed:
-                raise Mismatch(f"its ClientHello names no host; it has to name {self._name}")
+            if len(held) >= self.needed:
+                raise Mismatch(f"its ClientHello names no host; it has to name {self.name}")
             return None
         return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
 
     def again(self) -> Opening:
         """For the hello that the server asks for after this one."""
-        return Opening(self._name, is_second=True)
+        return Opening(self.name, is_second=True)
 
     def end(self) -> bytes:
         """The plugin sends no more: what was held back."""
@@ -90,11 +100,11 @@ class Opening:
         return bytes(self._held)
 
     def _hello(self) -> bytes | None:
-        """The ClientHello put together from its records; None while more bytes are `_needed`."""
+        """The ClientHello put together from its records; None while more bytes are `needed`."""
         held, hello, at = self._held, bytearray(), 0
         for _ in range(MAX_RECORDS):
             if len(held) < at + 5:
-                self._needed = at + (5 if len(held) > 1 else 2)
+                self.needed = at + (5 if len(held) > 1 else 2)
                 return None
             size = int.from_bytes(held[at + 3 : at + 5], "big")
             if self._is_second and held[at] == _CHANGE_CIPHER_SPEC and size == 1 and not hello:
@@ -105,7 +115,7 @@ class Opening:
             if size > MAX_HELLO:
                 raise Mismatch("its ClientHello is too long")
             if len(held) < at + 5 + size:
-                self._needed = at + 5 + size
+                self.needed = at + 5 + size
                 return None
             hello += held[at + 5 : at + 5 + size]
             at += 5 + size
@@ -124,13 +134,13 @@ class Opening:
     def _check(self, hello: bytes) -> None:
         try:
             name = server_name(hello)
-            same = name is not None and canonical_host(name) == self._name
+            same = name is not None and canonical_host(name) == self.name
         except ValueError:
             raise Mismatch("its ClientHello cannot be read") from None
         if name is None:
-            raise Mismatch(f"its ClientHello names no host; it has to name {self._name}")
+            raise Mismatch(f"its ClientHello names no host; it has to name {self.name}")
         if not same:
-            raise Mismatch(f"its ClientHello names {name[:253]!a}, and not {self._name}")
+            raise Mismatch(f"its ClientHello names {name[:253]!a}, and not {self.name}")
 
 
 class Answer:

@@ -30,11 +30,12 @@ class Words(msgspec.Struct, frozen=True):
 
 
 def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> Words:
-    """`granting` are the contract's own words by kind. They have none for a name that leads to a private
-    address; an address says by itself that it is one."""
+    """`granting` are the contract's own words by kind. They have none for what is not TLS, nor for a name
+    that leads to a private address; an address says by itself that it is one."""
     what = spelled(item)
     is_private_name = isinstance(item, Endpoint) and item.private and literal(item.host) is None
-    if kind not in granting or is_private_name:
+    is_plain = isinstance(item, Endpoint) and item.plain
+    if kind not in granting or is_private_name or is_plain:
         return Words(f"allow.{kind}", what, f"--allow {shlex.quote(f'{kind}={what}')}")
     what = "*" if item == Endpoint("*", 0) else what.removesuffix(" private")
     word = granting[kind].format(path=what, name=os.path.basename(what))
@@ -45,7 +46,7 @@ def spelled(item: str | Endpoint) -> str:
     """As an operator writes it."""
     if isinstance(item, str):
         return item
-    return str(item).replace(" (private)", " private")
+    return str(item).replace(" (", " ").removesuffix(")")
 
 
 def _toml(text: str) -> str:

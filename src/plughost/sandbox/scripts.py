@@ -32,8 +32,9 @@ def first_line(path: str) -> FirstLine | None:
         return parse(_head(path))
     except ValueError as error:
         raise Unconfinable(
-            f"the first line of {path} is not understood: {error}",
-            hint="give the command with its interpreter, and variables in `env`",
+            f"the first line of {path} cannot be used in a sandbox: {error}. There, `env` may only name an "
+            "interpreter and its arguments: it takes no options of its own and sets no variables",
+            hint="write #!/usr/bin/env python3 or the like, and set variables by `env` in plughost.toml",
         ) from None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 MOST = 4096
 """Processes looked at: a tree that is larger has other limits to meet."""
-_COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap|VmPTE):\s+([0-9]+) kB$", re.M)
+_COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap|VmPTE|HugetlbPages):\s+([0-9]+) kB$", re.M)
 """Lines end with LF and nothing else: a process may have a CR in its name."""
 
 
@@ -16,7 +16,7 @@ def memory_of(roots: Iterable[int]) -> Iterator[int]:
     """Bytes that each process holds of the trees below `roots`, one at a time: a look may be spread out.
 
     What two processes share is counted for each: the sum may be too high. What no process has mapped is not
-    counted.
+    counted: plugins that are summed like this can have no such memory (`launcher/seccomp/policy.toml`).
     """
     for pid in tree(roots):
         status = _read(f"/proc/{pid}/status")

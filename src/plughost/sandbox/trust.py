@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from plughost.base.errors import Unconfinable
+from plughost.guard.public_files import is_file, is_public
+
+__all__ = ["Trust", "Walk", "is_beneath", "is_broad", "is_file", "is_plain", "is_public", "walk"]
 
 MOST_LINKS = 40
 LONGEST = 4096
@@ -103,29 +106,6 @@ def is_beneath(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def is_public(real: str) -> bool:
-    """A regular file or a folder that everybody may read and only root may change, by a real path."""
-    try:
-        info = os.lstat(real)
-    except OSError:
-        return False
-    if stat.S_ISREG(info.st_mode):
-        readable = stat.S_IROTH
-    elif stat.S_ISDIR(info.st_mode):
-        readable = stat.S_IROTH | stat.S_IXOTH
-    else:
-        return False
-    return _only_roots(info) and info.st_mode & readable == readable and _public_way(os.path.dirname(real))
-
-
-def is_file(real: str) -> bool:
-    """A regular file, by a real path."""
-    try:
-        return stat.S_ISREG(os.lstat(real).st_mode)
-    except OSError:
-        return False
-
-
 def is_plain(real: str) -> bool:
     """A regular file or a folder; never a socket, FIFO or device."""
     try:
@@ -139,21 +119,3 @@ def is_broad(folder: str) -> bool:
     """A folder that holds far more than one plugin's code: everybody's, or this user's home."""
     home = os.path.realpath(os.path.expanduser("~"))
     return folder in BROAD or is_beneath(home, folder) or folder.startswith(("/proc/", "/sys/", "/dev/"))
-
-
-def _public_way(folder: str) -> bool:
-    while True:
-        try:
-            info = os.lstat(folder)
-        except OSError:
-            return False
-        if not stat.S_ISDIR(info.st_mode) or not _only_roots(info) or not info.st_mode & stat.S_IXOTH:
-            return False
-        if (above := os.path.dirname(folder)) == folder:
-            return True
-        folder = above
-
-
-def _only_roots(info: os.stat_result) -> bool:
-    others = stat.S_IWOTH if info.st_gid == 0 else stat.S_IWOTH | stat.S_IWGRP
-    return info.st_uid == 0 and not info.st_mode & others

@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from plughost.sandbox.connection import Bounds
 from plughost.sandbox.flow import BUFFER, Flow, SourceBroken, TargetBroken
-from plughost.sandbox.opening import ACCESS_DENIED, Answer, Mismatch, Opening
+from plughost.sandbox.late_hello import LateHello
+from plughost.sandbox.opening import ACCESS_DENIED, Answer, Mismatch, NotTLS, Opening
 
 LINGER_SECONDS = 2.0
 """For a plugin to take its last bytes before its socket is closed."""
@@ -59,7 +60,8 @@ class Tunnel:
             await self._watch(up, down)
         except BaseException as error:
             self._server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            if isinstance(error, Mismatch) and (self._answer.asks_again or not self.down):
+            speaks_tls = isinstance(error, Mismatch) and not isinstance(error, NotTLS)
+            if speaks_tls and (self._answer.asks_again or not self.down):
                 with contextlib.suppress(OSError):
                     self._plugin.send(ACCESS_DENIED)
             raise
@@ -83,12 +85,18 @@ class Tunnel:
                 task.result()
 
     async def _upwards(self, early: bytes, opening: Opening | None) -> None:
+        late: LateHello | None = None
         try:
             if opening is not None:
                 early = await self._opened(early, opening)
-            if opening is not None and opening.hello_ends:
-                early = await self._greeted(early, opening)
+                if opening.tls_only and early:
+                    early = await self._greeted(early, opening)
+                elif early:
+                    late = LateHello(opening.name)
+                    self._up.screen = late.feed
             await self._up.run(early)
+            if late is not None:
+                late.end()
         except SourceBroken:
             raise Ended("the plugin broke it off") from None
         except TargetBroken:  # what the server has said before is still on its way down

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
+from plughost.guard.operators_word import OperatorsWord
 from plughost.runtime.caller import Caller
-from plughost.services.files import LARGEST, Content, Entry, Files
+from plughost.services.files import LARGEST, ByManifest, Content, Entry, Files
 from plughost.services.network import Fetch, Fetched, Network
 from plughost.wire.octets import Octets, plain
 
@@ -45,24 +46,32 @@ class ToFetch(Protocol):
 
 
 class FileDesk:
-    """`roots` are the folders of the capabilities; the usual ones are those of ainb."""
+    """`roots` are the folders of the capabilities, which the embedding program opens by naming them. The
+    usual ones are those of ainb: of them, a plugin that holds a capability by its manifest's word alone is
+    given what every user of the machine may read."""
 
     def __init__(self, roots: Mapping[str, str | os.PathLike[str]] | None = None) -> None:
         self._files = Files(usual_roots() if roots is None else roots)
+        self._opened = frozenset(roots or ())
         # Threads of its own: a slow disk must not use up those of the program.
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="plughost-files")
 
     async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
-        return await self._run(self._files.read_dir, _names(caller), params.path)
+        return await self._run(self._files.read_dir, _names(caller), params.path, self._told(caller))
 
     async def read_file(self, caller: Caller, params: OnFile) -> Content:
         """All of it, unless a part is asked for."""
         granted, path, offset, length = _names(caller), params.path, params.offset, params.length
+        told = self._told(caller)
         if offset or length is not None:
             most = LARGEST if length is None else length
-            return await self._run(self._files.read_part, granted, path, offset, most)
-        whole = await self._run(self._files.read_file, granted, path)
+            return await self._run(self._files.read_part, granted, path, offset, most, told)
+        whole = await self._run(self._files.read_file, granted, path, LARGEST, told)
         return Content(whole, 0, len(whole))
+
+    def _told(self, caller: Caller) -> ByManifest:
+        word = _word(caller)
+        return ByManifest(frozenset(_names(caller) - word.capabilities - self._opened), word.folders)
 
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
@@ -78,7 +87,7 @@ class NetworkDesk:
     async def fetch(self, caller: Caller, params: ToFetch) -> Fetched:
         body = None if params.body is None else plain(params.body)
         request = Fetch(params.url, params.method, body, tuple(params.headers))
-        return await self._network.fetch(_hosts(caller), request)
+        return await self._network.fetch(_hosts(caller), request, _word(caller))
 
     async def close(self) -> None:
         await self._network.close()
@@ -87,6 +96,11 @@ class NetworkDesk:
 def _names(caller: Caller) -> set[str]:
     plugin = caller.plugin
     return {capability.name for capability in plugin.capabilities} if plugin is not None else set()
+
+
+def _word(caller: Caller) -> OperatorsWord:
+    plugin = caller.plugin
+    return plugin.operators_word if plugin is not None else OperatorsWord()
 
 
 def _hosts(caller: Caller) -> tuple[str, ...] | None:

@@ -17,7 +17,7 @@ from plughost.guard.addresses import Target
 CONNECT_PATIENCE = 5.0
 """For each of a name's addresses, so that a dead one does not use up the time of the next."""
 
-Admit = Callable[[str], Awaitable[Sequence[str]]]
+Admit = Callable[[str, int], Awaitable[Sequence[str]]]
 Connect = Callable[[str, int], Awaitable[httpcore.AsyncNetworkStream]]
 
 certificates = httpx.create_ssl_context
@@ -48,7 +48,7 @@ class Dialler(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         failures = []
-        for address in await self._admit(host):
+        for address in await self._admit(host, port):
             try:
                 async with asyncio.timeout(CONNECT_PATIENCE):
                     stream = await self._connect(address, port)

@@ -16,6 +16,7 @@ import msgspec
 
 from plughost.base.errors import Denied, InvalidSpec
 from plughost.guard.beneath import O_PATH, Escapes, identity, open_beneath
+from plughost.guard.public_files import others_may_read
 
 MOST_ENTRIES = 100_000
 LARGEST = (12 << 20) - (16 << 10)
@@ -42,6 +43,33 @@ class Content(NamedTuple):
     size: int
 
 
+class ByManifest(msgspec.Struct, frozen=True):
+    """Capabilities that are held by a manifest's word alone: of their folders, only what every user of this
+    machine may read is given, and what lies in a folder that the operator has `allowed`."""
+
+    capabilities: frozenset[str] = frozenset()
+    allowed: tuple[str, ...] = ()
+
+    def check(self, capability: str, fd: int) -> None:
+        """Denied for what was opened, if that needs the operator's word."""
+        if capability not in self.capabilities or others_may_read(fd):
+            return
+        real = os.readlink(f"/proc/self/fd/{fd}")
+        if not any(_is_beneath(real, os.path.realpath(folder)) for folder in self.allowed):
+            raise Denied(
+                f"capability denied: {capability}",
+                hint="other users of this machine cannot read it, so its manifest's word is not enough: to "
+                f"allow it, grant {capability} by name, or allow its folder: --allow read=FOLDER",
+            )
+
+
+NOTHING_TOLD = ByManifest()
+
+
+def _is_beneath(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
 class Files:
     """What lies beneath the folder of a capability, for those who hold the capability.
 
@@ -58,32 +86,46 @@ class Files:
                 )
             self._roots[capability] = folder
 
-    def read_dir(self, granted: Collection[str], path: str) -> list[Entry]:
+    def read_dir(self, granted: Collection[str], path: str, told: ByManifest = NOTHING_TOLD) -> list[Entry]:
         """What is in a folder, in the order of the filesystem."""
         place = self._place("read_dir", granted, path)
         with (
             _told("read_dir", path, place.capability),
             _closing(place.open(os.O_RDONLY | os.O_DIRECTORY)) as folder,
         ):
+            told.check(place.capability, folder)
             return list(_entries(folder))
 
-    def read_file(self, granted: Collection[str], path: str, limit: int = LARGEST) -> bytes:
+    def read_file(
+        self,
+        granted: Collection[str],
+        path: str,
+        limit: int = LARGEST,
+        told: ByManifest = NOTHING_TOLD,
+    ) -> bytes:
         """All of a regular file; one that is larger than `limit` is refused."""
         place = self._place("read", granted, path)
         with (
             _told("read", path, place.capability),
             _closing(place.open(O_PATH)) as seen,
-            _closing(_readable(seen, place, limit)) as file,
+            _closing(_readable(seen, place, limit, told)) as file,
         ):
             return _content(file, limit)
 
-    def read_part(self, granted: Collection[str], path: str, offset: int, length: int) -> Content:
+    def read_part(
+        self,
+        granted: Collection[str],
+        path: str,
+        offset: int,
+        length: int,
+        told: ByManifest = NOTHING_TOLD,
+    ) -> Content:
         """Up to `length` bytes of a regular file of any size, fewer at its end and none behind it."""
         place = self._place("read", granted, path)
         with (
             _told("read", path, place.capability),
             _closing(place.open(O_PATH)) as seen,
-            _closing(_readable(seen, place, None)) as file,
+            _closing(_readable(seen, place, None, told)) as file,
         ):
             data = os.pread(file, min(length, LARGEST), offset)
             return Content(data, offset, os.fstat(file).st_size)
@@ -180,9 +222,10 @@ def _below(names: list[str], above: list[str]) -> str:
     return "./" + "/".join(names[at:])
 
 
-def _readable(seen: int, place: Place, limit: int | None) -> int:
+def _readable(seen: int, place: Place, limit: int | None, told: ByManifest) -> int:
     """Opens the file that was looked at. A device or FIFO is not opened: that alone can do something."""
     info = os.fstat(seen)
+    told.check(place.capability, seen)
     if stat.S_ISDIR(info.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(info.st_mode):

@@ -25,12 +25,14 @@ import msgspec
 from plughost.base.errors import Denied, InvalidSpec, Stopped
 from plughost.guard.addresses import Target, names, parse_url, shown
 from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
+from plughost.guard.operators_word import OperatorsWord
 
 if TYPE_CHECKING:
     import ssl
 
     from plughost.services.exchange import Connect
 
+NOTHING_SAID = OperatorsWord()
 RESOLVERS = 4
 """Threads that look names up."""
 
@@ -96,8 +98,11 @@ class Network:
         self._idle = asyncio.Event()
         self._closed = False
 
-    async def fetch(self, hosts: tuple[str, ...] | None, request: Fetch) -> Fetched:
-        """`hosts` are the only ones asked, wherever their names lead; None is any public address."""
+    async def fetch(
+        self, hosts: tuple[str, ...] | None, request: Fetch, word: OperatorsWord = NOTHING_SAID
+    ) -> Fetched:
+        """`hosts` are the only ones asked; None is any. All are asked at public addresses only, but for those
+        that the operator's own `word` names."""
         if self._closed:
             raise Stopped("the host's network service is closed")
         hop = first_hop(request)
@@ -106,7 +111,7 @@ class Network:
                 self._running.add(limit)
                 try:
                     async with self._turns:
-                        return await self._follow(hosts, hop)
+                        return await self._follow(Reach(hosts, word), hop)
                 finally:
                     self._running.discard(limit)
                     if not self._running:
@@ -127,17 +132,17 @@ class Network:
             await self._idle.wait()
         self._lookup.close()
 
-    async def _follow(self, hosts: tuple[str, ...] | None, hop: Hop) -> Fetched:
+    async def _follow(self, reach: Reach, hop: Hop) -> Fetched:
         start = hop.target
         for _ in range(self._max_redirects + 1):
-            answer = await self._ask(hosts, hop)
+            answer = await self._ask(reach, hop)
             following = next_hop(hop, answer)
             if following is None:
                 return answer
             hop = following
         raise InvalidSpec(f"fetch {start}: more than {self._max_redirects} redirects")
 
-    async def _ask(self, hosts: tuple[str, ...] | None, hop: Hop) -> Fetched:
+    async def _ask(self, reach: Reach, hop: Hop) -> Fetched:
         if _EXCHANGE not in sys.modules:  # httpx takes a sixth of a second: the loop serves others meanwhile
             await self._lookup.in_thread(partial(importlib.import_module, _EXCHANGE))
         from plughost.services.exchange import Dialler, certificates, exchange, tcp
@@ -145,18 +150,26 @@ class Network:
         target = hop.target
         if target.scheme == "https" and self._tls is None:
             self._tls = await self._lookup.in_thread(partial(certificates, trust_env=False))
-        dialler = Dialler(partial(self._admit, hosts), self._connect or tcp)
+        dialler = Dialler(partial(self._admit, reach), self._connect or tcp)
         answer = await exchange(dialler, self._tls, target, hop.method, hop.headers, hop.body, self._max_body)
         return Fetched(*answer)
 
-    async def _admit(self, hosts: tuple[str, ...] | None, host: str) -> list[str]:
+    async def _admit(self, reach: Reach, host: str, port: int) -> list[str]:
         """The addresses that may be dialled for `host`: all that it has, or Denied."""
-        if hosts is not None and not names(hosts, host):
+        if reach.hosts is not None and not names(reach.hosts, host):
             raise _denied(host)
         found = await addresses(host, self._resolve)
-        if hosts is None and not self._allow_private and not all(map(leads_away, found)):
-            raise _denied(host)
+        is_named = self._allow_private or reach.word.reaches(host, port)
+        if not is_named and not all(map(leads_away, found)):
+            raise _denied(host, private=True)
         return [str(address) for address in found]
+
+
+class Reach(msgspec.Struct, frozen=True):
+    """Which hosts one plugin may have fetched from."""
+
+    hosts: tuple[str, ...] | None
+    word: OperatorsWord
 
 
 class Hop(msgspec.Struct, frozen=True):
@@ -210,5 +223,11 @@ def next_hop(hop: Hop, answer: Fetched) -> Hop | None:
     return Hop(target, method, headers, body)
 
 
-def _denied(host: str) -> Denied:
-    return Denied("capability denied: network", hint=f"to allow it, grant network for the host {host}")
+def _denied(host: str, private: bool = False) -> Denied:
+    hint = f"to allow it, grant network for the host {host}"
+    if private:
+        hint = (
+            f"the host {host} has a private address or one of this machine; only the operator can open it: "
+            f"to allow it, grant network={host}"
+        )
+    return Denied("capability denied: network", hint=hint)

@@ -10,9 +10,8 @@ from plughost import config
 from plughost.base.errors import LaunchFailed
 from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.runtime.channel import CHUNK, PipeChannel
-from plughost.runtime.launch import Launch
-from plughost.runtime.process import Process
 from plughost.runtime.witness import story
+from plughost.sandbox.raw import Start, confined
 from plughost.testkit.player import Different, Player
 from plughost.testkit.traffic import Traffic
 
@@ -41,26 +40,26 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
 async def play_host(
     traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = PATIENCE
 ) -> str | None:
-    """Start a plugin, of a spec or a folder, and tell it what it was told then. What it says else; None when
-    it says the same."""
+    """Start a plugin, of a spec or a folder, confined as a host would confine it, and tell it what it was
+    told then. What it says else; None when it says the same."""
     spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
     binding = contract(spec.contract).bind(spec)
     check_runnable(spec, binding)
-    fake = _FakeHost(Player(traffic, "out"), Launch(tuple(spec.command), binding.env, spec.cwd))
-    return await fake.play(patience)
+    async with confined(spec, binding) as start:
+        return await _FakeHost(Player(traffic, "out"), start).play(patience)
 
 
 class _FakeHost:
     """A process, a channel, and a player between them."""
 
-    def __init__(self, player: Player, launch: Launch) -> None:
+    def __init__(self, player: Player, start: Start) -> None:
         self._player = player
         loop = asyncio.get_running_loop()
         self._problem: str | None = None
         self._failure: LaunchFailed | None = None
         self._over = asyncio.Event()
         self._gone = asyncio.Event()
-        self._process = Process(launch, loop, self._executed, self._exited)
+        self._process = start(self._executed, self._exited)
         self._channel = PipeChannel(
             loop,
             self._process.stdout,

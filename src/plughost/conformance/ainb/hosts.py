@@ -80,6 +80,7 @@ class Trial:
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
         with tempfile.TemporaryDirectory(prefix="plughost-conform-") as scratch:
+            os.chmod(scratch, 0o755)  # a host may keep what other users cannot read from a manifest's word
             verdicts = await self._examine(Path(scratch), axes)
         for verdict in verdicts:
             told(verdict)

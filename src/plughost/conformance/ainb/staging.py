@@ -67,4 +67,7 @@ def home(place: Path) -> Path:
     for other in (f"{AINB_HOME}/sessions-not", ".claude/projects"):
         (place / other).mkdir(parents=True)
         (place / other / "hello.txt").write_text("not for plugins\n")
+    for path in (place, *place.rglob("*")):
+        if not path.is_symlink():  # open to every user: a manifest's word may reach no further
+            path.chmod(0o755 if path.is_dir() else 0o644)
     return place

@@ -12,7 +12,7 @@ import msgspec
 from plughost import guard
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
-from plughost.contracts.ainb import manifest, messages
+from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
@@ -27,6 +27,7 @@ from plughost.contracts.contract import (
     sandbox_of,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
+from plughost.guard.operators_word import operators_word
 from plughost.guard.powers import Powers
 from plughost.runtime.policy import Policy
 
@@ -139,7 +140,10 @@ class AinbContract:
         told = read.manifest
         if spec.name != told.plugin.name:
             raise InvalidSpec(f"its manifest calls it {told.plugin.name!r}", plugin=spec.name)
-        held = guard.effective(told.capabilities.granted(), _granted(spec, told))
+        asked = told.capabilities.granted()
+        granted, named = _granted(spec, told)
+        word = operators_word(guard.effective(asked, named), spec.allow)
+        held, withheld = own_words.without_private(guard.effective(asked, granted), word, spec)
         names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
         topics = tuple(told.subscribes.snapshots) if "event_bus" in names else ()
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
@@ -155,17 +159,19 @@ class AinbContract:
             _policy(told, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
-            asked=tuple(told.capabilities.granted()),
+            operator=word,
+            asked=tuple(asked),
             settings=settings,
             topics=topics,
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=tuple(str(lint) for lint in read.lints) + _unenforced(names, sandbox_of(spec, self)),
+            lints=(*map(str, read.lints), *withheld, *_unenforced(names, sandbox_of(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder.resolve()),
+            granting={"item": "{name}={path}"},
             own=Powers(
                 write=() if settings.data_folder is None else (settings.data_folder,),
-                execute=_programs(held),
+                execute=own_words.programs(held),
             ),
         )
 
@@ -200,9 +206,12 @@ def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy
     )
 
 
-def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
-    """The operator's words: `declared`, a capability's name, or `name=item` for one item of its list."""
+def _granted(spec: PluginSpec, told: Manifest) -> tuple[list[Capability], list[Capability]]:
+    """The operator's words: `declared`, a capability's name, or `name=item` for one item of its list. The
+    second list has what he names himself; the items of a whole capability that a list limits are its
+    manifest's."""
     granted: list[Capability] = []
+    named: list[Capability] = []
     scopes: dict[str, list[str]] = {}
     for word in spec.grants:
         name, limited, item = word.partition("=")
@@ -217,15 +226,9 @@ def _granted(spec: PluginSpec, told: Manifest) -> list[Capability]:
             scopes.setdefault(name, []).append(item)
         else:
             granted.append(Capability(name))
-    return granted + [Capability(name, tuple(items)) for name, items in scopes.items()]
-
-
-def _programs(held: Iterable[Capability]) -> tuple[str, ...]:
-    """Those that its list of spawn_subprocess names and that are there; a sandbox shows it no others."""
-    import shutil
-
-    named = (item for each in held if each.name == "spawn_subprocess" for item in each.scope or ())
-    return tuple(os.path.abspath(found) for item in named if (found := shutil.which(item)) is not None)
+            named += [] if name in LIMITED else [Capability(name)]
+    named += [Capability(name, tuple(items)) for name, items in scopes.items()]
+    return granted + [each for each in named if each.scope is not None], named
 
 
 def _unenforced(names: Iterable[str], sandbox: str) -> tuple[str, ...]:

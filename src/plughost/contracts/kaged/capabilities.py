@@ -13,7 +13,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import is_public, literal
+from plughost.guard.addresses import is_private_host
 from plughost.guard.allowance import joined
 from plughost.guard.overlap import covers, narrower
 from plughost.guard.powers import NONE, Endpoint, Powers, endpoint
@@ -96,7 +96,7 @@ def by_name(word: str) -> Held:
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("name a folder or a file, not the whole machine")
     meant = tuple(
-        msgspec.structs.replace(each, private=each.port != 0 and _is_private(each.host))
+        msgspec.structs.replace(each, private=each.port != 0 and is_private_host(each.host))
         for each in held.powers.connect
     )
     return Held(held.capabilities, msgspec.structs.replace(held.powers, connect=meant))
@@ -119,14 +119,6 @@ def _endpoints(word: str, rest: str) -> tuple[Endpoint, ...]:
         return (endpoint(rest),)
     except InvalidSpec as error:
         raise ValueError(error.message) from None
-
-
-def _is_private(host: str) -> bool:
-    """Whether a host by its very name is on this machine or on a network of one's own."""
-    address = literal(host)
-    if address is not None:
-        return not is_public(address)
-    return "." not in host or host.endswith((".localhost", ".local", ".internal", ".home.arpa"))
 
 
 def _beneath(path: str, folders: Iterable[str]) -> bool:

@@ -1,20 +1,26 @@
 """What the operator's grants come to, beside what a manifest declares.
 
 A kaged plugin holds what it was granted. A declaration alone gives nothing, and a grant may add what a
-manifest forgot; the operator is told of both. `declared` grants all that the manifest declares, but no
-private hosts: those are granted by name.
+manifest forgot; the operator is told of both. `declared` grants what the manifest declares as far as a
+manifest's word goes: no private hosts, no files that other users cannot read, and nothing to write. Those are
+granted by name.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from plughost.base.errors import InvalidSpec
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import NO_NETWORK, Held
 from plughost.contracts.kaged.manifest import Manifest
+from plughost.guard.addresses import is_private_host
+from plughost.guard.powers import Powers
+from plughost.guard.public_files import is_file, is_public, is_public_folder
 
 DECLARED = "declared"
+BY_NAME = "`declared` gives no private host, no private file and nothing to write: grant it by name"
 
 
 def given(words: Iterable[str], manifest: Manifest, plugin: str) -> dict[str, Held]:
@@ -35,15 +41,28 @@ def _declared(manifest: Manifest) -> Held:
     held = capabilities.together(manifest.capabilities)
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("its manifest wants the whole machine; grant folders and files by name")
-    return held
+    asked = held.powers
+    public = Powers(
+        read=tuple(path for path in asked.read if _is_public(path, folders=True)),
+        execute=tuple(path for path in asked.execute if _is_public(path)),
+        connect=tuple(each for each in asked.connect if each.host == "*" or not is_private_host(each.host)),
+    )
+    return Held(held.capabilities, public)
+
+
+def _is_public(path: str, folders: bool = False) -> bool:
+    real = os.path.realpath(path)
+    return (is_file(real) and is_public(real)) or (folders and is_public_folder(real))
 
 
 def remarks(words: Iterable[str], manifest: Manifest, held: Held) -> Iterable[str]:
     """What is declared and not granted, and what is granted and not declared."""
     declared = capabilities.together(manifest.capabilities)
+    listed = list(words)
+    why = f" ({BY_NAME})" if DECLARED in listed else ""
     for word in manifest.capabilities:
         if not held.covers(capabilities.parse(word)):
-            yield f"declared, but not granted: {word}"
-    for word in words:
+            yield f"declared, but not granted: {word}{why}"
+    for word in listed:
         if word != DECLARED and not declared.covers(capabilities.parse(word)):
             yield f"granted, though its manifest does not declare it: {word}"

@@ -1,0 +1,88 @@
+"""How far an ainb manifest's own word goes: to public hosts, and to programs that everybody may read.
+
+For private addresses and private files the operator has to say so himself: `network=HOST` or
+`spawn_subprocess=PROGRAM` among the grants, or `allow`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+
+from plughost.base.capability import Capability
+from plughost.base.text import visible
+from plughost.contracts.contract import PluginSpec
+from plughost.guard.addresses import canonical_host, is_private_host
+from plughost.guard.operators_word import OperatorsWord
+from plughost.guard.public_files import is_file, is_public
+
+NETWORK, SPAWN = "network", "spawn_subprocess"
+
+
+def without_private(
+    held: Iterable[Capability], word: OperatorsWord, spec: PluginSpec
+) -> tuple[frozenset[Capability], tuple[str, ...]]:
+    """The capabilities less what only the operator can give, and what he is told of it."""
+    left: set[Capability] = set()
+    lints: dict[str, None] = {}
+    named = _named(spec)
+    for each in held:
+        if each.scope is None or each.name not in (NETWORK, SPAWN):
+            left.add(each)
+            continue
+        kept = []
+        for item in each.scope:
+            why = _why_not(each.name, item, word, named, spec)
+            if why is None:
+                kept.append(item)
+            else:
+                lints[_lint(each.name, item, why, spec)] = None
+        if kept:
+            left.add(Capability(each.name, tuple(kept)))
+    return frozenset(left), tuple(sorted(lints))
+
+
+def programs(held: Iterable[Capability]) -> tuple[str, ...]:
+    """Those that its list of spawn_subprocess names and that are there; a sandbox shows it no others."""
+    named = (item for each in held if each.name == SPAWN for item in each.scope or ())
+    return tuple(path for item in named if (path := _program(item)) is not None)
+
+
+def _why_not(
+    name: str, item: str, word: OperatorsWord, named: frozenset[tuple[str, str]], spec: PluginSpec
+) -> str | None:
+    if (name, item) in named:
+        return None
+    if name == NETWORK:
+        try:
+            host = canonical_host(item)
+        except ValueError:
+            return None  # it names no host, and so opens none
+        private = is_private_host(host) and not word.reaches(host, 0)
+        return "it is a private address" if private else None
+    path = _program(item)
+    if path is None or path in spec.allow.execute:
+        return None
+    real = os.path.realpath(path)
+    if is_file(real) and is_public(real):
+        return None
+    return f"{visible(real)} is not a file that everybody may read and only root may change"
+
+
+def _program(item: str) -> str | None:
+    found = shutil.which(item)
+    return None if found is None else os.path.abspath(found)
+
+
+def _named(spec: PluginSpec) -> frozenset[tuple[str, str]]:
+    pairs = (word.partition("=") for word in spec.grants)
+    return frozenset((name, item) for name, _, item in pairs if item)
+
+
+def _lint(name: str, item: str, why: str, spec: PluginSpec) -> str:
+    words = ", ".join(f'"{visible(word)}"' for word in (*spec.grants, f"{name}={item}"))
+    return (
+        f"{name} {visible(item)!r} is not granted by its manifest's word: {why}. To allow it, set "
+        f"grants = [{words}] in your own plughost.toml"
+    )

@@ -1,0 +1,108 @@
+"""ClientHellos wherever they come: after STARTTLS, PostgreSQL's SSLRequest, a PROXY header, or another hello.
+
+All that a plugin sends is looked through, for as long as the connection lasts. Bytes that may begin a hello
+are passed on until it is clear that they do: by then the server has no name yet. The rest of it is held back
+until its name is known to be right. What a lenient server might take for a hello counts as one, and has to be
+well-formed then; in other data such a beginning comes once in some 8 GiB.
+"""
+
+from __future__ import annotations
+
+import re
+
+from plughost.sandbox.opening import Mismatch, Opening
+
+_START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
+"""A record's type, version and length, and the first byte of a ClientHello."""
+_PART = re.compile(rb"\x16(?:\Z|[\x00-\x0f](?:\Z|.(?:\Z|[\x00-\x48](?:\Z|.\Z))))", re.S)
+"""As much of that as is there at an end."""
+MOST_STARTS = 32
+"""In what comes at a time. Other data has one in 4 MiB; looking at each takes time, which is everybody's."""
+_CONTENT_TYPES = range(20, 25)
+_HANDSHAKE = 22
+_LAST_MAJOR = 15
+_HEADER = 5
+"""Bytes before a record's content: type, version, length."""
+_KNOWN_BY = 5
+"""Bytes of a message by which it is a ClientHello: its type, its length, and its version's first byte."""
+_LOOK = 1024
+"""Bytes within which that has to be seen, in however small records."""
+
+
+class LateHello:
+    """Passes a plugin's bytes on, but no ClientHello that does not name `name`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._seen = b""
+        """From where a hello may have begun."""
+        self._passed = 0
+        """Bytes of that which were passed on already."""
+        self._needed = 0
+        """Bytes of it that are needed to know more."""
+
+    def feed(self, data: bytes) -> bytes:
+        """What may be passed on by now; Mismatch when a hello never may."""
+        seen = self._seen = self._seen + data
+        if len(seen) < self._needed:
+            return b""
+        self._needed = 0
+        at = starts = 0
+        while (at := _next_start(seen, at)) >= 0:
+            starts += 1
+            if starts > MOST_STARTS:
+                raise Mismatch("too much of what it sends looks like the beginning of TLS")
+            is_hello = _is_hello(seen[at : at + _LOOK])
+            if is_hello is None:
+                return self._pass(len(seen), at)
+            if is_hello:
+                opening = Opening(self._name, is_second=True)
+                if opening.feed(seen[at:]) is None:
+                    passed = self._pass(at, at)
+                    self._needed = opening.needed
+                    return passed
+            at += 1  # inside of a hello that is right there may be another one
+        return self._pass(len(seen), len(seen))
+
+    def end(self) -> None:
+        """The plugin sends no more; Mismatch when something is held back."""
+        if self._passed < len(self._seen):
+            raise Mismatch("its ClientHello ends before it is whole")
+
+    def _pass(self, end: int, kept: int) -> bytes:
+        """The bytes up to `end` that were not passed on yet; those from `kept` on are looked at again."""
+        passing = self._seen[self._passed : end]
+        self._passed = max(self._passed, end) - kept
+        self._seen = self._seen[kept:]
+        return passing
+
+
+def _next_start(seen: bytes, at: int) -> int:
+    """Where the next record may begin; -1 when none does."""
+    found = _START.search(seen, at) or _PART.search(seen, max(at, len(seen) - _HEADER))
+    return -1 if found is None else found.start()
+
+
+def _is_hello(seen: bytes) -> bool | None:
+    """Whether the records that begin here may hold a ClientHello; None while too little is seen of them."""
+    message, at = b"", 0
+    while at + _HEADER <= len(seen):
+        if seen[at] not in _CONTENT_TYPES or seen[at + 1] > _LAST_MAJOR:
+            return False
+        size = int.from_bytes(seen[at + 3 : at + _HEADER], "big")
+        if seen[at] == _HANDSHAKE:
+            message += seen[at + _HEADER : at + _HEADER + size]
+        if message and not _may_be_hello(message):
+            return False
+        if len(message) >= _KNOWN_BY:
+            return True
+        at += _HEADER + size
+    return None if len(seen) < _LOOK else True
+
+
+def _may_be_hello(message: bytes) -> bool:
+    """As far as it is seen: the type, a length below 128 KiB, and version 3 or an odd one."""
+    return message[0] == 1 and message[1:2] in (b"", b"\0", b"\1") and message[4:5] in _MAJORS
+
+
+_MAJORS = (b"", *(bytes([major]) for major in range(3, _LAST_MAJOR + 1)))

@@ -1,0 +1,55 @@
+"""Processes of a plugin outside of a host: on trial, or against recorded traffic. Confined as a host would.
+
+There is no way from a plugin to a process that leaves its confinement out: what is started here is what the
+keeper has decided, and a plugin that cannot be confined as asked is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from plughost.base.clock import best_clock
+from plughost.base.errors import LaunchFailed
+from plughost.contracts.contract import Binding, PluginSpec
+from plughost.runtime.process import Process
+from plughost.sandbox.keeper import Keeper
+from plughost.sandbox.meter import Watched
+
+Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Process]
+"""Starts a process; called with what is to be called when it was executed, and when it has ended."""
+
+
+@asynccontextmanager
+async def confined(spec: PluginSpec, binding: Binding) -> AsyncIterator[Start]:
+    """How to start processes of the plugin, for as long as this lasts; LaunchFailed when it cannot be
+    confined as its spec, or else its contract, asks."""
+    loop = asyncio.get_running_loop()
+    clock = best_clock(loop)
+    keeper = Keeper(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    try:
+        how = await keeper.confine(spec, binding)
+
+        def start(on_executed: Callable[[LaunchFailed | None], None], on_exit: Callable[[], None]) -> Process:
+            process = Process(how.launch, loop, on_executed, on_exit)
+            if how.summed is not None:
+                keeper.meter.started(_watched(process, how.summed))
+            return process
+
+        yield start
+    finally:
+        await keeper.close()
+        clock.close()
+
+
+def _watched(process: Process, limit: int) -> Watched:
+    """Where no control group counts its memory."""
+
+    def over(used: int) -> None:
+        words = f"it used {used >> 20} MiB of memory, more than the limit of {limit >> 20} MiB"
+        process.stderr.feed(f"plughost: {words}\n".encode())
+        process.kill()
+
+    return Watched(limit, lambda: [process.pid] if process.alive else [], over)

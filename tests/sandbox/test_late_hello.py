@@ -1,0 +1,255 @@
+"""A byte before TLS is no way to another name behind the same address."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plughost.base.errors import InvalidSpec
+from plughost.guard import allowance
+from plughost.guard.overlap import same_endpoint
+from plughost.guard.powers import Endpoint, endpoint
+from plughost.sandbox import remedy, tls_ports
+from plughost.sandbox.flow import SCREENED
+from plughost.sandbox.late_hello import LateHello
+from plughost.sandbox.opening import Mismatch, NotTLS, Opening
+from plughost.sandbox.tls_ports import TLS_PORTS, beginning
+from tests.sandbox.conftest import *  # noqa: F403
+from tests.sandbox.outside import Guest, web
+from tests.sandbox.test_egress import fetch
+from tests.sandbox.test_egress_rules import HELLO, hello, in_records
+
+EVIL = hello("evil.test")
+PLAIN = {
+    "STARTTLS": b"EHLO x\r\nSTARTTLS\r\n",
+    "SSLRequest": b"\x00\x00\x00\x08\x04\xd2\x16\x2f",
+    "PROXY 1": b"PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n",
+    "PROXY 2": b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
+    "one byte": b"\n",
+    "half a record": b"\x16\x03\x01",
+    "a hello that is right": HELLO,
+}
+
+
+def all_passed(late: LateHello, data: bytes, cuts: list[int]) -> bytes:
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    passed = b"".join(late.feed(data[start:end]) for start, end in pairwise(edges))
+    late.end()
+    return passed
+
+
+cuts = st.lists(st.integers(0, 1200), max_size=12)
+
+
+@given(st.sampled_from(sorted(PLAIN.values())), st.integers(8, len(HELLO)), cuts)
+def test_a_hello_after_plain_bytes_has_to_name_the_granted_host(plain, size, cuts):
+    good = plain + in_records(HELLO, size) + b"encrypted \x16" + os.urandom(64) + b"."
+    if plain != PLAIN["half a record"]:  # with that, the hello can be read in two ways
+        assert all_passed(LateHello("good.test"), good, cuts) == good
+    with pytest.raises(Mismatch, match="ClientHello names 'evil.test', and not good.test|too long"):
+        all_passed(LateHello("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
+
+
+@given(st.sampled_from(sorted(PLAIN.values())), cuts)
+def test_of_a_hello_to_another_name_too_little_is_passed_on_to_name_it(plain, cuts):
+    late, passed = LateHello("good.test"), b""
+    data = plain + EVIL
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    with pytest.raises(Mismatch):
+        for start, end in pairwise(edges):
+            passed += late.feed(data[start:end])
+    assert data.startswith(passed)
+    assert len(passed) <= len(plain) + 10
+    assert b"evil" not in passed
+
+
+def around(inner: bytes) -> bytes:
+    """A hello to good.test with a hello in its last extension, which a server that reads lines would find."""
+    length = int.from_bytes(HELLO[6:9], "big")
+    body = HELLO[9 : 9 + length]
+    at = 34
+    at += 1 + body[at]
+    at += 2 + int.from_bytes(body[at : at + 2], "big")
+    at += 1 + body[at]
+    extra = b"\xfa\xfa" + len(inner).to_bytes(2, "big") + inner
+    whole = int.from_bytes(body[at : at + 2], "big") + len(extra)
+    body = body[:at] + whole.to_bytes(2, "big") + body[at + 2 :] + extra
+    message = b"\x01" + len(body).to_bytes(3, "big") + body
+    return b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message
+
+
+@pytest.mark.parametrize("first", [b"", b"\n"])
+def test_a_hello_inside_of_a_hello_is_found(first):
+    nested = around(b"\r\nSTARTTLS\r\n" + EVIL)
+    assert Opening("good.test").feed(nested) == nested, "by itself it is right"
+    with pytest.raises(Mismatch, match=r"evil\.test"):
+        LateHello("good.test").feed(first + nested)
+
+
+def recorded(content: bytes) -> bytes:
+    return b"\x16\x03\x01" + len(content).to_bytes(2, "big") + content
+
+
+@pytest.mark.parametrize(
+    "spread",
+    [
+        in_records(EVIL, 1)[: 6 * 64],
+        recorded(EVIL[5:6]) + recorded(b"") + recorded(EVIL[6:]),
+        recorded(EVIL[5:6]) + b"\x15\x03\x01\x00\x02\x01\x00" + recorded(EVIL[6:]),
+        b"\x16\x05\x01" + EVIL[3:],
+        EVIL[:3] + b"\x40\x01" + EVIL[5:],
+        EVIL[:6] + b"\x01" + EVIL[7:],
+    ],
+    ids=[
+        "in single bytes",
+        "an empty record",
+        "an alert between",
+        "an odd version",
+        "too long",
+        "far too long",
+    ],
+)
+def test_what_a_lenient_server_might_take_for_a_hello_does_not_pass(spread):
+    with pytest.raises(Mismatch):
+        late = LateHello("good.test")
+        for byte in b"STARTTLS\r\n" + spread + bytes(20_000):
+            late.feed(bytes([byte]))
+
+
+def test_what_is_no_tls_passes_at_once_and_whole():
+    for data in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16",
+        b"\x16\x03",
+        b"\x16\x03\x01\x00",
+        os.urandom(1 << 20),
+        b"",
+    ):
+        late = LateHello("good.test")
+        assert late.feed(data) == data
+        late.end()
+
+
+@pytest.mark.parametrize("piece", [b"\x16\x03\x01\x00\x01\x01", b"\x16\x03\x01\x00\x02\x01\x7f"])
+def test_nobody_is_kept_busy_with_beginnings(piece):
+    with pytest.raises(Mismatch, match="too much"):
+        LateHello("good.test").feed(piece * (SCREENED // len(piece)))
+    late = LateHello("good.test")
+    for _ in range(100):  # one at a time they are no trouble
+        assert late.feed(b"x" + piece + bytes(1000)) == b"x" + piece + bytes(1000)
+
+
+def test_a_hello_that_never_gets_whole_is_not_passed_on():
+    late = LateHello("good.test")
+    assert late.feed(b"x" + HELLO[:60]) == b"x"
+    with pytest.raises(Mismatch, match="ends before it is whole"):
+        late.end()
+
+
+# By the port
+
+
+def test_how_a_connection_begins_is_one_table():
+    assert {443, 465, 636, 853, 993, 995, 5671, 8443} <= set(TLS_PORTS)
+    assert not {21, 25, 80, 110, 143, 389, 587, 1433, 3306, 5222, 5432, 8080} & set(TLS_PORTS)
+    for port in TLS_PORTS:
+        assert beginning(Endpoint("a.test", port), "a.test", port) == "TLS"
+        assert beginning(Endpoint("*", 0), "a.test", port) == "TLS"
+        assert beginning(Endpoint("a.test", port, plain=True), "a.test", port) == "plain or TLS"
+        assert beginning(Endpoint("10.0.0.1", port), "10.0.0.1", port) == "anything"
+    assert beginning(Endpoint("a.test", 5432), "a.test", 5432) == "plain or TLS"
+
+
+@pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", *PLAIN.values()])
+def test_on_a_port_for_tls_nothing_comes_before_it(first):
+    opening = Opening("good.test", tls_only=True)
+    if first.startswith(b"\x16\x03"):
+        assert opening.feed(first) in (None, first)
+        return
+    with pytest.raises(NotTLS):
+        opening.feed(first)
+
+
+def test_plain_is_a_word_of_the_operators():
+    assert endpoint("a.test:443 plain") == Endpoint("a.test", 443, plain=True)
+    both = Endpoint("a.test", 443, private=True, plain=True)
+    assert endpoint("a.test:443 private plain") == endpoint("a.test:443 plain private") == both
+    for wrong in (
+        "a.test:443 plain plain",
+        "a.test:443 plain x",
+        "a.test:443 private private",
+        "a.test:443 Plain",
+    ):
+        with pytest.raises(InvalidSpec, match="may follow"):
+            endpoint(wrong)
+    for each in (both, Endpoint("a.test", 443, plain=True), Endpoint("::1", 1, private=True)):
+        assert allowance.powers({"connect": [remedy.spelled(each)]}, "/").connect == (each,)
+    assert same_endpoint(Endpoint("a.test", 443, plain=True), Endpoint("a.test", 443)) == Endpoint(
+        "a.test", 443
+    )
+    assert same_endpoint(Endpoint("a.test", 443), both) == both
+
+
+async def test_a_port_for_tls_refuses_what_is_plain_and_tells_the_grant(outside, monkeypatch):
+    server = await outside.server()
+    monkeypatch.setitem(tls_ports.TLS_PORTS, server.port, "test")
+    granted = Endpoint("good.test", server.port, private=True)
+    for first in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n" + EVIL,
+        b"\n" + HELLO,
+    ):
+        with Guest(outside.way(granted)) as guest:
+            await guest.connect(f"good.test:{server.port}")
+            await guest.send(first)
+            assert await guest.rest() == b""
+        record = await outside.record()
+        assert (record.verdict, record.up) == ("refused", 0)
+        assert "something else than TLS" in record.why
+        assert str(remedy.words("connect", record.wanting, {"connect": "net:{path}"})).startswith(
+            f'to allow it, allow.connect = ["good.test:{server.port} private plain"]'
+        )
+        outside.records.clear()
+    with Guest(outside.way(endpoint(f"good.test:{server.port} private plain"))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        await guest.send(b"hello")
+        assert await guest.read(5) == b"hello"
+
+
+async def test_a_port_for_tls_takes_tls(outside, tls_files, monkeypatch):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    server = await outside.server(web, context)
+    monkeypatch.setitem(tls_ports.TLS_PORTS, server.port, "test")
+    with Guest(outside.way(Endpoint("good.test", server.port, private=True))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        tls = ssl.create_default_context(cafile=tls_files[0])
+        assert (await fetch(guest, tls, "good.test")).endswith(b"GET /page HTTP/1.1")
+
+
+@pytest.mark.parametrize("plain", [plain for name, plain in PLAIN.items() if "hello" not in name])
+async def test_elsewhere_a_hello_after_a_plain_byte_does_not_reach_the_server(outside, plain):
+    server = await outside.server()  # it sends back what it gets
+    with Guest(outside.way(Endpoint("good.test", server.port, private=True))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        await guest.send(b"\n")
+        assert await guest.read(1) == b"\n"
+        await guest.send(plain + EVIL)
+        assert b"evil" not in await guest.rest()
+    record = await outside.record()
+    assert record.verdict == "refused"
+    assert "names 'evil.test', and not good.test" in record.why or plain == PLAIN["half a record"]
+
+
+async def test_elsewhere_a_hello_to_the_granted_name_goes_on_after_plain_bytes(outside):
+    server = await outside.server()
+    with Guest(outside.way(Endpoint("good.test", server.port, private=True))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        for data in (b"STARTTLS\r\n", HELLO, os.urandom(100) + b"."):
+            await guest.send(data)
+            assert await guest.read(len(data)) == data

@@ -138,7 +138,8 @@ async def test_pressing_ctrl_c_again_and_again_ends_every_command_at_once(comman
         process.send_signal(signal.SIGINT)
         await asyncio.wait([ended], timeout=0.1)
     _, told = ended.result()
-    assert process.returncode == 130, told
+    # The first one may have been enough for an invocation: then its outcome, cancelled, was told.
+    assert process.returncode in ((130, 3) if command == "invoke" else (130,)), told
     assert b"Traceback" not in told
     await all_gone(mark)
 

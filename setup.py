@@ -1,9 +1,14 @@
-"""Builds the launcher and its inner step; without a C compiler the Python launcher serves."""
+"""Builds the launcher and its inner step; without a C compiler the Python launcher serves.
 
+Nothing of an earlier build is used: each one has a folder of its own, and `build/` is not read.
+"""
+
+import atexit
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from setuptools import Command, setup
@@ -30,7 +35,18 @@ OTHER_SOURCES = [
 ]  # fmt: skip
 OPTIONS = ["-O2", "-Wall", "-Wextra", "-s"]
 NO_LAUNCHER = "using the Python launcher, which is slower to start"
+REMEDY = "Install a C compiler with a static libc (Debian: apt install gcc libc6-dev), then build again."
 NO_INNER = "plugins cannot be confined: the sandbox classes strict and landlock will not start"
+
+
+class FreshBuild(build):
+    """Builds in a new folder, so that no file of an earlier build gets into a wheel."""
+
+    def finalize_options(self) -> None:
+        if self.build_base == "build":  # the default: nobody has asked for another
+            self.build_base = tempfile.mkdtemp(prefix="plughost-build-")
+            atexit.register(shutil.rmtree, self.build_base, ignore_errors=True)
+        super().finalize_options()
 
 
 class BuildLauncher(Command):
@@ -51,15 +67,22 @@ class BuildLauncher(Command):
         return {name: folder / name for name in PROGRAMS}
 
     def run(self) -> None:
+        for target in self.targets.values():
+            target.unlink(missing_ok=True)  # one of an earlier build in the source tree
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if not sys.platform.startswith("linux") or not compiler:
-            self.warn(f"no C compiler: {NO_LAUNCHER}; {NO_INNER}")
+            self.lost(f"there is no C compiler: {NO_LAUNCHER}; {NO_INNER}")
             return
         subprocess.run([sys.executable, GENERATOR, FILTERS], check=True)
         if not self.compiled(compiler, "plughost-launcher", "-static"):
-            self.warn(f"the launcher did not compile (is a static libc installed?): {NO_LAUNCHER}")
+            self.lost(f"the launcher did not compile (is a static libc installed?): {NO_LAUNCHER}")
         if not self.compiled(compiler, "plughost-inner", "-static"):  # or LD_PRELOAD would be in it
-            self.warn(f"plughost-inner did not compile (is a static libc installed?): {NO_INNER}")
+            self.lost(f"plughost-inner did not compile (is a static libc installed?): {NO_INNER}")
+
+    def lost(self, what: str) -> None:
+        """Say so loudly. pip shows it with -v only, so `plughost doctor` says it again."""
+        line = "!" * 100
+        print(f"{line}\nplughost: {what}.\n{REMEDY}\n{line}", file=sys.stderr, flush=True)
 
     def compiled(self, compiler: str, name: str, *options: str) -> bool:
         target = self.targets[name]
@@ -91,12 +114,14 @@ class PlatformWheel(bdist_wheel):
         return "py3", "none", super().get_tag()[2]
 
 
-CANARIES = "plugins/canaries/ainb"
-PACKED = "plughost/conformance/ainb/canaries"
+PACKED = {
+    "plugins/canaries/ainb": "plughost/conformance/ainb/canaries",  # for `plughost conform --host`
+    "sdk/python/src/plughost_sdk": "plughost/scaffold/sdk/plughost_sdk",  # for `plughost new`
+}
 
 
-class PackCanaries(Command):
-    """Copy the canaries into the package, for `plughost conform --host`; a checkout has them anyway."""
+class PackFolders(Command):
+    """Copy folders from elsewhere in the repository into the package; a checkout has them anyway."""
 
     editable_mode = False
     build_lib: str | None = None
@@ -108,13 +133,15 @@ class PackCanaries(Command):
         self.set_undefined_options("build_py", ("build_lib", "build_lib"))
 
     def run(self) -> None:
-        if not self.editable_mode:
-            target = Path(self.build_lib or "build/lib") / PACKED
-            ignore = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(CANARIES, target, ignore=ignore, dirs_exist_ok=True)
+        if self.editable_mode:
+            return
+        for source, target in PACKED.items():
+            place = Path(self.build_lib or "build/lib") / target
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
 
     def get_source_files(self) -> list[str]:
-        return [str(path) for path in Path(CANARIES).rglob("*") if path.is_file() and path.suffix != ".pyc"]
+        found = (path for source in PACKED for path in Path(source).rglob("*"))
+        return [str(path) for path in found if path.is_file() and path.suffix != ".pyc"]
 
     def get_outputs(self) -> list[str]:
         return []
@@ -123,5 +150,12 @@ class PackCanaries(Command):
         return {}
 
 
-build.sub_commands += [("build_launcher", None), ("pack_canaries", None)]
-setup(cmdclass={"build_launcher": BuildLauncher, "pack_canaries": PackCanaries, "bdist_wheel": PlatformWheel})
+build.sub_commands += [("build_launcher", None), ("pack_folders", None)]
+setup(
+    cmdclass={
+        "bdist_wheel": PlatformWheel,
+        "build": FreshBuild,
+        "build_launcher": BuildLauncher,
+        "pack_folders": PackFolders,
+    }
+)

@@ -8,7 +8,7 @@ from typing import Any
 
 from plughost.contracts.vai import manifest
 from plughost.invocations.package import Package
-from plughost_sdk.vai.vendor import vendor
+from plughost_sdk.vendor import vendor
 from tests.support import ROOT
 
 
@@ -17,7 +17,7 @@ def packaged(name: str, place: Path) -> Path:
     folder = place / name
     left_out = shutil.ignore_patterns("__pycache__", "plughost_sdk")
     shutil.copytree(ROOT / "plugins" / name, folder, ignore=left_out)
-    vendor(folder)
+    vendor(folder, "vai")
     return folder
 
 

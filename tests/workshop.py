@@ -1,4 +1,4 @@
-"""An author's machine: a virtual environment with plughost and the SDK, and a plain environment around it."""
+"""An author's machine: a virtual environment with plughost, and a plain environment around it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ class Workshop:
         venv.create(home, symlinks=True)
         paths = [
             ROOT / "src",
-            ROOT / "sdk/python/src",
             *(path for path in sys.path if "site-packages" in path),
         ]
         [packages] = home.glob("lib/*/site-packages")

@@ -40,7 +40,8 @@ class Host:
     shows what works here). `tap` sees every byte to and from each process: it is called with whose process
     was started, and what it returns with `out` or `in` and the bytes (`testkit.Recorder` keeps them).
     `cgroup` names a control group below which confined plugins get groups of their own (without it,
-    $PLUGHOST_CGROUP).
+    $PLUGHOST_CGROUP). `max_grace` is the most seconds that any plugin has to end once it is asked to; a
+    contract's own grace holds where it is shorter.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class Host:
         launch_mode: str = "auto",
         tap: Tap | None = None,
         cgroup: str | None = None,
+        max_grace: float | None = None,
     ) -> None:
         raise_fd_limit()
-        self._clock: Clock = clock or best_clock(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._clock: Clock = clock or best_clock(self._loop)
         self._launcher = launcher
         self._launch_mode = launch_mode
         self._tap = tap
@@ -67,6 +70,8 @@ class Host:
             self._clock, cgroup or os.environ.get("PLUGHOST_CGROUP"), weakly(self._saw_connection)
         )
         self._closed = False
+        self._max_grace = max_grace
+        _OPEN.add(self)
         weakref.finalize(self, _let_go, self._processes, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
@@ -183,6 +188,12 @@ class Host:
         """Everything that happens to plugins from now on, or one kind of it, in a queue of your own."""
         return self._events.subscribe(limit, only)
 
+    def kill(self) -> None:
+        """End every plugin by force, now, and add no others. Close the host afterwards as ever."""
+        self._closed = True
+        for plugin in self._plugins.values():
+            plugin.kill()
+
     async def close(self) -> None:
         """End every plugin, gracefully; when cancelled, by force."""
         self._closed = True
@@ -204,6 +215,17 @@ class Host:
             await self._close_services()
         if failures:
             raise failures[0]
+
+
+_OPEN: weakref.WeakSet[Host] = weakref.WeakSet()
+
+
+def kill_all() -> None:
+    """End every plugin of every host of this thread's event loop by force, now: for a second Ctrl-C."""
+    loop = asyncio.get_running_loop()
+    for host in [*_OPEN]:
+        if host._loop is loop:
+            host.kill()
 
 
 def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:

@@ -359,7 +359,7 @@ class Plugin:
             self.name,
             self._generation,
             self._launch,
-            self._binding.policy,
+            self._binding.policy.capped(host._max_grace),
             session,
             clock=host._clock,
             events=host._events,

@@ -243,13 +243,19 @@ class Host:
         launch_mode: str = "auto",
         tap: Tap | None = None,
         cgroup: str | None = None,
+        max_grace: float | None = None,
     ) -> None:
         """`tap` is called in the host's own thread."""
         self._loop = Loop()
         self._host = self._loop.run(
             _soon(
                 lambda: asynchronous.Host(
-                    clock=clock, launcher=launcher, launch_mode=launch_mode, tap=tap, cgroup=cgroup
+                    clock=clock,
+                    launcher=launcher,
+                    launch_mode=launch_mode,
+                    tap=tap,
+                    cgroup=cgroup,
+                    max_grace=max_grace,
                 )
             )
         )

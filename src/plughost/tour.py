@@ -13,18 +13,32 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import PluginError
-from plughost.base.events import Exited, Subscription
+from plughost.base.events import Event, Exited, Logged, Subscription
 from plughost.config import of_folder
 from plughost.contracts.ainb import Ainb
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host, Plugin
 from plughost.services.desks import FileDesk
+from plughost.wire.envelope import ABSENT
 
 PLUGINS = Path("plugins")
+WORKER = """
+import json, sys, time
+for line in sys.stdin:
+    request = json.loads(line)
+    if request["method"] == "work":
+        print("work has begun", file=sys.stderr, flush=True)
+        time.sleep(3600)
+    print(json.dumps({"id": request["id"], "result": "back"}), flush=True)
+"""
+"""Says that it has begun to work, and is killed long before it could answer."""
 STRAY_PRINT = "import sys\nfor line in sys.stdin: print('debug: got', line.strip(), flush=True)"
 
 WIDTH, HEIGHT = 100, 9
 """Of the screen that is shown."""
+
+PATIENCE = 60.0
+"""Seconds for the screen to show usage."""
 
 Row = tuple[str, str, str, str]
 
@@ -39,23 +53,32 @@ async def tour() -> None:
 
 async def _rows(host: Host, events: Subscription) -> Any:
     echo = await host.add(PLUGINS / "echo-mcptest")
-    tool = await host.add(PLUGINS / "echo-rune", grants=["tool.execute"])
-    yield await _step("mcptest, Python", "first call: starts it", lambda: echo.call("echo", {"text": "hi"}))
-    yield await _step("mcptest, Python", "second call: same process", lambda: echo.call("ping"))
-    yield await _step("rune, Python", "one process for one call", lambda: tool.call("echo", {"text": "hi"}))
+    tool = await host.add(_patient(of_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
+    hi = {"text": "hi"}
+    yield await _step("mcptest, Python", "first call: starts it", lambda: _traced(echo, "echo", hi))
+    yield await _step("mcptest, Python", "second call: same process", lambda: _traced(echo, "ping"))
+    yield await _step("rune, Python", "one process for one call", lambda: tool.call("echo", hi))
     if (PLUGINS / "echo-mcptest-c/bin/echo").exists():
         in_c = await host.add(PLUGINS / "echo-mcptest-c")
-        yield await _step("mcptest, C", "first call: starts it", lambda: in_c.call("echo", [1, 2, 3]))
-        yield await _step("mcptest, C", "second call: same process", lambda: in_c.call("echo", [1, 2, 3]))
+        yield await _step("mcptest, C", "first call: starts it", lambda: _traced(in_c, "echo", [1, 2, 3]))
+        yield await _step("mcptest, C", "second call: same process", lambda: _traced(in_c, "echo", [1, 2, 3]))
     yield await _step("mcptest, Python", "the plugin says no", lambda: echo.call("nonsense"))
     yield await _step("rune, Python", "a tool it does not have", lambda: tool.call("nonsense"))
     spec = PluginSpec(contract="mcptest", name="chatty", command=["python3", "-c", STRAY_PRINT])
     chatty = await host.add(spec)
     yield await _step("chatty", "a stray print on the wire", lambda: chatty.call("x", timeout=5))
-    yield await _step("mcptest, Python", "killed in the middle of a call", lambda: _kill_during_call(echo))
+    spec = PluginSpec(contract="mcptest", name="worker", command=["python3", "-c", WORKER])
+    worker = await host.add(spec)
+    yield await _step("worker", "killed in the middle of a call", lambda: _kill_during_call(worker, events))
     yield await _notice(events)
-    await echo.reload()
-    yield await _step("mcptest, Python", "after a reload", lambda: echo.call("echo", {"text": "back"}))
+    await worker.reload()
+    yield await _step("worker", "after a reload", lambda: worker.call("anything"))
+
+
+def _patient(spec: PluginSpec) -> PluginSpec:
+    """A rune plugin with more time than its contract gives it, for a machine that is busy."""
+    times = dict.fromkeys(("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), PATIENCE)
+    return msgspec.structs.replace(spec, options={**spec.options, **times})
 
 
 async def _step(plugin: str, what: str, act: Callable[[], Awaitable[Any]]) -> Row:
@@ -67,18 +90,38 @@ async def _step(plugin: str, what: str, act: Callable[[], Awaitable[Any]]) -> Ro
     return plugin, what, came, f"{(time.perf_counter() - start) * 1e3:.2f} ms"
 
 
-async def _kill_during_call(plugin: Plugin) -> Any:
-    call = asyncio.create_task(plugin.call("echo", {"text": "never seen"}))
-    launcher = plugin.inspect()["instances"][0]["pid"]
-    os.kill(launcher, signal.SIGKILL)  # the hardest way: not even the launcher can react
+async def _traced(plugin: Plugin, method: str, params: Any = ABSENT) -> str:
+    """The result, and which process it came from."""
+    result = await plugin.call(method, params)
+    return f"{result} from process {plugin.inspect()['instances'][0]['pid']}"
+
+
+async def _kill_during_call(plugin: Plugin, events: Subscription) -> Any:
+    call = asyncio.create_task(plugin.call("work"))
+    begun = asyncio.create_task(_first(events, lambda event: _is_begun(event, plugin)))
+    await asyncio.wait([call, begun], return_when=asyncio.FIRST_COMPLETED)
+    begun.cancel()
+    if not call.done():
+        launcher = plugin.inspect()["instances"][0]["pid"]
+        os.kill(launcher, signal.SIGKILL)  # the hardest way: not even the launcher can react
     return await call
 
 
+def _is_begun(event: Event, plugin: Plugin) -> bool:
+    return isinstance(event, Logged) and event.plugin == plugin.name and event.message == "work has begun"
+
+
 async def _notice(events: Subscription) -> Row:
-    while True:
-        event = await events.get()
-        if isinstance(event, Exited) and event.plugin == "echo":
-            return "mcptest, Python", "what observers were told", f"exit status {event.exit_status}", "-"
+    event = await _first(events, lambda event: isinstance(event, Exited) and event.plugin == "worker")
+    assert isinstance(event, Exited)
+    return "worker", "what observers were told", f"exit status {event.exit_status}", "-"
+
+
+async def _first(events: Subscription, wanted: Callable[[Event], bool]) -> Event:
+    async for event in events:
+        if wanted(event):
+            return event
+    raise SystemExit("the tour's host has ended before its end")
 
 
 async def _usage(host: Host) -> None:
@@ -98,15 +141,17 @@ async def _usage(host: Host) -> None:
 
 
 async def _frame(screen: Ainb) -> list[str]:
-    """Once there is something on it."""
-    for _ in range(500):
+    """The lines of the screen, as soon as it shows usage."""
+    end = time.monotonic() + PATIENCE
+    while True:
         buffer = (await screen.render(WIDTH, HEIGHT)).buffer
         cells = {(place.x, place.y): cell.symbol for place, cell in buffer.inside()}
         lines = ["".join(cells.get((x, y), " ") for x in range(WIDTH)) for y in range(HEIGHT)]
         if "tokens" in lines[0]:
-            break
+            return lines
+        if time.monotonic() > end:
+            raise SystemExit(f"the screen of burndown showed no usage within {PATIENCE:g} s")
         await asyncio.sleep(0.02)
-    return lines
 
 
 def _show(rows: list[Row]) -> None:

@@ -119,7 +119,7 @@ def test_both_keep_their_contract(name, env):
     assert "skipped" not in ran.stdout or "0 skipped" in ran.stdout
 
 
-def test_the_tour_shows_the_screen_and_the_totals(env):
+def test_the_tour_shows_what_it_says(env):
     ran = subprocess.run(
         [sys.executable, "-m", "plughost.tour"],
         cwd=ROOT,
@@ -129,7 +129,20 @@ def test_the_tour_shows_the_screen_and_the_totals(env):
         timeout=100,
     )
     assert ran.returncode == 0, ran.stderr
-    _, screen, command = re.split(r"the screen of burndown:|its command line", ran.stdout)
+    table, screen, command = re.split(r"the screen of burndown:|its command line", ran.stdout)
+    rows = [
+        [cell.strip() for cell in line.strip("│").split("│")] for line in table.splitlines() if "│" in line
+    ]
+    came = {(plugin, what): result for plugin, what, result, _ in rows if what}
+    assert came["worker", "killed in the middle of a call"] == "PluginCrashed: it was ended by SIGKILL"
+    assert came["worker", "what observers were told"] == "exit status -9"
+    assert came["worker", "after a reload"] == "back"
+    first, second = (
+        came["mcptest, Python", f"{which} call: {what}"]
+        for which, what in (("first", "starts it"), ("second", "same process"))
+    )
+    assert first.startswith("{'text': 'hi'} from process ")
+    assert second.removeprefix("pong") == first.removeprefix("{'text': 'hi'}")
     assert "272k tokens  $0.75 + ?" in screen
     assert "2025-11-10" in screen
     assert ["tea-timer", "187k", "9", "$0.53"] in [line.split() for line in command.splitlines()]

@@ -53,7 +53,11 @@ def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
     ran = new("mcptest", "greeter", "--dir", "with space", "--json", cwd=tmp_path)
     told = json.loads(ran.stdout)
     assert (told["folder"], told["contract"], told["language"]) == ("with space/greeter", "mcptest", "python")
-    assert told["files"] == sorted(os.listdir(tmp_path / "with space/greeter"))
+    folder = tmp_path / "with space/greeter"
+    assert told["files"] == sorted(
+        str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()
+    )
+    assert "lib/plughost_sdk/mcptest.py" in told["files"]
     assert told["next"]["cd"] == "cd 'with space/greeter'"
     assert os.listdir(tmp_path / "with space") == ["greeter"]
 

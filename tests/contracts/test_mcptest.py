@@ -22,7 +22,7 @@ from plughost.contracts.mcptest import (
     TimedOut,
 )
 from plughost.testkit import VirtualClock
-from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, plugin_process, processes, puppet, until
+from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, plugin_process, processes, puppet, seen, until
 
 
 def log_lines(path: Path) -> list[bytes]:
@@ -604,3 +604,79 @@ async def test_what_no_process_can_be_given_is_refused_before_there_is_one(host,
     with pytest.raises(plughost.InvalidSpec):
         await host.add(spec)
     assert not host.plugins
+
+
+async def ended_after(plugin, clock, mark, seconds):
+    """It is ended by force when so many seconds have passed, and not before."""
+    stopping = asyncio.create_task(plugin.stop())
+    await until(lambda: seen(plugin)["state"] == "ShuttingDown")
+    clock.advance(seconds - 0.1)
+    await asyncio.sleep(0.05)
+    assert processes(mark)
+    assert not stopping.done()
+    clock.advance(0.2)
+    await asyncio.wait_for(stopping, 30)
+    await all_gone(mark)
+
+
+@pytest.mark.clause("MCPT-13")
+async def test_a_plugin_that_left_a_call_unanswered_has_two_seconds_to_end(slow_host, clock, mark):
+    plugin = await slow_host.add(puppet(mark))
+    await plugin.call("ping")
+    call = asyncio.create_task(plugin.call("sleep", 600, timeout=1))
+    await until(lambda: seen(plugin)["in_flight"])
+    clock.advance(1.1)
+    with pytest.raises(plughost.Timeout):
+        await call
+    await ended_after(plugin, clock, mark, 2.0)
+
+
+@pytest.mark.clause("MCPT-13")
+async def test_a_plugin_whose_caller_has_gone_before_it_answered_has_two_seconds_to_end(
+    slow_host, clock, mark
+):
+    plugin = await slow_host.add(puppet(mark))
+    await plugin.call("ping")
+    call = asyncio.create_task(plugin.call("sleep", 600))
+    await until(lambda: seen(plugin)["in_flight"])
+    call.cancel()
+    await asyncio.wait([call])
+    await ended_after(plugin, clock, mark, 2.0)
+
+
+@pytest.mark.clause("MCPT-13")
+@pytest.mark.parametrize("answers", ["late", "another"])
+async def test_a_plugin_that_answers_again_after_a_missed_deadline_has_its_whole_time_to_end(
+    slow_host, clock, mark, tmp_path, answers
+):
+    go = tmp_path / "go"
+    plugin = await slow_host.add(puppet(mark, max_in_flight=2))
+    method, params = ("until", str(go)) if answers == "late" else ("silent", None)
+    call = asyncio.create_task(plugin.call(method, params, timeout=1))
+    await until(lambda: seen(plugin).get("in_flight"))
+    clock.advance(1.1)
+    with pytest.raises(plughost.Timeout):
+        await call
+    if answers == "late":
+        go.touch()
+        await until(lambda: seen(plugin)["dropped"] == 1)
+    await plugin.call("stubborn")
+    await ended_after(plugin, clock, mark, 30.0)
+
+
+@pytest.mark.clause("MCPT-13")
+async def test_a_host_may_cap_the_grace_of_its_plugins(clock, mark):
+    async with plughost.Host(clock=clock, max_grace=3.0) as host:
+        plugin = await host.add(puppet(mark))
+        await plugin.call("stubborn")
+        await ended_after(plugin, clock, mark, 3.0)
+
+
+async def test_a_host_that_is_killed_ends_its_plugins_by_force_and_takes_no_others(clock, mark):
+    async with plughost.Host(clock=clock) as host:
+        plugin = await host.add(puppet(mark))
+        await plugin.call("stubborn")
+        host.kill()
+        await all_gone(mark)
+        with pytest.raises(plughost.Stopped, match="this host is closed"):
+            await host.add(puppet(mark, name="another"))

@@ -79,6 +79,8 @@ MUTANTS = [
     Mutant("no-handshake-no-deadline", "runtime/instance.py", "if limit is not None:\n            self._due.after(limit, lambda: self._doom(Timeout", "if False:\n            self._due.after(limit, lambda: self._doom(Timeout", f"{RUNE} tests/contracts/test_ainb_lifecycle.py"),
     Mutant("an-idle-one-is-ended-while-pinned", "runtime/instance.py", "not (self._peer.busy or self._home.pinned())", "not self._peer.busy", "tests/contracts/test_ainb_lifecycle.py"),
     Mutant("an-idle-one-is-ended-while-busy", "runtime/instance.py", "not (self._peer.busy or self._home.pinned())", "not self._home.pinned()", "tests/contracts/test_ainb_lifecycle.py"),
+    Mutant("a-hung-plugin-has-its-whole-grace", "runtime/peer.py", "            self.unresponsive = True\n            self._tell_to_stop(pending.number", "            self._tell_to_stop(pending.number", MCPTEST),
+    Mutant("a-second-ctrl-c-waits", "interrupt.py", "        elif self.count == 2:", "        elif False:", "tests/cli/test_leaving.py"),
     Mutant("stdin-stays-open-at-the-end", "runtime/instance.py", "            self._channel.close_write()", "            pass", MCPTEST),
     Mutant("the-hosts-variables-are-inherited", "runtime/process.py", "                launch.env,\n", "                {**os.environ, **launch.env},\n", f"{MCPTEST} {RUNE} tests/contracts/test_ainb_lifecycle.py"),
     Mutant("a-frame-is-cut-by-an-urgent-one", "runtime/channel.py", "batch: list[bytes | memoryview] = [self._begun] if self._begun else []", "batch: list[bytes | memoryview] = []", "tests/runtime/test_channel.py"),

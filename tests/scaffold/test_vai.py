@@ -96,9 +96,10 @@ def test_its_manifest_is_what_its_functions_say(made):
 
 
 def test_without_the_sdk_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plughost_sdk.vai.vendor", None)
-    with pytest.raises(scaffold.InvalidSpec, match="brings the SDK along"):
+    monkeypatch.setattr(scaffold, "sdk", lambda: tmp_path / "gone")
+    with pytest.raises(scaffold.InvalidSpec, match="gone is missing") as refused:
         scaffold.write("vai", "greeter", "python", tmp_path)
+    assert refused.value.hint == "reinstall plughost"
     assert [*tmp_path.iterdir()] == []
 
 

@@ -107,6 +107,17 @@ def test_who_is_told_to_go_says_so_and_leaves_the_terminal_as_it_was(tmp_path, n
         assert shown.is_canonical
 
 
+def test_pressing_ctrl_c_again_and_again_leaves_at_once_and_the_terminal_as_it_was(tmp_path):
+    with line(tmp_path) as (shown, _):
+        start = time.monotonic()
+        while shown.process.poll() is None and time.monotonic() - start < PATIENCE:
+            shown.process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        assert shown.process.wait(PATIENCE) == 130
+        shown.until(lambda: LEFT in shown.shown)
+        assert shown.is_canonical
+
+
 def test_who_was_stopped_goes_on_as_before(tmp_path):
     with line(tmp_path) as (shown, noted):
         for _ in range(3):

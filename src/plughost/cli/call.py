@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Any
 
 import click
 import msgspec
 
+from plughost import interrupt
 from plughost.cli import output, targets
 from plughost.cli.numbers import SECONDS
 from plughost.cli.recording import Recording
@@ -47,7 +47,7 @@ def call(
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "K=V", word) for word in context)
     with recording.tap() as tap:
-        result = asyncio.run(_call(spec, rest[0], params, timeout, origin, tap))
+        result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap))
     output.answer(result)
 
 
@@ -59,8 +59,9 @@ async def _call(
     context: dict[str, str],
     tap: Tap | None,
 ) -> msgspec.Raw:
-    async with Host(tap=tap) as host:
-        plugin = await host.add(spec)
+    most = interrupt.ONE_SHOT_GRACE if timeout is None else min(timeout, interrupt.ONE_SHOT_GRACE)
+    async with Host(tap=tap, max_grace=most) as host:
+        plugin = await host.add(spec, start=False)  # the call starts it, so its timeout covers the start
         for lint in lints(spec, plugin.sandbox):
             output.say(f"{plugin.name} lint: {lint}")
         result: msgspec.Raw = await plugin.call(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 
 import click
 import msgspec
 
+from plughost import interrupt
 from plughost.base.errors import InvalidSpec
 from plughost.cli import output, targets
 from plughost.cli.numbers import SECONDS
@@ -67,7 +67,7 @@ def conform(
             raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
         from plughost.conformance.ainb.hosts import Trial
 
-        _conclude(asyncio.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
+        _conclude(interrupt.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
         return
     if cli is not None or wait is not None:
         raise click.UsageError("--cli and --wait go with --host")
@@ -78,7 +78,7 @@ def conform(
         for axis in axes_of(spec.contract):
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
-    report = asyncio.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
+    report = interrupt.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
     _conclude(report, json_file, junit_file)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from plughost import config
+from plughost import config, interrupt
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Exited, Subscription
 from plughost.cli import watch
@@ -47,7 +47,7 @@ def dev(folder: Path, build: str | None, ignore: tuple[str, ...], until_eof: boo
     plughost dev plugins/echo-mcptest
     plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
     """
-    asyncio.run(_dev(folder, build, ignore, as_json=as_json, until_eof=until_eof))
+    interrupt.run(_dev(folder, build, ignore, as_json=as_json, until_eof=until_eof))
 
 
 async def _dev(
@@ -55,8 +55,7 @@ async def _dev(
 ) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked_to_end.set)
+    interrupt.ask_to_end(lambda _: asked_to_end.set(), signal.SIGINT, signal.SIGTERM)
     out = Teller(1, lambda: loop.call_soon_threadsafe(asked_to_end.set))
     screen = Screen(out, as_json=as_json)
     async with Host(tap=Wires(screen)) as host:
@@ -73,7 +72,7 @@ async def _dev(
             for task in (keeping, *ends):
                 task.cancel()
             await asyncio.wait([keeping])
-            await host.close()
+            await interrupt.close(host)
         await telling
     if not keeping.cancelled():
         keeping.result()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import platform
 import resource
@@ -12,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from plughost import interrupt
 from plughost.cli import output
 from plughost.cli.trial import Trial, trial
 from plughost.contracts.contract import names
@@ -35,10 +35,10 @@ def doctor(as_json: bool) -> None:
     here is told, and refused when it is asked for.
     """
     here = machine.machine()
-    findings = asyncio.run(_examine())
+    findings = interrupt.run(_examine())
     around = mechanisms.surroundings(os.environ.get("PLUGHOST_CGROUP"))
     matrix = list(mechanisms.mechanisms(here, around))
-    trials = asyncio.run(_try(here))
+    trials = interrupt.run(_try(here))
     healthy = all(finding.ok for finding in findings) and not any(each.escaped for each in trials)
     if as_json:
         answer = {"ok": healthy, "findings": findings, "sandbox": {"mechanisms": matrix, "classes": trials}}

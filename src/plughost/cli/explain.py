@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from plughost import interrupt
 from plughost.base.clock import best_clock
 from plughost.base.errors import LaunchFailed
 from plughost.cli import output, targets
@@ -28,7 +29,7 @@ def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> No
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
-    found = asyncio.run(_explain(spec, target.source()))
+    found = interrupt.run(_explain(spec, target.source()))
     if as_json:
         output.answer(found)
     else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import click
 
+from plughost import interrupt
 from plughost.cli import output, targets
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
@@ -25,7 +25,7 @@ def inspect(
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
-    seen = asyncio.run(_inspect(spec))
+    seen = interrupt.run(_inspect(spec))
     if as_json:
         output.answer(seen)
     else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from plughost import interrupt
 from plughost.base.text import visible
 from plughost.cli import local_work, output
 from plughost.cli.numbers import SECONDS
@@ -115,7 +116,7 @@ def invoke(
     work = local_work.work_of(its, _value("JSON", given))
     _dump_no_core()
     try:
-        outcome = asyncio.run(
+        outcome = interrupt.run(
             _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
         )
     except asyncio.CancelledError:  # by a signal, before it had begun
@@ -164,8 +165,7 @@ async def _invoke(
 
 
 def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signals) -> None:
-    """Once: what runs ends with an outcome, which is told, and nothing of it is left."""
-    _on_signals(_ignore)
+    """What runs ends with an outcome, which is told, and nothing of it is left."""
     for invocation_id in invoker.running:
         invoker.cancel(invocation_id, number.name)
     if not invoker.running:
@@ -177,9 +177,9 @@ def _ignore(number: signal.Signals) -> None:
 
 
 def _on_signals(do: Callable[[signal.Signals], None]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
-            asyncio.get_running_loop().add_signal_handler(number, do, number)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as with nohup
+    interrupt.ask_to_end(do, *heeded)
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:

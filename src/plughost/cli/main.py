@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from itertools import pairwise
@@ -89,7 +90,8 @@ def main(argv: list[str] | None = None) -> None:
             error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit is under way: another Ctrl-C changes nothing
+        sys.exit(128 + signal.SIGINT)
     except CallFailed as error:
         output.answer({"error": error.report()})
         if not as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from plughost import interrupt
 from plughost.cli import targets
 from plughost.cli.numbers import SECONDS
 from plughost.contracts.contract import PluginSpec
@@ -48,7 +48,7 @@ def replay(
     recorded = Traffic.load(traffic)
     if as_host:
         spec = _spec(target, words, recorded)
-        problem = asyncio.run(play_host(recorded, spec, patience=timeout))
+        problem = interrupt.run(play_host(recorded, spec, patience=timeout))
     elif words or target.bare:
         raise click.UsageError("as a fake plugin it takes no plugin: --as-host plays the host of one")
     else:

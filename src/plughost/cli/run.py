@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from plughost import control
+from plughost import control, interrupt
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
 from plughost.base.text import visible
@@ -56,7 +56,7 @@ def run(
         raise InvalidSpec("there is no plugin to run")
     _unconfined(specs)
     with recording.tap() as tap:
-        asyncio.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
+        interrupt.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
 
 
 async def _run(
@@ -64,8 +64,7 @@ async def _run(
 ) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, asked_to_end.set)
+    interrupt.ask_to_end(lambda _: asked_to_end.set(), signal.SIGINT, signal.SIGTERM)
     out = Teller(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
     async with Host(tap=tap) as host:
         with host.events() as events:
@@ -82,7 +81,8 @@ async def _run(
                     output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
                 await ending
                 adding.cancel()
-            await host.close()
+                await asyncio.gather(adding, return_exceptions=True)
+            await interrupt.close(host)
         await telling
     if not await asyncio.to_thread(out.finish):
         raise OSError(out.problem or "nobody reads what is told")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from plughost import config
+from plughost import config, interrupt
 from plughost.base.errors import InvalidSpec
 from plughost.cli import output, roots, targets
 from plughost.cli.numbers import Between
@@ -134,7 +133,7 @@ def _draw(
 
     family = fonts.Family(font) if font else fonts.find() if png else None  # before anything is started
     spec, name = wanted.screens[0]
-    painting, seconds, _ = asyncio.run(_still(spec, wanted.others, size, wait))
+    painting, seconds, _ = interrupt.run(_still(spec, wanted.others, size, wait))
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
     try:
         if png is not None and family is not None:
@@ -163,6 +162,6 @@ def _show(wanted: Wanted, fps: float) -> None:
         from plughost.terminal.run import run
     except ImportError as error:
         raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
-    code = asyncio.run(run(wanted.screens, wanted.others, fps))
+    code = interrupt.run(run(wanted.screens, wanted.others, fps))
     if code:
         sys.exit(code)  # what failed was told, or it was ended by a signal

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from plughost import interrupt
 from plughost.base.errors import PluginError
 from plughost.cli import output, roots, targets
 from plughost.contracts.ainb import Ainb, CliResult
@@ -35,7 +36,7 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     if spec is None:
         known = ", ".join(roots.offered(specs, "cli_namespaces")) or "none"
         raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
-    result = asyncio.run(_dispatch(specs, spec, namespace, argv))
+    result = interrupt.run(_dispatch(specs, spec, namespace, argv))
     output.write(sys.stderr.buffer, result.stderr)
     output.write(sys.stdout.buffer, result.stdout)
     sys.exit(_exit_code(result.exit_code))
@@ -49,7 +50,7 @@ def _exit_code(code: int) -> int:
 async def _dispatch(
     specs: Sequence[PluginSpec], chosen: PluginSpec, namespace: str, argv: list[str]
 ) -> CliResult:
-    async with Host() as host:
+    async with Host(max_grace=interrupt.ONE_SHOT_GRACE) as host:
         plugin = await host.add(chosen)
         # Whom it may need, publishers and those whose actions it invokes; nobody waits for them.
         neighbours = [spec for spec in specs if spec is not chosen and spec.contract == chosen.contract]

@@ -338,13 +338,13 @@ class Instance:
 
     def _close(self) -> None:
         """Say goodbye, close stdin, wait, then end it by force."""
-        grace = self._policy.grace - self._policy.term_grace
-        self._due.after(max(grace, 0.0), self._lose_patience)
+        times = self._policy.shutdown(unresponsive=self._peer.unresponsive)
+        self._due.after(times.before_term, lambda: self._lose_patience(times.after_term))
         goodbye = self._session.farewell()
         if goodbye is None:
             self._close_stdin()
             return
-        self._farewell = self._peer.ask_now(*goodbye, timeout=max(grace, 0.0))
+        self._farewell = self._peer.ask_now(*goodbye, timeout=times.before_term)
         if self._farewell is None:
             self._close_stdin()
         else:
@@ -358,12 +358,12 @@ class Instance:
         if self._channel is not None:
             self._channel.close_write()
 
-    def _lose_patience(self) -> None:
+    def _lose_patience(self, after_term: float) -> None:
         if self._held is not None:
             self._doom(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
-        elif self._policy.term_grace > 0 and self._process is not None:
+        elif after_term > 0 and self._process is not None:
             self._process.ask_to_end()
-            self._due.after(self._policy.term_grace, self._kill)
+            self._due.after(after_term, self._kill)
         else:
             self._kill()
 

@@ -82,6 +82,7 @@ class Peer:
         "_held", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner",
         "_policy", "_said", "_serve", "_serving", "_session", "_small_bites", "_sweeper", "_time",
         "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame", "stopping",
+        "unresponsive",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +120,8 @@ class Peer:
         no further one is written."""
         self._abandoned: dict[int, float] = _NONE
         """Calls that nobody waits for and that it may still be busy with: until when."""
+        self.unresponsive = False
+        """It owes an answer that nobody waits for any more, and has answered nothing since."""
         self._caller: Caller | None = None
         self._channel: Channel | None = None
         self._open = False
@@ -315,6 +318,7 @@ class Peer:
                     self._abandoned = {}
                 self._abandoned[number] = pending.deadline
             if reason is not None:
+                self.unresponsive = True
                 self._tell_to_stop(number, reason)
         elif self._waiting and self._waiting.get(number) is pending:
             del self._waiting[number]
@@ -391,6 +395,7 @@ class Peer:
         self._open = False
         self._channel = self._held = None
         self.stopping = self._abandoned = _NONE
+        self.unresponsive = False
         self._max_in_flight = self._policy.max_in_flight
         if self._serving is not None:
             self._serving.close()
@@ -428,6 +433,8 @@ class Peer:
             self.last_frame = self._time()
         frames = self._framing.feed(data)
         answered = self._handle(frames)
+        if answered:
+            self.unresponsive = False
         if self._small_bites:
             if len(data) < SMALL_BITE or not frames:  # it has said all it had, or begins something large
                 self._bite(small=False)
@@ -586,8 +593,10 @@ class Peer:
 
     def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
         if answer.id in self.stopping:
+            self.unresponsive = False
             self._has_stopped(answer.id)
         elif self._ledger.was_minted(answer.id):
+            self.unresponsive = False
             self._abandoned.pop(answer.id, None)
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
@@ -639,6 +648,7 @@ class Peer:
             if not pending.done():
                 self._owner.on_timeout(pending)
         for pending in taken:
+            self.unresponsive = True
             self._tell_to_stop(pending.number, DEADLINE_EXCEEDED)
         if late:
             self._after_settling()

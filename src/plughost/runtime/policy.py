@@ -12,6 +12,15 @@ class Health(msgspec.Struct, frozen=True):
     within: float
 
 
+class Shutdown(msgspec.Struct, frozen=True):
+    """The times of one shutdown, in seconds."""
+
+    before_term: float
+    """From the request to end until SIGTERM, or until SIGKILL where there is no time after it."""
+    after_term: float
+    """From SIGTERM until SIGKILL; 0 sends no SIGTERM."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds everywhere; None is no limit."""
 
@@ -46,8 +55,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """From the request to stop a call until the process that has not answered it is ended by force."""
     grace: float = 5.0
     """From the request to end until it is ended by force."""
+    unresponsive_grace: float = 2.0
+    """The most of that for a plugin that owes an answer nobody waits for any more."""
     term_grace: float = 0.0
-    """Of that, the time between a polite SIGTERM and the end by force."""
+    """Of the grace, the time between a polite SIGTERM and the end by force."""
     idle_reap: float | None = None
     """End it after so long without a frame either way. One whose health is checked is never idle."""
     health: Health | None = None
@@ -61,3 +72,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Delays before a respawn, by the number of failures in the window."""
     failure_limit: int = 3
     failure_window: float = 60.0
+
+    def capped(self, most: float | None) -> Policy:
+        """The same policy with graces of at most `most` seconds. Where the grace is cut, half of it is left
+        before SIGTERM. With one process per call nothing changes: the call's timeout covers its end."""
+        if most is None or self.one_shot:
+            return self
+        cut = self.grace > most
+        return msgspec.structs.replace(
+            self,
+            grace=min(self.grace, most),
+            term_grace=min(self.term_grace, most / 2) if cut else self.term_grace,
+            cancel_grace=min(self.cancel_grace, most),
+        )
+
+    def shutdown(self, *, unresponsive: bool) -> Shutdown:
+        """The times of a shutdown."""
+        policy = self.capped(self.unresponsive_grace) if unresponsive else self
+        return Shutdown(max(policy.grace - policy.term_grace, 0.0), policy.term_grace)

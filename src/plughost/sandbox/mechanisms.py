@@ -66,7 +66,7 @@ def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
     yield Mechanism(
         "inner",
         machine.inner is not None,
-        "compiled" if machine.inner else "missing: no C compiler or no static libc when it was built",
+        "compiled" if machine.inner else f"missing ({_NOT_BUILT}): plugins cannot be confined",
         "" if machine.inner else _COMPILER,
     )
     yield _bubblewrap(machine)
@@ -102,9 +102,10 @@ _WATCHABLE = (
     "Linux 5.5 or later, outside containers whose own system calls are watched (LXD), and "
     "kernel.yama.ptrace_scope at most 1"
 )
+_NOT_BUILT = "no C compiler or no static libc when plughost was built"
 _COMPILER = (
     "install a C compiler and a static libc (apt install gcc libc6-dev, dnf install gcc glibc-static), "
-    "then plughost again"
+    "then reinstall plughost (pip install --force-reinstall --no-cache-dir)"
 )
 
 

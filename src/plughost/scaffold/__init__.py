@@ -3,20 +3,22 @@
 `templates/` has a folder per contract, and in it one per language and `any` for all of them; what every
 contract shares is in `templates/shared`. So a new contract, or a new language, is a folder and no code.
 `words.toml` is not written: it says what `{{word}}` stands for in the files, and in their names, and with
-`brings` which library is copied along.
+`brings` for which contract the SDK is copied along.
 """
 
 from __future__ import annotations
 
 import errno
-import importlib
 import platform
 import re
 import shlex
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 
@@ -104,16 +106,30 @@ def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
 
 
 def _brought(words: Mapping[str, str]) -> dict[str, Path]:
-    """The files of a library that the plugin has in its own folder, by their paths there."""
+    """The files of the SDK that the plugin has in its own folder, by their paths there."""
     if "brings" not in words:
         return {}
-    try:
-        sources: dict[str, Path] = importlib.import_module(words["brings"]).sources()
-    except ModuleNotFoundError as error:
+    if not (sdk() / "vendor.py").is_file():
         raise InvalidSpec(
-            f"{error}: a plugin for {words['contract']} brings the SDK along", hint="pip install plughost-sdk"
-        ) from error
+            f"a plugin in Python has the SDK in its folder, but {sdk()} is missing", hint="reinstall plughost"
+        )
+    sources: dict[str, Path] = _vendor().sources(words["brings"])
     return sources
+
+
+def _vendor() -> ModuleType:
+    """The SDK's own module that knows which of its files a plugin needs. The SDK itself is not imported."""
+    loader = SourceFileLoader("plughost_sdk_vendor", str(sdk() / "vendor.py"))
+    module = module_from_spec(ModuleSpec(loader.name, loader))
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    return module
+
+
+def sdk() -> Path:
+    """The Python SDK's sources: packed into an installed plughost, else those of the checkout."""
+    packed = Path(__file__).parent / "sdk/plughost_sdk"
+    return packed if packed.is_dir() else Path(__file__).parents[3] / "sdk/python/src/plughost_sdk"
 
 
 def _machine() -> str:

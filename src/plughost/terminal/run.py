@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Sequence
 
+from plughost import interrupt
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.terminal.app import ScreenApp
@@ -51,8 +52,8 @@ class Leaving:
         self._app = app
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.hang_up)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._end, app, 128 + number)
+        interrupt.ask_to_end(lambda number: self._end(app, 128 + number), signal.SIGINT, signal.SIGTERM)
+        interrupt.restore_with(self._restore)
 
     def hang_up(self) -> None:
         """The terminal is gone: the library would say goodbye to it, and may wait for ever."""
@@ -64,9 +65,12 @@ class Leaving:
             self._closing.add_done_callback(self._gone)
 
     def _gone(self, _: asyncio.Task[None]) -> None:
-        if self._terminal is not None:
-            self._terminal.restore()  # it may be there, and only we were told to go
+        self._restore()  # it may be there, and only we were told to go
         os._exit(HUNG_UP)
+
+    def _restore(self) -> None:
+        if self._terminal is not None:
+            self._terminal.restore()
 
     @property
     def _terminal(self) -> TerminalDriver | None:

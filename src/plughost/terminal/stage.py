@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from plughost import interrupt
 from plughost.base.errors import PluginError
 from plughost.base.events import Subscription
-from plughost.base.text import visible
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.terminal.feed import Feed
-
-SOON = 0.5
-"""Seconds for plugins to end in before anybody wonders."""
 
 
 class Stage(NamedTuple):
@@ -44,22 +40,11 @@ async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> As
 
 @asynccontextmanager
 async def _closed(host: Host) -> AsyncIterator[Host]:
-    """A host until its end. If that takes long, whoever has left his screen is told what he waits for."""
+    """A host until its end."""
     try:
         yield host
     finally:
-        telling = asyncio.get_running_loop().call_later(SOON, _tell_who_stays, host)
-        try:
-            await host.close()
-        finally:
-            telling.cancel()
-
-
-def _tell_who_stays(host: Host) -> None:
-    names = [visible(plugin.name) for plugin in host.plugins.values() if plugin.inspect()["instances"]]
-    if names:
-        with suppress(OSError):  # the terminal may be gone
-            print(f"waiting for {', '.join(names)} to end", file=sys.stderr, flush=True)
+        await interrupt.close(host)
 
 
 async def _add(host: Host, spec: PluginSpec) -> None:

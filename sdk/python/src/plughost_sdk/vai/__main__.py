@@ -13,7 +13,7 @@ from pathlib import Path
 
 from plughost_sdk.vai import generate
 from plughost_sdk.vai.plugin import MANIFEST, Plugin
-from plughost_sdk.vai.vendor import PLACE, vendor
+from plughost_sdk.vendor import PLACE, vendor
 
 
 def main() -> int:
@@ -31,7 +31,7 @@ def main() -> int:
     if told.command == "vendor":
         if not (told.folder / MANIFEST).exists():
             parser.error(f"{told.folder} is no package: it has no {MANIFEST}")
-        print(f"{len(vendor(told.folder))} files in {told.folder / PLACE}")
+        print(f"{len(vendor(told.folder, 'vai'))} files in {told.folder / PLACE}")
         return 0
     return _generate(parser, told.program, told.package_id, check=told.check)
 

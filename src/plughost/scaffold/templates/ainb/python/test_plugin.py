@@ -1,7 +1,7 @@
+import unittest
 from base64 import b64decode
 from pathlib import Path
 
-import pytest
 from plugin import plugin
 
 from plughost import CallFailed
@@ -24,28 +24,25 @@ def press(host, code):
     host.notify("plugin/handle_key", {"screen_id": "{{name}}", "key": key})
 
 
-def test_the_screen_greets_and_shows_the_last_key():
-    with drive(plugin, FOLDER) as host:
-        assert screen(host)[0] == "Hello, world!"
-        press(host, {"type": "char", "ch": "x"})
-        assert screen(host)[1] == "Last key: x"
-        press(host, {"type": "esc"})
-        assert screen(host)[1] == "Last key: esc"
-        assert screen(host, 5, 1) == ["Hello"]
+class Plugin(unittest.TestCase):
+    def test_the_screen_greets_and_shows_the_last_key(self):
+        with drive(plugin, FOLDER) as host:
+            self.assertEqual(screen(host)[0], "Hello, world!")
+            press(host, {"type": "char", "ch": "x"})
+            self.assertEqual(screen(host)[1], "Last key: x")
+            press(host, {"type": "esc"})
+            self.assertEqual(screen(host)[1], "Last key: esc")
+            self.assertEqual(screen(host, 5, 1), ["Hello"])
 
+    def test_the_command_line(self):
+        with drive(plugin, FOLDER) as host:
+            ran = host.call("plugin/cli_dispatch", {"namespace": "{{name}}", "argv": ["Ada"]})
+            self.assertEqual((b64decode(ran["stdout"]), ran["exit_code"]), (b"Hello, Ada!\n", 0))
 
-def test_the_command_line():
-    with drive(plugin, FOLDER) as host:
-        ran = host.call("plugin/cli_dispatch", {"namespace": "{{name}}", "argv": ["Ada"]})
-        assert (b64decode(ran["stdout"]), ran["exit_code"]) == (b"Hello, Ada!\n", 0)
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "code"),
-    [("sing", {}, -32601), ("plugin/render", {"viewport": {"width": "wide", "height": 1}}, -32602)],
-)
-def test_what_it_cannot_do_is_refused(method, params, code):
-    with drive(plugin, FOLDER) as host:
-        with pytest.raises(CallFailed) as refused:
-            host.call(method, params)
-        assert refused.value.error["code"] == code
+    def test_what_it_cannot_do_is_refused(self):
+        wide = {"viewport": {"width": "wide", "height": 1}}
+        for method, params, code in (("sing", {}, -32601), ("plugin/render", wide, -32602)):
+            with self.subTest(method=method), drive(plugin, FOLDER) as host:
+                with self.assertRaises(CallFailed) as refused:
+                    host.call(method, params)
+                self.assertEqual(refused.exception.error["code"], code)

@@ -1,11 +1,11 @@
 """{{name}}: greets people."""
 
 import sys
+from pathlib import Path
 
-try:
-    from plughost_sdk import rune
-except ModuleNotFoundError as error:
-    raise ImportError(f"{error}: {sys.executable} -m pip install plughost-sdk") from None
+sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+
+from plughost_sdk import rune
 
 plugin = rune.Plugin("{{name}}", "0.1.0", capabilities=["tool.execute"])
 

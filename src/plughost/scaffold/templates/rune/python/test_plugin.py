@@ -1,6 +1,6 @@
+import unittest
 from pathlib import Path
 
-import pytest
 from plugin import plugin
 
 from plughost import CallFailed
@@ -14,12 +14,13 @@ def call(given):
         return host.call("greet", given)
 
 
-def test_it_greets():
-    assert call({"name": "Ada"}) == {"greeting": "Hello, Ada!"}
+class Greeting(unittest.TestCase):
+    def test_it_greets(self):
+        self.assertEqual(call({"name": "Ada"}), {"greeting": "Hello, Ada!"})
 
-
-@pytest.mark.parametrize("given", [{}, {"name": 1}, ["Ada"]])
-def test_wrong_input_is_refused(given):
-    with pytest.raises(CallFailed) as refused:
-        call(given)
-    assert refused.value.error["code"] == "invalid_input"
+    def test_wrong_input_is_refused(self):
+        for given in ({}, {"name": 1}, ["Ada"]):
+            with self.subTest(given=given):
+                with self.assertRaises(CallFailed) as refused:
+                    call(given)
+                self.assertEqual(refused.exception.error["code"], "invalid_input")

@@ -1,9 +1,8 @@
 import json
 import subprocess
 import sys
+import unittest
 from pathlib import Path
-
-import pytest
 
 FOLDER = Path(__file__).parent
 HELLO = {"type": "hello", "role": "host", "host": {"name": "test", "version": "1"}}
@@ -31,29 +30,28 @@ def ask(*messages):
     return said
 
 
-def test_it_is_what_its_manifest_says():
-    assert ask()[0]["plugin"] == {"package_id": "example/{{name}}", "version": "0.1.0"}
-
-
 def greeted(message):
     return message["body"]["result"]["structured_output"]
 
 
-def test_it_greets():
-    _, event, answer = ask(request("a", {"name": "Ada"}))
-    assert (event["request_id"], event["event"]["message"]) == ("a", "greeting Ada")
-    assert (answer["id"], answer["ok"], answer["body"]["status"]) == ("a", True, "succeeded")
-    assert greeted(answer) == {"greeting": "Hello, Ada!"}
+class Package(unittest.TestCase):
+    def test_it_is_what_its_manifest_says(self):
+        self.assertEqual(ask()[0]["plugin"], {"package_id": "example/{{name}}", "version": "0.1.0"})
 
+    def test_it_greets(self):
+        _, event, answer = ask(request("a", {"name": "Ada"}))
+        self.assertEqual((event["request_id"], event["event"]["message"]), ("a", "greeting Ada"))
+        self.assertEqual((answer["id"], answer["ok"], answer["body"]["status"]), ("a", True, "succeeded"))
+        self.assertEqual(greeted(answer), {"greeting": "Hello, Ada!"})
 
-@pytest.mark.parametrize("given", [{}, {"name": 1}, ["Ada"], None])
-def test_wrong_input_is_a_failed_result(given):
-    _, answer = ask(request("a", given))
-    assert (answer["ok"], answer["body"]["status"]) == (True, "failed")
-    assert answer["body"]["result"]["is_error"]
+    def test_wrong_input_is_a_failed_result(self):
+        for given in ({}, {"name": 1}, ["Ada"], None):
+            with self.subTest(given=given):
+                _, answer = ask(request("a", given))
+                self.assertEqual((answer["ok"], answer["body"]["status"]), (True, "failed"))
+                self.assertTrue(answer["body"]["result"]["is_error"])
 
-
-def test_what_it_cannot_do_is_refused():
-    _, unknown, wrong = ask(request("a", {}, export="sing"), request("b", {}, op="tool.sing"))
-    assert unknown["body"]["error"]["code"] == "export.unknown"
-    assert (wrong["ok"], wrong["error"]["code"]) == (False, "protocol.invalid_frame")
+    def test_what_it_cannot_do_is_refused(self):
+        _, unknown, wrong = ask(request("a", {}, export="sing"), request("b", {}, op="tool.sing"))
+        self.assertEqual(unknown["body"]["error"]["code"], "export.unknown")
+        self.assertEqual((wrong["ok"], wrong["error"]["code"]), (False, "protocol.invalid_frame"))

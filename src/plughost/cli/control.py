@@ -49,7 +49,18 @@ def ps(hosts: list[Path], as_json: bool) -> None:
     if not answers:
         output.say("no host is running: start one with `plughost run`")
         return
-    heads = ("host", "plugin", "contract", "sandbox", "state", "generation", "pid", "in flight", "failures")
+    heads = (
+        "host",
+        "plugin",
+        "contract",
+        "sandbox",
+        "state",
+        "generation",
+        "pid",
+        "in flight",
+        "failures",
+        "cause",
+    )
     table = Table(*heads, box=None)
     for answer in answers:
         for plugin in answer["plugins"]:
@@ -63,6 +74,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
                 plugin["state"],
                 plugin["generation"],
                 *cells,
+                (plugin.get("failure") or {}).get("message", ""),
             ]
             table.add_row(*map(str, row))
     Console().print(table)

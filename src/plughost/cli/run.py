@@ -70,9 +70,12 @@ async def _run(
     async with Host(tap=tap) as host:
         with host.events() as events:
             telling = asyncio.create_task(_tell(events, out, as_json))
-            async with control.Control(host, folder, asked_to_end.set):
+            failed: dict[str, tuple[PluginSpec, PluginError]] = {}
+            async with control.Control(host, folder, asked_to_end.set, failed):
                 ending = asyncio.create_task(asked_to_end.wait())
-                adding = asyncio.gather(*(_add(host, spec, as_json, start=start_all) for spec in specs))
+                adding = asyncio.gather(
+                    *(_add(host, spec, failed, as_json, start=start_all) for spec in specs)
+                )
                 either: set[asyncio.Future[Any]] = {ending, adding}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if adding.done():
@@ -88,11 +91,18 @@ async def _run(
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
+async def _add(
+    host: Host,
+    spec: PluginSpec,
+    failed: dict[str, tuple[PluginSpec, PluginError]],
+    as_json: bool,
+    *,
+    start: bool,
+) -> None:
     """One that does not start is told and does not keep the others from running; it stays, to be reloaded.
     Of a root, only the eager ones start; a plugin that was named is meant to run."""
     try:
-        plugin = await host.add(spec, start=False)
+        plugin = await host.add(spec, start=False, keep=True)
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
@@ -100,7 +110,11 @@ async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> N
                 output.say(f"{plugin.name} may: {may}")
         if start or plugin.eager:
             await plugin.start()
+        if plugin.failure is not None:
+            output.failure(plugin.failure, as_json=as_json)
     except PluginError as error:
+        if spec.name not in host.plugins:
+            failed[spec.name] = spec, error
         output.failure(error, as_json=as_json)
 
 
@@ -109,6 +123,8 @@ def _grants(plugin: Plugin) -> str | None:
     words = sorted(map(str, plugin.capabilities))
     if plugin.sandbox == "none":
         return ", ".join(words) or None
+    if plugin.confinement is None:
+        return None
     powers = plugin.confinement.powers
     words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
     return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")

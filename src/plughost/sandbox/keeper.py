@@ -16,6 +16,7 @@ from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import NONE, Endpoint, Powers
 from plughost.runtime.launch import Launch
+from plughost.runtime.launch_errors import as_launch_failure
 from plughost.sandbox import data_folder
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
 from plughost.sandbox.footing import Footing
@@ -57,7 +58,14 @@ class Keeper:
         self._deciding: set[asyncio.Future[None]] = set()
 
     async def confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
-        """How to run the plugin. For one that is kept already, what it had stays until `settled`."""
+        """How to run the plugin. For one that is kept already, what it had stays until `settled`.
+
+        LaunchFailed for whatever goes wrong on the way: nothing that was made for the plugin is left then.
+        """
+        with as_launch_failure("cannot prepare it", spec.name):
+            return await self._confine(spec, binding, confined)
+
+    async def _confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:
@@ -248,9 +256,9 @@ class _Ground:
         from plughost.sandbox.users import Users
 
         self.parent: Parent | None = find(cgroup)
-        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
         if self.parent is not None:
             self.parent.sweep()
+        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
 
     def group(self, spec: PluginSpec) -> Group | None:
         if self.parent is None:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from plughost.base.text import visible
 from plughost.cli import local_work, output
 from plughost.cli.numbers import SECONDS
 from plughost.cli.packages import store_option
@@ -204,8 +203,8 @@ def _print_event(event: dict[str, Any]) -> None:
 
 def _show_event(event: dict[str, Any]) -> None:
     """For who watches: what it says while it works."""
-    if sys.stderr.isatty() and isinstance(message := event.get("message"), str):
-        output.say(visible(message))
+    if output.errors().isatty() and isinstance(message := event.get("message"), str):
+        output.say(message)
 
 
 def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
@@ -219,13 +218,15 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
     if outcome.ok:
         return
     if not as_json and not stream:
-        words = visible(f"{outcome.status}: {outcome.reason}")
-        output.say(f"{words}\n{visible(outcome.message)}" if outcome.message else words)
+        output.say(f"{outcome.status}: {outcome.reason}")
+        if outcome.message:
+            output.say(outcome.message)
         if outcome.last_words:
-            output.say("its last words on stderr:")
-            output.say("\n".join(f"  {visible(line)}" for line in outcome.last_words.splitlines()))
+            output.say(
+                "its last words on stderr:", *(f"  {line}" for line in outcome.last_words.splitlines())
+            )
         if outcome.hint:
-            output.say(f"hint: {visible(outcome.hint)}")
+            output.say(f"hint: {outcome.hint}")
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
     raise SystemExit(1 if _answered(outcome) else 3)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from plughost.base.text import visible
 from plughost.cli import output
 from plughost.cli.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.progress import Bar
@@ -126,13 +125,13 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     else:
         for name in CARD:
             if row.get(name):
-                output.print_line(f"{name:10} {visible(row[name])}")
+                output.print_line(f"{name:10} {row[name]}")
         for export in told.exports if damage is None else ():
             asks = msgspec.to_builtins(export.permissions)
             words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)
             output.print_line(f"{export.kind:10} {export.id}: {words}")
         if damage is not None:
-            output.print_line(f"damaged    {visible(damage)}")
+            output.print_line(f"damaged    {damage}")
     if damage is not None:
         sys.exit(1)
 
@@ -210,4 +209,4 @@ def _tell(what: str, values: list[Value]) -> None:
 def _spelled(value: Any) -> str:
     if isinstance(value, list):
         value = " ".join(value)
-    return visible(str(value)) if value not in (None, "") else "none"
+    return str(value) if value not in (None, "") else "none"

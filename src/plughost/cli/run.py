@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from plughost import control
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
-from plughost.base.text import visible
 from plughost.cli import output, roots, targets
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
@@ -127,7 +125,7 @@ def _grants(plugin: Plugin) -> str | None:
         return None
     powers = plugin.confinement.powers
     words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
-    return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")
+    return f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})"
 
 
 def _unconfined(specs: Sequence[PluginSpec]) -> None:
@@ -150,6 +148,7 @@ def _doubled(host: Host) -> None:
 async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
     async for event in events:
         if as_json:
-            out.tell(msgspec.json.encode(event).replace(b"\n", b" "))
+            out.tell(output.json_line(event))
         else:
-            out.tell(f"{event.plugin}#{event.generation} {in_words(event)}".encode(errors="backslashreplace"))
+            first, *more = in_words(event)
+            out.tell(output.text_lines(f"{event.plugin}#{event.generation} {first}", *more))

@@ -18,6 +18,7 @@ from plughost.base.text import escaped_json
 from plughost.cli.main import COMMANDS
 from tests.cli.terminal import EVIL, obeyed, run
 from tests.support import ROOT
+from tests.vai_packages import packaged
 
 PROGRAM = f"""#!/usr/bin/python3
 import json, sys
@@ -96,8 +97,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     ],
     "inspect": [("./evil",), ("./kaged",), ("./named",), ("./shebang",), ("roots/talker/",), (EVIL,)],
     "explain": [("./evil",), ("./kaged",), ("./roots/talker/",), ("./kaged", "--sandbox", "strict"), (EVIL,)],
-    "run": [("./named",), ("./kaged",), ("--root", "roots", EVIL), (EVIL,)],
-    "dev": [("./named",), (EVIL,)],
+    "run": [("./evil",), ("./named",), ("./kaged",), ("--root", "roots", EVIL), (EVIL,)],
+    "dev": [("./named",), ("./evil",), (EVIL,)],
     "screen": [("./roots/talker", EVIL), (EVIL,)],  # its own driver shows what is not an error
     "conform": [("./evil", "--sample", "ok", "--axis", "lines"), ("./kaged",), ("./evil", "--axis", EVIL)],
     "replay": [("evil.traffic",), ("evil.traffic", "--as-host", "./evil"), (EVIL,)],
@@ -127,8 +128,8 @@ def test_every_command_is_tried():
 @pytest.mark.parametrize("command", CASES)
 def test_no_command_lets_a_terminal_obey_a_stranger(place, tmp_path, command):
     env = {f"XDG_{kind}_HOME": str(tmp_path) for kind in ("DATA", "STATE", "CONFIG")}
-    enough = {"run": b"ready", "dev": b"cannot be a plugin's name"}.get(command)
     for words in CASES[command]:
+        enough = {"run": b"ready", "dev": b"ready" if words == ("./evil",) else b"cannot be a"}.get(command)
         seen = run(command, *words, cwd=place, env=env, enough=enough)
         assert seen.out or seen.err or words[0] == "ls", words
         assert (obeyed(seen.out), obeyed(seen.err)) == ([], []), (words, seen)
@@ -142,6 +143,22 @@ def test_what_a_plugin_answers_stays_one_json_document_of_the_same_meaning(place
     seen = run("call", "./evil", "fail", "--json", cwd=place)
     assert EVIL in json.loads(seen.out)["error"]["message"]
     assert obeyed(seen.out) == []
+
+
+def test_what_a_package_answers_and_its_records_are_text(tmp_path):
+    """The tool gives back what it is given: keys and values, while it works and at its end."""
+    packaged("echo-vai", tmp_path)
+    state = ("--state", str(tmp_path / "state"))
+    asked = json.dumps({"value": EVIL, "say": 2})
+    for words in (
+        ("invoke", *state, "--sandbox", "none", "./echo-vai", "echo", asked),
+        ("invoke", *state, "--sandbox", "none", "./echo-vai", "echo", asked, "--json"),
+        ("invocations", "ls", *state),
+        ("invocations", "ls", "--json", *state),
+    ):
+        seen = run(*words, cwd=tmp_path)
+        assert (obeyed(seen.out), obeyed(seen.err)) == ([], []), seen
+        assert (seen.code, bool(seen.out)) == (0, True), seen
 
 
 def test_run_ps_and_logs_show_a_hostile_plugin_as_text(place, tmp_path):

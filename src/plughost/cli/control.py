@@ -64,6 +64,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
             rows.append([*map(str, row)])
             if (failure := plugin.get("failure")) is not None:
                 failed.append(f"{plugin['name']}: {failure['code']}: {failure['message']}")
+                failed += [f"  hint: {failure['hint']}"] if failure["hint"] else []
     output.table(rows, heads)
     if failed:
         output.print_line("", *failed)

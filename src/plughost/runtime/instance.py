@@ -383,7 +383,7 @@ class Instance:
             refusal = self._turn_away(
                 Quarantined,
                 f"it has failed and is not started again; the failure was: {cause.message}",
-                hint="mend it, then reload it",
+                hint=f"{cause.hint}; then reload it" if cause.hint else "fix what failed, then reload it",
                 exit_status=cause.exit_status,
                 stderr_tail=cause.stderr_tail,
             )

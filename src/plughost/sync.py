@@ -268,12 +268,15 @@ class Host:
     def plugins(self) -> Mapping[str, Plugin]:
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
-    def add(self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True) -> Plugin:
+    def add(
+        self, target: PluginSpec | str | os.PathLike[str], *, start: bool = True, keep: bool = False
+    ) -> Plugin:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
 
-        What fails is not added, nor is an eager one that does not start.
+        What fails is not added, nor is an eager one that does not start. With `keep`, one that the machine
+        has no room for now is added: `inspect` says why, and each start tries again.
         """
-        return Plugin(self._loop.run(self._host.add(target, start=start)), self._loop)
+        return Plugin(self._loop.run(self._host.add(target, start=start, keep=keep)), self._loop)
 
     def remove(self, name: str) -> None:
         self._loop.run(self._host.remove(name))

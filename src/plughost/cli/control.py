@@ -61,7 +61,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
                 plugin["generation"],
                 *cells,
             ]
-            rows.append([*map(str, row)])
+            rows.append(["" if cell is None else str(cell) for cell in row])
             if (failure := plugin.get("failure")) is not None:
                 failed.append(f"{plugin['name']}: {failure['code']}: {failure['message']}")
                 failed += [f"  hint: {failure['hint']}"] if failure["hint"] else []

@@ -117,7 +117,8 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
     console = _console(sys.stdout)
     shown = Table(show_header=bool(heads), box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads or ("",) * len(listed[0]):
-        shown.add_column(Text(visible(head)), overflow="fold")  # a path that is cut names nothing
+        whole = max(map(len, head.split()), default=None)
+        shown.add_column(Text(visible(head)), overflow="fold", min_width=whole)  # what is cut names nothing
     for row in listed:
         shown.add_row(*(Text("\n").join(map(_text, _lines(cell))) for cell in row))
     with console.capture() as rendered:

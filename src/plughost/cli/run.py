@@ -80,7 +80,8 @@ async def _run(
                     adding.result()
                 if adding.done() and not as_json:
                     _doubled(host)
-                    output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
+                    well = [name for name, plugin in host.plugins.items() if plugin.failure is None]
+                    output.say(f"ready: {', '.join(well) or 'no plugin'}; Ctrl-C ends them")
                 await ending
                 adding.cancel()
             await host.close()

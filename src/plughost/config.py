@@ -16,6 +16,7 @@ import msgspec
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand
 from plughost.base.located_toml import load_toml
+from plughost.base.names import wrong_name
 from plughost.contracts.contract import (
     Contract,
     PluginSpec,
@@ -146,6 +147,9 @@ def _plugin(
     document: Document, name: str, table: Any, base: Path, by: SetBy, variables: Mapping[str, str]
 ) -> PluginSpec | None:
     field: Field = ("plugins", name)
+    if (why := wrong_name(name)) is not None:
+        document.problem(field, why)
+        return None
     if not isinstance(table, dict):
         document.problem(field, "expected a table")
         return None

@@ -22,6 +22,7 @@ from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Logged
 from plughost.base.events import Subscription as EventQueue
 from plughost.base.temporary import everybodys_folder
+from plughost.contracts.contract import PluginSpec, contract, sandbox_of
 from plughost.host import Host
 
 LONGEST = 1 << 16
@@ -62,9 +63,17 @@ def hosts(folder: Path) -> list[Path]:
 class Control:
     """`async with Control(host, folder, on_stop)`: answers as long as it is open."""
 
-    def __init__(self, host: Host, folder: Path, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        host: Host,
+        folder: Path,
+        on_stop: Callable[[], None],
+        failed: dict[str, tuple[PluginSpec, PluginError]] | None = None,
+    ) -> None:
+        """`failed` are the plugins that could not be added, and why. `ps` shows them, `reload` adds them."""
         self._host = host
         self._on_stop = on_stop
+        self._failed = {} if failed is None else failed
         # In containers that share the folder, hosts have the same number.
         self.path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
 
@@ -120,15 +129,17 @@ class Control:
 
     async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if request.do == "ps":
-            _say(
-                writer,
-                {"pid": os.getpid(), "plugins": [each.inspect() for each in self._host.plugins.values()]},
-            )
+            plugins = [each.inspect() for each in self._host.plugins.values()]
+            failed = [_not_added(spec, error) for spec, error in self._failed.values()]
+            _say(writer, {"pid": os.getpid(), "plugins": [*plugins, *failed]})
         elif request.do == "logs":
             await self._logs(request, reader, writer)
         elif request.do == "stop" and request.plugin is None:
             _say(writer, {"done": "stop"})
             self._on_stop()
+        elif request.do == "reload" and request.plugin in self._failed:
+            await self._add_again(request.plugin)
+            _say(writer, {"done": request.do, "plugin": request.plugin})
         elif request.do in ("reload", "stop"):
             plugin = self._host.plugins.get(request.plugin or "")
             if plugin is None:
@@ -137,6 +148,15 @@ class Control:
             _say(writer, {"done": request.do, "plugin": plugin.name})
         else:
             raise InvalidSpec(f"unknown request {request.do!r}")
+
+    async def _add_again(self, name: str) -> None:
+        spec, _ = self._failed.pop(name)
+        try:
+            await (await self._host.add(spec, start=False, keep=True)).start()
+        except PluginError as error:
+            if name not in self._host.plugins:
+                self._failed[name] = spec, error
+            raise
 
     async def _logs(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -162,6 +182,19 @@ class Control:
             if isinstance(event, Logged) and plugin in (None, event.plugin):
                 _say(writer, event)
                 await writer.drain()
+
+
+def _not_added(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
+    """A plugin that is not there, in the words of `Plugin.inspect`."""
+    return {
+        "name": spec.name,
+        "contract": spec.contract,
+        "sandbox": sandbox_of(spec, contract(spec.contract)),
+        "state": "NotAdded",
+        "failure": error.report(),
+        "generation": 0,
+        "instances": [],
+    }
 
 
 async def _request(reader: asyncio.StreamReader) -> Request:

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from plughost.base.clock import Clock, best_clock
-from plughost.base.errors import InvalidSpec, Stopped
+from plughost.base.errors import InvalidSpec, LaunchFailed, Stopped, Unconfinable
 from plughost.base.events import Event, EventHub, Subscription
 from plughost.base.weakly import weakly
 from plughost.contracts.contract import PluginSpec, check_runnable, contract
 from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
+from plughost.runtime.launch_errors import as_launch_failure
 from plughost.runtime.process import Process
 from plughost.runtime.tap import Tap
+from plughost.sandbox.confinement import Confinement
 from plughost.sandbox.keeper import Keeper
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class Host:
         *,
         grants: Sequence[str] | None = None,
         start: bool = True,
+        keep: bool = False,
     ) -> Plugin:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
 
@@ -99,7 +102,9 @@ class Host:
         contract's words, or in a spec.
 
         What fails is not added, nor is an eager one that does not start. To keep such a one here, and reload
-        it when it is mended, add it with `start=False` and start it then.
+        it when it is mended, add it with `start=False` and start it then. With `keep`, a plugin that the
+        machine has no room for now (disk, descriptors, memory) is added, too: its `failure` says why, and
+        each start tries again.
         """
         if self._closed:
             raise Stopped("this host is closed")
@@ -109,17 +114,24 @@ class Host:
         if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
-        binding = its_contract.bind(spec)
+        with as_launch_failure("cannot prepare it", spec.name):
+            binding = its_contract.bind(spec)
         check_runnable(spec, binding)
         self._adding.add(spec.name)
+        confinement: Confinement | None = None
+        failure: LaunchFailed | None = None
         try:
             confinement = await self._keeper.confine(spec, binding)
+        except LaunchFailed as error:
+            if not keep or not _may_pass(error):
+                raise
+            failure = error
         finally:
             self._adding.discard(spec.name)
         if self._closed:  # meanwhile
             await self._keeper.release(spec.name)
             raise Stopped("this host is closed", plugin=spec.name)
-        plugin = Plugin(self, spec, its_contract, binding, confinement)
+        plugin = Plugin(self, spec, its_contract, binding, confinement, failure)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
@@ -226,6 +238,11 @@ def kill_all() -> None:
     for host in [*_OPEN]:
         if host._loop is loop:
             host.kill()
+
+
+def _may_pass(error: LaunchFailed) -> bool:
+    """Whether the machine is the reason, and not what was decided about the plugin."""
+    return not isinstance(error, Unconfinable) or isinstance(error.__cause__, OSError)
 
 
 def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:

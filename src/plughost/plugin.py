@@ -17,6 +17,8 @@ from plughost.contracts.contract import Binding, Contract, PluginSpec, check_run
 from plughost.guard.operators_word import OperatorsWord
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
+from plughost.runtime.launch import Launch
+from plughost.runtime.launch_errors import as_launch_failure
 from plughost.runtime.listener import OnEvent
 from plughost.runtime.session import Session
 from plughost.runtime.supervisor import State
@@ -34,13 +36,21 @@ class Plugin:
     """A name that calls go to. Which process answers is the router's business."""
 
     def __init__(
-        self, host: Host, spec: PluginSpec, contract: Contract, binding: Binding, confinement: Confinement
+        self,
+        host: Host,
+        spec: PluginSpec,
+        contract: Contract,
+        binding: Binding,
+        confinement: Confinement | None,
+        failure: PluginError | None = None,
     ) -> None:
+        """Without a `confinement`, for the reason of `failure`, each start prepares it first."""
+        self._unprepared: PluginError | None = None
         self.name = spec.name
         self.contract = contract.name
         self._host = host
         self._contract = contract
-        self._adopt(spec, binding, confinement)
+        self._adopt(spec, binding, confinement, failure)
         self._per_call = binding.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
@@ -100,9 +110,15 @@ class Plugin:
         return sandbox_of(self.spec, self._contract)
 
     @property
-    def confinement(self) -> Confinement:
-        """What was decided for it, and what holds it to that."""
+    def confinement(self) -> Confinement | None:
+        """What was decided for it, and what holds it to that; None while it could not be prepared."""
         return self._confinement
+
+    @property
+    def failure(self) -> PluginError | None:
+        """Why it does not run: what its last process failed with, or why none could be prepared."""
+        current = self._current
+        return (None if current is None else current.last_failure) or self._unprepared
 
     @property
     def confined_by(self) -> tuple[str, ...]:
@@ -215,7 +231,7 @@ class Plugin:
     async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        old, before = self._current, (self.spec, self._binding, self._confinement)
+        old, before = self._current, (self.spec, self._binding, self._confinement, self._unprepared)
         undo = self._host._keeper.undoing(self.name)
         await self._rebind()
         self._generation += 1
@@ -240,26 +256,51 @@ class Plugin:
 
     async def _rebind(self) -> None:
         """What is on disk now counts: a new manifest comes with a new program."""
-        spec, binding = self.spec, self._contract.bind(self.spec)
+        spec = self.spec
+        with as_launch_failure("cannot prepare it", self.name):
+            binding = self._contract.bind(spec)
         follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)
         check_runnable(spec, binding)
         self._adopt(spec, binding, await self._host._keeper.confine(spec, binding))
 
-    def _adopt(self, spec: PluginSpec, binding: Binding, confinement: Confinement) -> None:
+    async def _prepare(self) -> Launch:
+        """What its next process is launched with, made ready if it is not yet."""
+        async with self._reloading:
+            if self._launch is None:
+                spec, binding = self.spec, self._binding
+                try:
+                    confinement = await self._host._keeper.confine(spec, binding)
+                except PluginError as error:
+                    self._unprepared = error
+                    raise
+                self._adopt(spec, binding, confinement)
+            assert self._launch is not None
+            return self._launch
+
+    def _adopt(
+        self,
+        spec: PluginSpec,
+        binding: Binding,
+        confinement: Confinement | None,
+        failure: PluginError | None = None,
+    ) -> None:
         """What its next process is, and may."""
         self.spec = spec
         self._binding = binding
         self._methods = binding.methods
         self._confinement = confinement
+        self._unprepared = failure
+        self._launch: Launch | None = None
+        self._watched: Watched | None = None
+        if confinement is None:
+            return
         launch = confinement.launch
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
         self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
-        limit = confinement.summed
-        self._watched = (
-            None if limit is None else Watched(limit, weakly(self._roots, ()), weakly(self._over_memory))
-        )
+        if (limit := confinement.summed) is not None:
+            self._watched = Watched(limit, weakly(self._roots, ()), weakly(self._over_memory))
 
     def _roots(self) -> list[int]:
         """The launchers of all its processes."""
@@ -310,6 +351,7 @@ class Plugin:
             "sandbox": self.sandbox,
             "lints": [*self._binding.lints, *lints(self.spec, self.sandbox)],
             "state": self.state,
+            "failure": None if (failure := self.failure) is None else failure.report(),
             "generation": self._generation,
             "lifecycle": {
                 "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",

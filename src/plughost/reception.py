@@ -17,6 +17,7 @@ from plughost.wire.envelope import Notification
 if TYPE_CHECKING:
     from plughost.plugin import Plugin
     from plughost.runtime.instance import Instance
+    from plughost.runtime.launch import Launch
     from plughost.sandbox.denial import Denial
 
 
@@ -28,6 +29,11 @@ class Reception:
         self._plugin = weakref.ref(plugin)
         self._instances = plugin._instances
         self.hidden = plugin.hidden
+
+    async def prepare(self) -> Launch:
+        if (plugin := self._plugin()) is None:
+            raise Stopped("the host has ended")
+        return await plugin._prepare()
 
     def retired(self, instance: Instance) -> None:
         if (plugin := self._plugin()) is not None:
@@ -120,7 +126,8 @@ class Reception:
             except Exception as error:
                 caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
 
-        plugin._host._keeper.hear(plugin.name, records, caller.generation, plugin.confinement.reach, tell)
+        if (confinement := plugin.confinement) is not None:
+            plugin._host._keeper.hear(plugin.name, records, caller.generation, confinement.reach, tell)
 
 
 def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:

@@ -280,12 +280,15 @@ class Host:
         *,
         grants: Sequence[str] | None = None,
         start: bool = True,
+        keep: bool = False,
     ) -> Plugin:
         """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
 
-        What fails is not added, nor is an eager one that does not start.
+        What fails is not added, nor is an eager one that does not start. With `keep`, one that the machine
+        has no room for now is added: `inspect` says why, and each start tries again.
         """
-        return Plugin(self._loop.run(self._host.add(target, grants=grants, start=start)), self._loop)
+        added = self._host.add(target, grants=grants, start=start, keep=keep)
+        return Plugin(self._loop.run(added), self._loop)
 
     def remove(self, name: str) -> None:
         self._loop.run(self._host.remove(name))

@@ -28,6 +28,9 @@ VAI = "tests/vai/test_calls.py"
 VAI_TALK = "tests/vai/test_session.py"
 VAI_MANIFEST = "tests/vai/test_manifest.py"
 
+TERMINAL = "tests/cli/test_terminal_control.py"
+PREPARATION = "tests/faults/test_preparation.py"
+
 MUTANTS = [
     # Frames
     Mutant("a-line-may-be-any-length", "wire/framing.py", "if len(self._held) <= self._limit + 1:", "if True:", WIRE),
@@ -276,4 +279,12 @@ MUTANTS = [
     Mutant("a-stalled-terminal-stalls-the-host", "terminal/app.py", "return bool(told & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
     Mutant("r-is-typed-into-a-hung-plugin", "terminal/canvas.py", "trouble is not None and trouble.restartable", "False", "tests/terminal/test_app.py"),
     Mutant("unseen-screens-are-drawn", "terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
+    # The way out to a terminal, names, and shortages
+    Mutant("a-terminal-obeys-text", "cli/output.py", 'return Line("\\n".join(map(visible, lines))', 'return Line("\\n".join(lines)', TERMINAL),
+    Mutant("json-reaches-a-terminal-as-it-is", "cli/output.py", "return Line(escaped_json(msgspec.json.encode(document)))", "return Line(msgspec.json.encode(document))", TERMINAL),
+    Mutant("tracebacks-are-written-as-they-are", "cli/output.py", 'self.guarded.write("\\n".join(map(visible, text.split("\\n"))))', "self.guarded.write(text)", TERMINAL),
+    Mutant("what-begins-like-a-name-is-one", "base/names.py", "_NAME.fullmatch(name)", "_NAME.match(name)", TERMINAL),
+    Mutant("one-plugins-full-disk-ends-its-host", "sandbox/keeper.py", '        with as_launch_failure("cannot prepare it", spec.name):\n', "        if True:\n", PREPARATION),
+    Mutant("an-unwatched-stdout-is-waited-for", "runtime/channel.py", "                self._on_unwatched(error)\n                return\n", "                return\n", PREPARATION),
+    Mutant("a-copy-that-was-cut-short-is-run", "sandbox/quarters.py", 'shutil.copyfile(program, f"{copy}.new")', "shutil.copyfile(program, copy)", "tests/sandbox/test_quarters.py"),
 ]  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -142,3 +144,18 @@ def test_a_forked_child_leaves_the_hosts_quarters_alone(base):
         os.waitpid(pid, 0)
         assert os.path.isdir(quarters.path)
         assert quarters.room("p").path.startswith(quarters.path)
+
+
+def test_a_copy_that_a_full_disk_cut_short_is_not_run_but_made_again(tmp_path):
+    program = tmp_path / "program"
+    program.write_bytes(b"x" * 100_000)
+    (tmp_path / "base").mkdir()
+    with Quarters(str(tmp_path / "base")) as quarters:
+        most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                quarters.reachable(str(program))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        assert Path(quarters.reachable(str(program))).read_bytes() == program.read_bytes()

@@ -56,13 +56,20 @@ class PluginError(Exception):
 
     def explain(self) -> str:
         """The message, the plugin's last words and what to do, for people."""
-        parts = [str(self)]
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """`explain` line by line. Lines of a plugin's own are indented: none looks like the host's."""
+        parts = self._message_lines()
         if self.stderr_tail:
             parts.append("its last words on stderr:")
             parts += [f"  {line}" for line in self.stderr_tail.splitlines()]
         if self.hint:
             parts.append(f"hint: {self.hint}")
-        return "\n".join(parts)
+        return parts
+
+    def _message_lines(self) -> list[str]:
+        return str(self).replace("\n", "\n  ").split("\n")
 
     def report(self) -> dict[str, Any]:
         """The machine-readable form of `explain`."""
@@ -103,6 +110,9 @@ class InvalidConfig(InvalidSpec):
 
     def __str__(self) -> str:
         return self.message
+
+    def _message_lines(self) -> list[str]:
+        return [str(problem) for problem in self.problems]
 
 
 class LaunchFailed(PluginError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 
 _CONTINUED = bytes(range(0x80, 0xC0))
 _decoder = codecs.getincrementaldecoder("utf-8")
@@ -24,7 +25,20 @@ def cut_out(data: bytes) -> str:
 
 
 def visible(text: str) -> str:
+    """Text on one line with nothing in it that a terminal obeys: controls, directions and whatever else is
+    not printable are shown as escapes."""
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def escaped_json(document: bytes) -> bytes:
+    """JSON that means the same, on one line, with everything that is not printable as escapes."""
+    if document.isascii() and document.decode().isprintable():
+        return document
+    try:
+        text = document.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        text = document.decode(errors="replace")
+    return (text if text.isprintable() else text.translate(_JSON_ESCAPES)).encode()
 
 
 def _visible(character: str) -> str:
@@ -33,3 +47,18 @@ def _visible(character: str) -> str:
         if character.isprintable() or character == "\t"
         else character.encode("unicode_escape", "surrogatepass").decode()
     )
+
+
+class _JsonEscapes(dict[int, str]):
+    """By code point, found out once each."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        self[code] = character if character.isprintable() else json.dumps(character)[1:-1]
+        if code == _DELETE:  # which json takes for printable
+            self[code] = "\\u007f"
+        return self[code]
+
+
+_DELETE = 0x7F
+_JSON_ESCAPES = _JsonEscapes({ord(space): " " for space in "\n\r\t"})  # these stand outside of strings only

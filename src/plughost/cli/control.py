@@ -10,12 +10,9 @@ from typing import Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from plughost import control
 from plughost.base.errors import InvalidSpec, Timeout
-from plughost.base.text import visible
 from plughost.cli import output
 
 PATIENCE = 30.0
@@ -50,7 +47,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
         output.say("no host is running: start one with `plughost run`")
         return
     heads = ("host", "plugin", "contract", "sandbox", "state", "generation", "pid", "in flight", "failures")
-    table = Table(*heads, box=None)
+    rows, failed = [], []
     for answer in answers:
         for plugin in answer["plugins"]:
             newest = plugin["instances"][-1] if plugin["instances"] else {}
@@ -64,8 +61,13 @@ def ps(hosts: list[Path], as_json: bool) -> None:
                 plugin["generation"],
                 *cells,
             ]
-            table.add_row(*map(str, row))
-    Console().print(table)
+            rows.append(["" if cell is None else str(cell) for cell in row])
+            if (failure := plugin.get("failure")) is not None:
+                failed.append(f"{plugin['name']}: {failure['code']}: {failure['message']}")
+                failed += [f"  hint: {failure['hint']}"] if failure["hint"] else []
+    output.table(rows, heads)
+    if failed:
+        output.print_line("", *failed)
 
 
 @click.command()
@@ -86,8 +88,7 @@ def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> 
                 fields = f" {msgspec.json.encode(line['fields']).decode()}" if line.get("fields") else ""
                 source = line.get("source", "log")
                 where = "" if source == "log" else f" ({source})"
-                said = visible(f"{line['message']}{fields}")
-                output.print_line(f"{line['plugin']} {line['level']}{where}: {said}")
+                output.print_line(f"{line['plugin']} {line['level']}{where}: {line['message']}{fields}")
 
 
 @click.command()

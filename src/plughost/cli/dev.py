@@ -15,7 +15,7 @@ import msgspec
 
 from plughost import config, interrupt
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Exited, Subscription
+from plughost.base.events import Subscription
 from plughost.cli import watch
 from plughost.cli.building import Build
 from plughost.cli.screen import Screen
@@ -84,9 +84,7 @@ async def _tell(events: Subscription, screen: Screen) -> None:
     async for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
-        words = in_words(event)
-        if isinstance(event, Exited):  # its last words were shown when it said them
-            words = words.partition("\n")[0]
+        words = in_words(event)[0]  # its last words were shown when it said them
         screen.show(type(event).__name__.lower(), f"{event.plugin}#{event.generation} {words}", **fields)
 
 

@@ -6,13 +6,13 @@ import os
 import platform
 import resource
 import sys
-from typing import Any
 
 import click
 import msgspec
 
 from plughost import interrupt
 from plughost.cli import output
+from plughost.cli.output import Styled
 from plughost.cli.trial import Trial, trial
 from plughost.contracts.contract import names
 from plughost.runtime import launch, probe
@@ -96,21 +96,25 @@ def _files() -> Finding:
 
 
 def _show(findings: list[Finding], matrix: list[mechanisms.Mechanism], trials: list[Trial]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    ok, no, missing = ("ok", "green"), ("no", "red"), ("--", "yellow")
-    _table(console, [(ok if each.ok else no, each.check, each.detail, each.hint) for each in findings])
-    console.print("\n[bold]what can hold a plugin[/]")
-    _table(console, [(ok if each.there else missing, each.name, each.detail, each.remedy) for each in matrix])
-    console.print("\n[bold]sandboxes, tried with escapes that must fail[/]")
-    _table(
-        console,
-        [
-            (ok if each.works else no if each.escaped else missing, each.sandbox, _outcome(each), each.remedy)
-            for each in trials
-        ],
+    ok, no, missing = Styled("ok", "green"), Styled("no", "red"), Styled("--", "yellow")
+    output.table((ok if each.ok else no, each.check, _told(each.detail, each.hint)) for each in findings)
+    output.table(
+        ((ok if each.there else missing, each.name, _told(each.detail, each.remedy)) for each in matrix),
+        title="what can hold a plugin",
     )
+    marks = [ok if each.works else no if each.escaped else missing for each in trials]
+    output.table(
+        [
+            (mark, each.sandbox, _told(_outcome(each), each.remedy))
+            for mark, each in zip(marks, trials, strict=True)
+        ],
+        title="sandboxes, tried with escapes that must fail",
+    )
+
+
+def _told(detail: str, hint: str) -> list[str | Styled]:
+    lines: list[str | Styled] = [*detail.split("\n")]
+    return [*lines, Styled(hint, "dim")] if hint else lines
 
 
 def _outcome(tried: Trial) -> str:
@@ -119,16 +123,3 @@ def _outcome(tried: Trial) -> str:
         by = ", ".join(tried.confined_by)
         return f"works: {held} refused; {by}" + (f"; {tried.detail}" if tried.detail else "")
     return f"does not hold: {tried.detail}" if tried.escaped else f"cannot be had: {tried.detail}"
-
-
-def _table(console: Any, rows: list[tuple[tuple[str, str], str, str, str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table: Any = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for (mark, colour), name, detail, hint in rows:
-        told = Text(detail)
-        if hint:
-            told.append(f"\n{hint}", style="dim")
-        table.add_row(Text(mark, style=colour), Text(name), told)
-    console.print(table)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from plughost.base.text import visible
+from plughost.cli import output
 from plughost.sandbox.explanation import Bound, Explanation
 
 CLASSES = {
@@ -20,10 +16,8 @@ SIZES = ("memory", "file_size", "scratch")
 
 
 def show(found: Explanation) -> None:
-    console = Console()
     would = "" if found.problem is None else "would be "
     _table(
-        console,
         "",
         [
             ("plugin", f"{found.plugin} ({found.contract})"),
@@ -36,7 +30,6 @@ def show(found: Explanation) -> None:
         ],
     )
     _table(
-        console,
         f"{would}granted",
         [
             (grant.what if grant.kind == "capability" else f"{grant.kind} {grant.what}", grant.rule, grant.by)
@@ -45,39 +38,37 @@ def show(found: Explanation) -> None:
         ("what", "rule", f"{would}held by"),
     )
     _table(
-        console,
         "asked for and not granted",
-        [(f"{each.kind} {each.what}", each.why, f"{each.toml}\n{each.option}") for each in found.missing],
+        [
+            (f"{each.kind} {each.what}", each.why, (*each.toml.split("\n"), each.option))
+            for each in found.missing
+        ],
         ("what", "why", "words that grant it"),
     )
     _table(
-        console,
         "granted without effect: not asked for",
         [(each,) for each in found.unused],
     )
     if found.bound is not None:
         bound = found.bound
         _table(
-            console,
             "in its sandbox",
             [
                 ("network", bound.network),
                 ("starts in", bound.starts_in),
-                ("writable", "\n".join(_place(path, bound) for path in bound.writable)),
-                ("read-only", "\n".join(_place(path, bound) for path in bound.read_only)),
+                ("writable", [_place(path, bound) for path in bound.writable]),
+                ("read-only", [_place(path, bound) for path in bound.read_only]),
             ],
         )
-    _table(console, "its variables", [(", ".join(found.environment),)] if found.environment else [])
+    _table("its variables", [(", ".join(found.environment),)] if found.environment else [])
     if found.sandbox != "none":
         _table(
-            console,
             f"{would}limited",
             [(each.name, _amount(each.name, each.value), each.rule, each.by) for each in found.limits],
             ("limit", "", "rule", f"{would}held by"),
         )
-        _table(console, f"{would}held", [(each.what, each.by) for each in found.held], ("what", "by"))
+        _table(f"{would}held", [(each.what, each.by) for each in found.held], ("what", "by"))
     _table(
-        console,
         "checked by the host over the wire",
         [
             (each.method, " or ".join(each.needs) or "no capability", "yes" if each.allowed else "no")
@@ -85,11 +76,11 @@ def show(found: Explanation) -> None:
         ],
         ("method", "needs", "allowed"),
     )
-    _table(console, "lint", [(each,) for each in found.lints])
+    _table("lint", [(each,) for each in found.lints])
 
 
-def _problem(problem: dict[str, str]) -> list[tuple[str, str]]:
-    rows = [("cannot be had", problem["message"])]
+def _problem(problem: dict[str, str]) -> list[tuple[str, output.Cell]]:
+    rows: list[tuple[str, output.Cell]] = [("cannot be had", problem["message"].split("\n"))]
     return [*rows, ("remedy", problem["hint"])] if problem.get("hint") else rows
 
 
@@ -108,18 +99,5 @@ def _amount(name: str, value: int | None) -> str:
     return f"{value >> 20} MiB" if name in SIZES and value >= 1 << 20 else str(value)
 
 
-def _table(
-    console: Console, title: str, rows: Iterable[tuple[str, ...]], heads: tuple[str, ...] = ()
-) -> None:
-    """What plugins and manifests say is text, never markup, and nothing that a terminal would obey."""
-    rows = list(rows)
-    if not rows:
-        return
-    if title:
-        console.print(Text(f"\n{title}", style="bold"))
-    table = Table(show_header=bool(heads), box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads or ("",) * len(rows[0]):
-        table.add_column(head, overflow="fold")  # a path that is cut names nothing
-    for row in rows:
-        table.add_row(*(Text("\n".join(map(visible, cell.split("\n")))) for cell in row))
-    console.print(table)
+def _table(title: str, rows: Sequence[Sequence[output.Cell]], heads: Sequence[str] = ()) -> None:
+    output.table(rows, heads, title=title)

@@ -38,14 +38,10 @@ async def _inspect(spec: PluginSpec) -> dict[str, Any]:
 
 
 def _show(seen: dict[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    rows = []
     for key, value in {**seen, **seen["lifecycle"]}.items():
         if key in ("lifecycle", "instances"):
             continue
         text = " ".join(value) if isinstance(value, list) else value
-        table.add_row(key, Text(str(text if text not in ("", None) else "-")))
-    Console().print(table)
+        rows.append((key, str(text if text not in ("", None) else "-")))
+    output.table(rows)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from plughost.base.errors import InvalidSpec
-from plughost.base.text import visible
 from plughost.cli import output
 from plughost.cli.invoke import state_option, usual_state
 
@@ -42,9 +41,7 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
         how = row["status"] or "running"
         words = f"{how} ({row['reason']})" if row["reason"] else how
         what = f"{row['package_id']}@{row['package_version']} {row['export_id']}"
-        output.print_line(
-            visible(f"{_when(row['started_at'])}  {row['invocation_id']}  {what}  {words}  {took}")
-        )
+        output.print_line(f"{_when(row['started_at'])}  {row['invocation_id']}  {what}  {words}  {took}")
 
 
 @invocations.command()
@@ -63,9 +60,9 @@ def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
     events = row.pop("events")
     for name, value in row.items():
         if value not in (None, [], ""):
-            output.print_line(visible(f"{name}: {_said(name, value)}"))
+            output.print_line(f"{name}: {_said(name, value)}")
     for event in events:
-        output.print_line(visible(f"{_when(event['at'])}  {event['event']}"))
+        output.print_line(f"{_when(event['at'])}  {event['event']}")
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:

@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.base.text import visible
 from plughost.cli import local_work, output
 from plughost.cli.numbers import SECONDS
 from plughost.cli.packages import store_option
@@ -205,7 +204,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
         release = store.find(name, version).release
     except NotInstalled as error:
         if os.path.isdir(package):
-            error.hint = f"for the folder of that name, write ./{visible(package)}"
+            error.hint = f"for the folder of that name, write ./{package}"
         raise
     return Shelf(store, trust.read(trust_file)), name, release.version
 
@@ -216,8 +215,8 @@ def _print_event(event: dict[str, Any]) -> None:
 
 def _show_event(event: dict[str, Any]) -> None:
     """For who watches: what it says while it works."""
-    if sys.stderr.isatty() and isinstance(message := event.get("message"), str):
-        output.say(visible(message))
+    if output.errors().isatty() and isinstance(message := event.get("message"), str):
+        output.say(message)
 
 
 def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
@@ -231,13 +230,15 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
     if outcome.ok:
         return
     if not as_json and not stream:
-        words = visible(f"{outcome.status}: {outcome.reason}")
-        output.say(f"{words}\n{visible(outcome.message)}" if outcome.message else words)
+        output.say(f"{outcome.status}: {outcome.reason}")
+        if outcome.message:
+            output.say(outcome.message)
         if outcome.last_words:
-            output.say("its last words on stderr:")
-            output.say("\n".join(f"  {visible(line)}" for line in outcome.last_words.splitlines()))
+            output.say(
+                "its last words on stderr:", *(f"  {line}" for line in outcome.last_words.splitlines())
+            )
         if outcome.hint:
-            output.say(f"hint: {visible(outcome.hint)}")
+            output.say(f"hint: {outcome.hint}")
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
     raise SystemExit(1 if _answered(outcome) else 3)
 

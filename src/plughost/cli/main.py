@@ -75,6 +75,7 @@ class PluginUsage(InvalidSpec):
 
 def main(argv: list[str] | None = None) -> None:
     """The console script. What follows `--` is a command to run, kept apart from our own words."""
+    output.guard_streams()
     words = sys.argv[1:] if argv is None else argv
     bare: list[str] = []
     if "--" in words and words[:1] != ["x"]:  # what follows a namespace is the plugin's
@@ -87,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
         if as_json:
             output.failure(PluginUsage(error.format_message()), as_json=True)
         else:
-            error.show()
+            output.usage(error)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit is under way: another Ctrl-C changes nothing
@@ -95,7 +96,7 @@ def main(argv: list[str] | None = None) -> None:
     except CallFailed as error:
         output.answer({"error": error.report()})
         if not as_json:
-            output.say(error.explain())
+            output.say(*error.lines())
         sys.exit(1)
     except PluginError as error:
         output.failure(error, as_json=as_json)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from plughost.base.text import visible
 from plughost.cli import output
 from plughost.cli.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.progress import Bar
@@ -108,7 +107,7 @@ def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
         for row in rows:
             output.print_line(f"{row['package_id']}@{row['version']}  {row['posture']}  {row['digest']}")
         for row in damaged:
-            output.say(f"{row['package_id']}@{row['version']} is damaged: {visible(row['damage'])}")
+            output.say(f"{row['package_id']}@{row['version']} is damaged: {row['damage']}")
         if damaged:
             output.say(f"hint: {damaged[0]['remedy']}")
     if damaged:
@@ -135,7 +134,7 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
     else:
         for name in CARD:
             if row.get(name):
-                output.print_line(f"{name:10} {visible(row[name])}")
+                output.print_line(f"{name:10} {row[name]}")
         for export in told.exports if intact else ():
             asks = msgspec.to_builtins(export.permissions)
             words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)
@@ -228,4 +227,4 @@ def _tell(what: str, values: list[Value]) -> None:
 def _spelled(value: Any) -> str:
     if isinstance(value, list):
         value = " ".join(value)
-    return visible(str(value)) if value not in (None, "") else "none"
+    return str(value) if value not in (None, "") else "none"

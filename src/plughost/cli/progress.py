@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
+
+from plughost.cli import output
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -21,7 +22,7 @@ class Bar:
         self, label: str, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._label = label
-        self._stream = stream or sys.stderr
+        self._stream = stream or output.errors()
         self._now = now
         self._begin = now()
         self._shown: tuple[Progress, TaskID] | None = None
@@ -43,16 +44,6 @@ class Bar:
             self._shown[0].stop()
 
     def _show(self, total: int) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-        progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            DownloadColumn(),
-            TransferSpeedColumn(),
-            console=Console(file=self._stream),
-            transient=True,
-        )
+        progress = output.progress_bar(self._label, self._stream)
         progress.start()
         return progress, progress.add_task(self._label, total=total)

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli import targets
+from plughost.cli import output, targets
 from plughost.cli.numbers import SECONDS
 from plughost.contracts.contract import PluginSpec
 
@@ -53,7 +53,9 @@ def replay(
         raise click.UsageError("as a fake plugin it takes no plugin: --as-host plays the host of one")
     else:
         problem = play_plugin(recorded)
-    sys.exit(problem)
+    if problem:
+        output.say(problem)
+        sys.exit(1)
 
 
 def _spec(target: targets.Target, words: Sequence[str], recorded: Traffic) -> PluginSpec:

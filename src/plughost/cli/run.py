@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from plughost import control, interrupt
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
-from plughost.base.text import visible
 from plughost.cli import output, roots, targets
 from plughost.cli.recording import Recording
 from plughost.cli.recording import options as record_options
@@ -69,16 +67,20 @@ async def _run(
     async with Host(tap=tap) as host:
         with host.events() as events:
             telling = asyncio.create_task(_tell(events, out, as_json))
-            async with control.Control(host, folder, asked_to_end.set):
+            failed: dict[str, tuple[PluginSpec, PluginError]] = {}
+            async with control.Control(host, folder, asked_to_end.set, failed):
                 ending = asyncio.create_task(asked_to_end.wait())
-                adding = asyncio.gather(*(_add(host, spec, as_json, start=start_all) for spec in specs))
+                adding = asyncio.gather(
+                    *(_add(host, spec, failed, as_json, start=start_all) for spec in specs)
+                )
                 either: set[asyncio.Future[Any]] = {ending, adding}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if adding.done():
                     adding.result()
                 if adding.done() and not as_json:
                     _doubled(host)
-                    output.say(f"ready: {', '.join(host.plugins)}; Ctrl-C ends them")
+                    well = [name for name, plugin in host.plugins.items() if plugin.failure is None]
+                    output.say(f"ready: {', '.join(well) or 'no plugin'}; Ctrl-C ends them")
                 await ending
                 adding.cancel()
                 await asyncio.gather(adding, return_exceptions=True)
@@ -88,11 +90,18 @@ async def _run(
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
+async def _add(
+    host: Host,
+    spec: PluginSpec,
+    failed: dict[str, tuple[PluginSpec, PluginError]],
+    as_json: bool,
+    *,
+    start: bool,
+) -> None:
     """One that does not start is told and does not keep the others from running; it stays, to be reloaded.
     Of a root, only the eager ones start; a plugin that was named is meant to run."""
     try:
-        plugin = await host.add(spec, start=False)
+        plugin = await host.add(spec, start=False, keep=True)
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
@@ -100,7 +109,11 @@ async def _add(host: Host, spec: PluginSpec, as_json: bool, *, start: bool) -> N
                 output.say(f"{plugin.name} may: {may}")
         if start or plugin.eager:
             await plugin.start()
+        if plugin.failure is not None:
+            output.failure(plugin.failure, as_json=as_json)
     except PluginError as error:
+        if spec.name not in host.plugins:
+            failed[spec.name] = spec, error
         output.failure(error, as_json=as_json)
 
 
@@ -109,9 +122,11 @@ def _grants(plugin: Plugin) -> str | None:
     words = sorted(map(str, plugin.capabilities))
     if plugin.sandbox == "none":
         return ", ".join(words) or None
+    if plugin.confinement is None:
+        return None
     powers = plugin.confinement.powers
     words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
-    return visible(f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})")
+    return f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})"
 
 
 def _unconfined(specs: Sequence[PluginSpec]) -> None:
@@ -134,6 +149,7 @@ def _doubled(host: Host) -> None:
 async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
     async for event in events:
         if as_json:
-            out.tell(msgspec.json.encode(event).replace(b"\n", b" "))
+            out.tell(output.json_line(event))
         else:
-            out.tell(f"{event.plugin}#{event.generation} {in_words(event)}".encode(errors="backslashreplace"))
+            first, *more = in_words(event)
+            out.tell(output.text_lines(f"{event.plugin}#{event.generation} {first}", *more))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from plughost.base.errors import PluginError
 from plughost.base.hiding import Hidden
-from plughost.base.text import visible
+from plughost.cli import output
 from plughost.cli.teller import Teller
 
 SHORTEST = 6
@@ -34,31 +31,22 @@ class Screen:
     def show(self, kind: str, words: str, **fields: Any) -> None:
         """`words` for people, which may be of several lines; `fields` for programs."""
         if self._as_json:
-            lines = [self._document({"event": kind, "at": time.time()}, fields)]
+            self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
         else:
-            first, *more = (visible(line) for line in self._hidden.text(words).split("\n"))
-            lines = [f"{_clock()} {first}", *(f"             {line}" for line in more)]
-        for line in lines:
-            self._teller.tell(line.encode(errors="backslashreplace"))
+            first, *more = self._hidden.text(words).split("\n")
+            lines = (f"{_clock()} {first}", *(f"             {line}" for line in more))
+            self._teller.tell(output.text_lines(*lines))
 
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
 
-    def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> str:
+    def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> output.Line:
         try:
-            document = msgspec.json.encode(self._hidden.value({**head, **fields}))
+            return output.json_line(self._hidden.value({**head, **fields}))
         except RecursionError:
-            document = msgspec.json.encode({**head, "left_out": "nested too deeply to be shown"})
-        return _escaped(document.decode())
+            return output.json_line({**head, "left_out": "nested too deeply to be shown"})
 
 
 def _clock() -> str:
     now = time.time()
     return f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03}"
-
-
-def _escaped(text: str) -> str:
-    """JSON with everything that is not printable as escapes: it is all inside of strings."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

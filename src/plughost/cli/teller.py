@@ -9,6 +9,8 @@ import select
 import threading
 from collections.abc import Callable
 
+from plughost.cli.output import Line
+
 MOST = 10_000
 """Lines that wait; further ones are left out."""
 PATIENCE = 1.0
@@ -28,7 +30,7 @@ class Teller:
         self._thread.start()
         threading.Thread(target=self._watch, name="plughost-watcher", daemon=True).start()
 
-    def tell(self, line: bytes) -> None:
+    def tell(self, line: Line) -> None:
         try:
             self._lines.put_nowait(line + b"\n")
         except queue.Full:

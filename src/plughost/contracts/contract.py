@@ -15,6 +15,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.base.names import check_name
 from plughost.guard.operators_word import OperatorsWord
 from plughost.guard.powers import NONE, Limits, Powers
 from plughost.runtime.policy import Policy
@@ -51,6 +52,9 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a confined process may reach beside its own code and scratch folder."""
     limits: Limits = Limits()
     """How much of the machine it may use, confined."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"

@@ -65,8 +65,8 @@ class PipeChannel:
 
     __slots__ = (
         "_begun", "_closing", "_corked", "_frames", "_loop", "_narrow", "_on_broken", "_on_data", "_on_end",
-        "_on_room", "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting", "_write_fd", "bite",
-        "buffered",
+        "_on_room", "_on_unwatched", "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting",
+        "_write_fd", "bite", "buffered",
     )  # fmt: skip
 
     def __init__(
@@ -79,8 +79,10 @@ class PipeChannel:
         on_end: Callable[[], None],
         on_broken: Callable[[OSError], None],
         on_room: Callable[[], None],
+        on_unwatched: Callable[[OSError], None] | None = None,
         send: Send = os.write,
     ) -> None:
+        """`on_unwatched` is told when the loop cannot watch a pipe; without it `on_broken` is."""
         self._loop = loop
         self._read_fd = read_fd
         self._write_fd = write_fd
@@ -88,6 +90,7 @@ class PipeChannel:
         self._on_end = on_end
         self._on_broken = on_broken
         self._on_room = on_room
+        self._on_unwatched = on_unwatched or on_broken
         self._send = send
         self._frames: deque[bytes] | None = None  # made at need: an idle plugin is small
         self._urgent: deque[bytes] | None = None
@@ -112,7 +115,11 @@ class PipeChannel:
 
     def resume(self) -> None:
         if self._paused and self._read_fd >= 0:
-            self._loop.add_reader(self._read_fd, self._readable)
+            try:
+                self._loop.add_reader(self._read_fd, self._readable)
+            except OSError as error:  # the user's epoll watches are used up
+                self._on_unwatched(error)
+                return
         self._paused = False
 
     def _readable(self) -> None:
@@ -275,7 +282,10 @@ class PipeChannel:
     def _wait_for_room(self) -> None:
         if not self._waiting:
             self._waiting = True
-            self._loop.add_writer(self._write_fd, self._flush)
+            try:
+                self._loop.add_writer(self._write_fd, self._flush)
+            except OSError as error:
+                self._on_unwatched(error)
 
     def _broken(self, error: OSError) -> None:
         self._close_write()

@@ -13,11 +13,15 @@ from plughost.wire.envelope import Notification
 
 if TYPE_CHECKING:
     from plughost.runtime.instance import Instance
+    from plughost.runtime.launch import Launch
 
 
 class Home(Protocol):
     hidden: Hidden
     """What must not be shown of what its processes say."""
+
+    async def prepare(self) -> Launch:
+        """Make ready what a process needs before it can be launched; LaunchFailed when that fails."""
 
     def retired(self, instance: Instance) -> None:
         """It takes no more calls."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -28,6 +29,7 @@ from plughost.runtime.checkup import Checkup
 from plughost.runtime.due import Due
 from plughost.runtime.home import Home
 from plughost.runtime.launch import Launch
+from plughost.runtime.launch_errors import NO_WATCHES, as_launch_failure, launch_failure
 from plughost.runtime.peer import Peer
 from plughost.runtime.pending import Pending
 from plughost.runtime.policy import Policy
@@ -52,17 +54,42 @@ class Instance:
     """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
 
     __slots__ = (
-        "_caller", "_cause", "_channel", "_checkup", "_clock", "_due", "_executed", "_farewell", "_gone",
-        "_held", "_home", "_launch", "_loop", "_peer", "_policy", "_process", "_processes",
-        "_refusal", "_session", "_settling", "_sign", "_stdout_ended", "_supervisor", "_tapping", "_witness",
-        "generation", "name", "submit",
+        "_caller",
+        "_cause",
+        "_channel",
+        "_checkup",
+        "_clock",
+        "_due",
+        "_executed",
+        "_farewell",
+        "_gone",
+        "_held",
+        "_home",
+        "_launch",
+        "_loop",
+        "_peer",
+        "_policy",
+        "_preparing",
+        "_process",
+        "_processes",
+        "_refusal",
+        "_session",
+        "_settling",
+        "_sign",
+        "_stdout_ended",
+        "_supervisor",
+        "_tapping",
+        "_witness",
+        "generation",
+        "name",
+        "submit",
     )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         generation: int,
-        launch: Launch,
+        launch: Launch | None,
         policy: Policy,
         session: Session,
         *,
@@ -72,7 +99,9 @@ class Instance:
         processes: dict[Process, PipeChannel],
         tapping: Tapping | None = None,
     ) -> None:
-        """`processes` is where everything that runs is known, for a host that is dropped unclosed."""
+        """`processes` is where everything that runs is known, for a host that is dropped unclosed. Without a
+        `launch`, nothing is prepared yet: each start tries that first.
+        """
         self.name = name
         self.generation = generation
         self._launch = launch
@@ -89,6 +118,7 @@ class Instance:
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
         self._process: Process | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._caller: Caller | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
@@ -145,6 +175,11 @@ class Instance:
     def dropped(self) -> int:
         """How many things the plugin sent that were not used."""
         return self._peer.dropped
+
+    @property
+    def last_failure(self) -> PluginError | None:
+        """Why its last process failed or could not be started; None while one runs, or before the first."""
+        return self._cause
 
     @property
     def failures(self) -> int:
@@ -261,24 +296,48 @@ class Instance:
         self._executed = False
         self._sign = None
         self._stdout_ended = False
+        if self._launch is None:
+            self._preparing = self._loop.create_task(self._prepare())
+        else:
+            self._attempt(self._launch)
+
+    async def _prepare(self) -> None:
         try:
-            self._process = Process(
-                self._launch,
-                self._loop,
-                self._on_executed,
-                self._on_exit,
-                self._on_stderr,
-                self._on_refused,
-                self._home.hidden,
-            )
-        except Exception as error:
+            with as_launch_failure("cannot prepare it"):
+                self._launch = await self._home.prepare()
+        except PluginError as error:
+            self._cause = error
+        self._preparing = None
+        if self._launch is None or self._cause is not None or self.state is not State.SPAWNING:
+            self._on_exit()
+        else:
+            self._attempt(self._launch)
+
+    def _attempt(self, launch: Launch) -> None:
+        """Whatever goes wrong while it is launched is a failure of this instance, and of nobody else."""
+        try:
+            with as_launch_failure("cannot start it"):
+                self._spawn(launch)
+        except PluginError as error:
+            if self._process is not None:
+                self._doom(error)
+                return
             # Not from inside the caller's own call: every failure arrives the same way.
-            known = isinstance(error, LaunchFailed)
-            self._cause = error if known else LaunchFailed(f"cannot start it: {error!r}")  # type: ignore[assignment]
+            self._cause = error
             self._loop.call_soon(self._on_exit)
-            return
+
+    def _spawn(self, launch: Launch) -> None:
         untapped = self._peer.feed, os.write
         on_data, send = untapped if self._tapping is None else self._tapping.ends(self._peer.feed)
+        self._process = Process(
+            launch,
+            self._loop,
+            self._on_executed,
+            self._on_exit,
+            self._on_stderr,
+            self._on_refused,
+            self._home.hidden,
+        )
         self._channel = PipeChannel(
             self._loop,
             self._process.stdout,
@@ -287,13 +346,14 @@ class Instance:
             on_end=self._on_stdout_end,
             on_broken=self._on_stdin_broken,
             on_room=self._peer.on_room,
+            on_unwatched=self._on_unwatched,
             send=send,
         )
+        self._processes[self._process] = self._channel
         self._witness.last_words = self._process.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)
         self._peer.expect()
         self._home.joined(self._caller)
-        self._processes[self._process] = self._channel
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
             self._due.after(
@@ -323,7 +383,7 @@ class Instance:
             refusal = self._turn_away(
                 Quarantined,
                 f"it has failed and is not started again; the failure was: {cause.message}",
-                hint="mend it, then reload it",
+                hint=f"{cause.hint}; then reload it" if cause.hint else "fix what failed, then reload it",
                 exit_status=cause.exit_status,
                 stderr_tail=cause.stderr_tail,
             )
@@ -423,6 +483,13 @@ class Instance:
     def _on_stdin_broken(self, error: OSError) -> None:
         self._await_exit(f"it does not read its stdin any more ({error.strerror})")
 
+    def _on_unwatched(self, error: OSError) -> None:
+        """The loop cannot watch its pipes: no answer could be read, and no call written."""
+        failure = launch_failure("the host cannot watch its pipes", error)
+        if error.errno == errno.ENOSPC:
+            failure.hint = NO_WATCHES
+        self._doom(failure)
+
     def _await_exit(self, sign: str) -> None:
         """A pipe has closed: most likely it is about to exit, and its status tells more than the sign."""
         if (
@@ -510,7 +577,8 @@ class Instance:
         self._step(Event.WANTED)
 
     def on_ready(self) -> None:
-        self._step(Event.READY)
+        if self._cause is None:
+            self._step(Event.READY)
 
     def on_answer(self, pending: Pending, answer: Answer) -> None:
         """One process per call: the answer counts once the process has ended as it should."""

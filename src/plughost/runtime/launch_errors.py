@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+from collections.abc import Iterator
 
-from plughost.base.errors import LaunchFailed
+from plughost.base.errors import LaunchFailed, PluginError
+
+SHORTAGES = {
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n), a plugin takes ten while it starts",
+    errno.ENFILE: "too many open files on this machine: raise fs.file-max",
+    errno.ENOSPC: "no space is left: free some, or set TMPDIR to a folder on another disk",
+    errno.EDQUOT: "this user's disk quota is used up: free some space",
+    errno.EAGAIN: "no room for another process: raise the limit (ulimit -u) or free memory",
+    errno.ENOMEM: "no room for another process: raise the limit (ulimit -u) or free memory",
+}
+"""What a machine runs out of, and may have again at the next attempt; the remedy for each."""
+NO_WATCHES = "this user's epoll watches are used up, by whatever program: see fs.epoll.max_user_watches"
 
 STAGES = {
     "uid": (
@@ -34,6 +47,30 @@ STAGES = {
         "it is another version: install plughost anew",
     ),
 }
+
+
+@contextlib.contextmanager
+def as_launch_failure(what: str, plugin: str = "") -> Iterator[None]:
+    """Turns whatever goes wrong inside into the plugin's own LaunchFailed, so that no other plugin and no
+    host ends with it. Errors that are a plugin's already stay as they are."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except Exception as error:
+        raise launch_failure(what, error, plugin) from error
+
+
+def launch_failure(what: str, error: Exception, plugin: str = "") -> LaunchFailed:
+    """`what` could not be done, because of `error`."""
+    number = error.errno if isinstance(error, OSError) else None
+    why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
+    return LaunchFailed(f"{what}: {why}", plugin=plugin, hint=SHORTAGES.get(number or 0, ""))
+
+
+def is_shortage(error: BaseException) -> bool:
+    """Whether the machine ran out of something: what was tried may work the next time."""
+    return isinstance(error, OSError) and error.errno in SHORTAGES
 
 
 def explain(program: str, cwd: str | None, stage: str, number: int, what: str) -> LaunchFailed:

@@ -18,6 +18,7 @@ from plughost.base.errors import LaunchFailed
 from plughost.base.hiding import Hidden
 from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
 from plughost.runtime.launch import Launch, Report
+from plughost.runtime.launch_errors import NO_WATCHES, launch_failure
 from plughost.runtime.refused import Refused
 from plughost.runtime.stderr import READ, StderrTail
 
@@ -154,7 +155,7 @@ class Process:
                 file_actions=_placed(theirs),
             )
             self._pidfd = os.pidfd_open(self.pid)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             for fd in fds:
                 os.close(fd)
             if self.pid > 0:  # started, but not to be watched
@@ -252,15 +253,14 @@ def _read(fd: int, most: int = CHUNK) -> bytes | None:
         return b""
 
 
-def _spawn_failure(program: str, error: OSError | ValueError) -> LaunchFailed:
-    number = error.errno if isinstance(error, OSError) else None
-    hint = ""
-    if number in (errno.EMFILE, errno.ENFILE):
-        hint = "too many open files: raise the limit (ulimit -n), a plugin takes six while it starts"
-    elif number in (errno.EAGAIN, errno.ENOMEM):
-        hint = "no room for another process: raise the limit (ulimit -u) or free memory"
-    elif number == errno.ENOSPC:
-        hint = "this user's epoll watches are used up, by whatever program: see fs.epoll.max_user_watches"
-    elif number == errno.E2BIG:
-        hint = "command and environment together are longer than the system allows: pass large data in a file"
-    return LaunchFailed(f"cannot start {program!r}: {error}", hint=hint)
+def _spawn_failure(program: str, error: Exception) -> LaunchFailed:
+    if isinstance(error, OSError) and error.errno == errno.EBADF:  # a dup2 to a number above the limit
+        error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    failure = launch_failure(f"cannot start {program!r}", error)
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:  # here no disk is written to
+        failure.hint = NO_WATCHES
+    elif isinstance(error, OSError) and error.errno == errno.E2BIG:
+        failure.hint = (
+            "command and environment together are longer than the system allows: pass large data in a file"
+        )
+    return failure

@@ -16,6 +16,7 @@ from plughost.guard.allowance import joined
 from plughost.guard.overlap import overlap
 from plughost.guard.powers import NONE, Endpoint, Powers
 from plughost.runtime.launch import Launch
+from plughost.runtime.launch_errors import as_launch_failure
 from plughost.sandbox import data_folder
 from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
 from plughost.sandbox.footing import Footing
@@ -60,9 +61,13 @@ class Keeper:
         """How to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
 
         The class is the spec's own or its contract's: no caller has another one to fall back to. For a plugin
-        that is kept already, what it had stays until `settled`.
+        that is kept already, what it had stays until `settled`. Whatever goes wrong on the way is a
+        LaunchFailed, too, and nothing that was made for the plugin is left then.
         """
-        confined = sandbox_of(spec, contract(spec.contract))
+        with as_launch_failure("cannot prepare it", spec.name):
+            return await self._confine(spec, binding, sandbox_of(spec, contract(spec.contract)))
+
+    async def _confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:
@@ -255,9 +260,9 @@ class _Ground:
         from plughost.sandbox.users import Users
 
         self.parent: Parent | None = find(cgroup)
-        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
         if self.parent is not None:
             self.parent.sweep()
+        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
 
     def group(self, spec: PluginSpec) -> Group | None:
         if self.parent is None:

@@ -14,6 +14,7 @@ import sys
 import msgspec
 
 from plughost.runtime.launch import INNER
+from plughost.runtime.launch_errors import is_shortage
 from plughost.sandbox.users import UIDS, is_mapped
 
 PATIENCE = 10.0
@@ -64,7 +65,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def machine() -> Machine:
-    """This one. Tried at the first call (some 10 ms) and remembered."""
+    """This one. Tried at the first call (some 10 ms) and remembered. OSError when the machine lacked
+    something for the trial itself: that is not remembered, and the next call tries again."""
     if not sys.platform.startswith("linux"):
         return Machine(
             linux=False, uid=os.geteuid(), inner=None, bubblewrap=None, landlock=0, seccomp=False,
@@ -105,7 +107,9 @@ def _tells(inner: str) -> bool:
     with open(reader, "rb") as told:
         try:
             pid = os.posix_spawn(inner, [inner, "watch", "", "--", inner, inner], {}, file_actions=places)
-        except OSError:
+        except OSError as error:
+            if is_shortage(error):
+                raise
             return False
         finally:
             os.close(report)
@@ -142,6 +146,8 @@ def _run(command: list[str]) -> tuple[str, str]:
             **who,  # type: ignore[call-overload]
         )
     except (OSError, subprocess.TimeoutExpired, subprocess.SubprocessError) as error:
+        if is_shortage(error):
+            raise
         return "", str(error)
     return ran.stdout, (ran.stderr.strip()[-500:] or f"exit {ran.returncode}") if ran.returncode else ""
 

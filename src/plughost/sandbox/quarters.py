@@ -6,12 +6,13 @@ host starts; a lock that is taken before it is checked is why that never hits a 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -56,10 +57,10 @@ class Quarters:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
             path = os.path.join(self.path, str(len(self._rooms)))
-            os.mkdir(path, 0o700)
-            if user is not None:
-                os.chown(path, 0, user.gid)
-                os.chmod(path, 0o710)
+            with _made(path):
+                if user is not None:
+                    os.chown(path, 0, user.gid)
+                    os.chmod(path, 0o710)
             self._rooms[plugin] = Room(path, user)
         return self._rooms[plugin]
 
@@ -68,8 +69,10 @@ class Quarters:
         copy = os.path.join(self.path, os.path.basename(program))
         with self._one_at_a_time:
             if not os.path.exists(copy):
-                shutil.copyfile(program, copy)
-                os.chmod(copy, 0o755)
+                # Whole or not at all: a copy that a full disk has cut short must not be run.
+                shutil.copyfile(program, f"{copy}.new")
+                os.chmod(f"{copy}.new", 0o755)
+                os.rename(f"{copy}.new", copy)
         return copy
 
     def close(self) -> None:
@@ -133,9 +136,9 @@ class Room:
         """A folder that the plugin may fill, for a sandbox that cannot give it a /tmp of its own."""
         path = os.path.join(self.path, "scratch")
         if not os.path.isdir(path):
-            os.mkdir(path, 0o700)
-            if self.user is not None:
-                os.chown(path, *self.user)
+            with _made(path):
+                if self.user is not None:
+                    os.chown(path, *self.user)
         return path
 
 
@@ -179,6 +182,7 @@ def _entries(base: str) -> list[os.DirEntry[str]]:
 def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
     """A new folder, locked and still there: another host's sweep may come between making and locking."""
     for _ in range(100):
+        path = ""
         try:
             path = tempfile.mkdtemp(prefix=prefix, dir=base)
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -187,6 +191,8 @@ def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
                 continue
             raise _homeless(base, error) from error
         except OSError as error:
+            if path:
+                os.rmdir(path)
             raise _homeless(base, error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,6 +210,17 @@ def _homeless(base: str, why: object) -> Unconfinable:
     return Unconfinable(
         f"no private folder can be made in {base}: {why}", hint="set TMPDIR to a folder that can be written"
     )
+
+
+@contextlib.contextmanager
+def _made(path: str) -> Iterator[None]:
+    """A new folder, which is there afterwards only if all that is done to it inside succeeds."""
+    os.mkdir(path, 0o700)
+    try:
+        yield
+    except BaseException:
+        os.rmdir(path)
+        raise
 
 
 def _folder(path: str) -> None:

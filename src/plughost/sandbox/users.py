@@ -107,8 +107,11 @@ class Users:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if before is None or os.pread(fd, len(record) + 1, 0) in before:
-                os.ftruncate(fd, 0)
-                os.pwrite(fd, record, 0)
+                if os.pread(fd, len(record) + 1, 0) == record:
+                    os.utime(fd)  # not written anew: on a full disk the record would be lost
+                else:
+                    os.ftruncate(fd, 0)
+                    os.pwrite(fd, record, 0)
                 self._held.append(fd)
                 return True
         except BlockingIOError:

@@ -41,7 +41,12 @@ class WayOut:
         self.socket = str(self._folder / "proxy")
         """Whoever can connect to it is the plugin: only its uid can."""
         listener = _listen(self._folder, owner)
-        self._egress = Egress(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+        try:
+            self._egress = Egress(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+        except BaseException:
+            listener.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     async def close(self) -> None:
         """Cuts every connection and returns when all are told."""
@@ -50,9 +55,9 @@ class WayOut:
 
 
 def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
-    folder.mkdir(mode=0o700)
     listener = socket.socket(socket.AF_UNIX)
     try:
+        folder.mkdir(mode=0o700)
         inside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             path = (

@@ -10,6 +10,7 @@ import msgspec
 from plughost.base.capability import Capability
 from plughost.base.located import Document, Problem
 from plughost.base.located_toml import load_toml
+from plughost.base.names import wrong_name
 from plughost.base.semver import is_semantic
 
 FILE = "manifest.toml"
@@ -110,6 +111,8 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
         document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
+    elif isinstance(name, str) and (why := wrong_name(name)) is not None:
+        document.problem(("plugin", "name"), why)
     if isinstance(version, str) and not is_semantic(version):
         document.problem(("plugin", "version"), "expected a semantic version such as 1.0.0")
     if isinstance(abi, int) and not isinstance(abi, bool) and abi != ABI_VERSION:

@@ -276,12 +276,20 @@ def test_a_folder_with_two_manifests_is_not_run_by_the_weaker_contract(tmp_path)
     assert [problem.message for problem in config.of_root(tmp_path).problems]
 
 
-def test_a_plugin_called_dot_is_not_what_dot_means(tmp_path, monkeypatch):
+@pytest.mark.parametrize("cwd", [{}, {"cwd": "."}])
+@pytest.mark.parametrize("folder", ["vai"], indirect=True)
+def test_a_file_gives_a_package_no_more_of_its_folder_than_its_manifest_does(folder, cwd):
+    bind(folder, "vai", cwd)
+    assert not config.of_folder(folder).cwd_is_own
+    assert not next(iter(config.load_found(folder / config.FILE).values())).cwd_is_own
+
+
+def test_no_plugin_is_called_dot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / config.FILE).write_text(
         '[plugins."."]\ncontract = "mcptest"\ncommand = ["python3"]\nallow.read = ["/etc"]\n'
     )
-    assert "only the operator can set this" in command_line("call", ".", "ping", cwd=tmp_path)
+    assert "cannot be a plugin's name" in command_line("call", ".", "ping", cwd=tmp_path)
 
 
 def test_a_file_that_is_named_is_the_operators(tmp_path, monkeypatch):

@@ -93,7 +93,7 @@ def of_folder(folder: Path) -> PluginSpec:
         specs = load_found(folder / FILE)
         if len(specs) != 1:
             raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
-        return msgspec.structs.replace(next(iter(specs.values())), cwd_is_own=True)
+        return next(iter(specs.values()))
     told = contract_of(folder)
     if told is None:
         raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
@@ -102,16 +102,16 @@ def of_folder(folder: Path) -> PluginSpec:
 
 def _load(path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
     document = load_toml(path)
-    tables = document.data.pop("plugins", {})
-    for key in document.data:
+    tables = document.data.setdefault("plugins", {})
+    for key in document.data.keys() - {"plugins"}:
         document.problem((key,), "unknown key; known here: plugins")
     if not isinstance(tables, dict):
         document.problem(("plugins",), "expected tables such as [plugins.my-plugin]")
         tables = {}
     specs = {
         name: spec
-        for name, table in tables.items()
-        if (spec := _plugin(document, name, table, path.parent, by, variables)) is not None
+        for name in tables
+        if (spec := _plugin(document, name, path.parent, by, variables)) is not None
     }
     document.check()
     if len(specs) > 1:
@@ -144,9 +144,11 @@ def of_root(root: Path) -> Root:
 
 
 def _plugin(
-    document: Document, name: str, table: Any, base: Path, by: SetBy, variables: Mapping[str, str]
+    document: Document, name: str, base: Path, by: SetBy, variables: Mapping[str, str]
 ) -> PluginSpec | None:
     field: Field = ("plugins", name)
+    table = document.data["plugins"][name]
+    is_alone = len(document.data["plugins"]) == 1
     if (why := wrong_name(name)) is not None:
         document.problem(field, why)
         return None
@@ -163,8 +165,9 @@ def _plugin(
         document.problem((*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(names())}")
         return None
     document.read(contract(kind).options, field, options)
+    is_own = table.get("cwd") is not None
     if by is SetBy.AUTHOR:
-        _check_author(document, field, table, contract(kind), base)
+        is_own = _check_author(document, field, table, contract(kind), base) and (is_own or is_alone)
     if common is None:
         return None
     if not common.command:
@@ -181,7 +184,7 @@ def _plugin(
         name=name,
         command=common.command,
         cwd=str((base / (common.cwd or ".")).resolve()),
-        cwd_is_own=common.cwd is not None,
+        cwd_is_own=is_own,
         command_is_told=by is SetBy.AUTHOR,
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
@@ -198,8 +201,11 @@ def _plugin(
     return spec
 
 
-def _check_author(document: Document, field: Field, table: dict[str, Any], its: Contract, base: Path) -> None:
-    """Note everything in the table of a plugin that its author cannot say."""
+def _check_author(document: Document, field: Field, table: dict[str, Any], its: Contract, base: Path) -> bool:
+    """Note everything in the table of a plugin that its author cannot say.
+
+    Whether the folder may be the plugin's own: not where its manifest gives it only parts of that.
+    """
     refusals = [
         *author_refusals(Common, table, {"sandbox": its.sandbox}),
         *author_refusals(its.options, table),
@@ -211,19 +217,20 @@ def _check_author(document: Document, field: Field, table: dict[str, Any], its: 
         )
     cwd = table.get("cwd", ".")
     if not isinstance(cwd, str) or "\0" in cwd:
-        return  # told already, by its type
+        return False  # told already, by its type
     start, folder = (base / cwd).resolve(), base.resolve()
     if not start.is_relative_to(folder):
         document.problem((*field, "cwd"), f"{cwd!r} is outside of the plugin's folder")
-        return
-    for place in dict.fromkeys((folder, start)):
-        told = contract_of(place) if place.is_dir() else None
-        if told is not None and told.contract != its.name:
+        return False
+    found = [contract_of(place) for place in dict.fromkeys((folder, start)) if place.is_dir()]
+    manifests = [told for told in found if told is not None]
+    for told in manifests:
+        if told.contract != its.name:
             document.problem(
                 (*field, "contract"),
-                f"{place} has a manifest of the contract {told.contract}, not {its.name}",
+                f"its folder has a manifest of the contract {told.contract}, not {its.name}",
             )
-            return
+    return all(told.cwd_is_own for told in manifests)
 
 
 def _understood(document: Document, field: Field, otherwise: T, read: Callable[[], T]) -> T:

@@ -49,7 +49,9 @@ class Host:
         launch_mode: str = "auto",
         tap: Tap | None = None,
         cgroup: str | None = None,
+        dry: bool = False,
     ) -> None:
+        """`dry`: plugins are only looked at, never started, and nothing lasting is made for them."""
         raise_fd_limit()
         self._clock: Clock = clock or best_clock(asyncio.get_running_loop())
         self._launcher = launcher
@@ -62,7 +64,10 @@ class Host:
         self._replaced: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
         self._keeper = Keeper(
-            self._clock, cgroup or os.environ.get("PLUGHOST_CGROUP"), weakly(self._saw_connection)
+            self._clock,
+            cgroup or os.environ.get("PLUGHOST_CGROUP"),
+            weakly(self._saw_connection),
+            foresees=dry,
         )
         self._closed = False
         weakref.finalize(self, _let_go, self._processes, self._clock, os.getpid())

@@ -100,7 +100,7 @@ class Plugin(Hooked):
     on_key = Bare("key", "screen_id", many=True)
     """Takes a Key and the id of the screen."""
     on = Named("payload", many=True)
-    """`@plugin.on(topic)`: every publish on a topic that the manifest lists, or that is subscribed to."""
+    """`@plugin.on(topic)`: every publish on a topic. The SDK subscribes to it before `on_init` is called."""
     on_event = Bare("topic", "payload", many=True)
     """Every event, whatever its topic."""
     on_batch = Named("batch", many=True)
@@ -179,9 +179,11 @@ class Plugin(Hooked):
         if abi != ABI_VERSION:
             raise Error(MANIFEST_VALIDATION, f"the host speaks ABI {abi}, this plugin {ABI_VERSION}")
         self.granted = tuple(take(params, "granted_capabilities", list))
+        manifest = self._manifest(params)
+        if "event_bus" in self.granted:
+            self._subscribe(manifest)
         for handler in self._all("on_init"):
             self._runner.run(handler)
-        manifest = self._manifest(params)
         about = manifest["plugin"]
         return {
             "name": about["name"],
@@ -189,6 +191,13 @@ class Plugin(Hooked):
             "abi_version": ABI_VERSION,
             "manifest": manifest,
         }
+
+    def _subscribe(self, manifest: dict[str, Any]) -> None:
+        """To all that the manifest lists and handlers wait for: not every host does that by the manifest."""
+        listed = manifest.get("subscribes", {}).get("snapshots", [])
+        hooked = [topic for hook in ("on", "on_batch", "on_chunk") for topic in self._names(hook)]
+        for topic, error in self.host.snapshot.subscribe_all(dict.fromkeys([*listed, *hooked])).items():
+            log(f"the host refuses to subscribe it to {topic!r}: {error.message}")
 
     def _manifest(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._manifest_path if os.path.exists(self._manifest_path) else params.get("manifest_path", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 
-from plughost_sdk.message import quick
+from plughost_sdk.message import Error, quick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,8 +68,19 @@ class Snapshots(Service):
             self.publish(topic, chunk)
 
     def subscribe(self, topic: str) -> None:
-        """For topics that the manifest does not list."""
+        """For topics that neither the manifest nor a decorator names: the SDK subscribes to those."""
         self._peer.call("host/snapshot/subscribe", {"topic": topic})
+
+    def subscribe_all(self, topics: Iterable[str]) -> dict[str, Error]:
+        """Several at once; the refusals by their topics."""
+        refused = {}
+        asked = {topic: self._peer.start("host/snapshot/subscribe", {"topic": topic}) for topic in topics}
+        for topic, number in asked.items():
+            try:
+                self._peer.finish(number)
+            except Error as error:
+                refused[topic] = error
+        return refused
 
 
 class Entry:

@@ -23,13 +23,15 @@ from plughost.host import Host
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )
 def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None:
-    """Run ARGS in the plugin that provides NAMESPACE. Prints only what the plugin prints, and exits with its code.
+    """Run ARGS in the plugin that provides NAMESPACE. Only its output is printed; its exit code is ours.
 
     \b
     plughost x usage --json
     plughost x --root dist/plugins usage --help
     """
-    notes: list[str] = []  # for a command that fails before the plugin answers: otherwise stderr is the plugin's
+    notes: list[
+        str
+    ] = []  # for a command that fails before the plugin answers: otherwise stderr is the plugin's
     try:
         specs, rest = roots.take(root, words, target, notes.append)
         namespace, *argv = rest

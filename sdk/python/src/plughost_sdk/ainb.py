@@ -151,6 +151,15 @@ class Plugin(Hooked):
         finally:
             self._runner.close()
 
+    def handle_events(self) -> None:
+        """Handle the events that came since this handler began, for one that waits for a publish.
+
+        They are read by whatever call is made to the host. Other messages keep waiting for their turn.
+        """
+        peer = self.host.peer
+        for message in peer.kept("plugin/handle_event"):
+            serve(peer, message, self._handle)
+
     def _check(self) -> None:
         """What would go wrong later, where nobody would see why."""
         if self._names("on_batch") or self._names("on_chunk"):

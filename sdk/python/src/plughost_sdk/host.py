@@ -34,6 +34,7 @@ class Host:
     """Refusals raise `plughost_sdk.ainb.Error` with the host's code: -32001 is a capability not granted."""
 
     def __init__(self, peer: Peer) -> None:
+        self.peer = peer
         self.snapshot = Snapshots(peer)
         self.fs = Files(peer)
         self.network = Network(peer)

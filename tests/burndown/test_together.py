@@ -123,6 +123,29 @@ def test_without_the_reader_usage_says_what_is_missing():
     assert "nobody publishes sessions.usage_data; a plugin such as session-reader must run" in ran.stderr
 
 
+def test_x_prints_only_the_plugin_s_bytes(tmp_path):
+    """Not what was left out of the root, nor who else has the namespace; that is told when the command fails."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("burndown", "session-reader"):
+        (root / name).mkdir()
+        for path in (ROOT / "plugins" / name).iterdir():
+            (root / name / path.name).symlink_to(path)
+    (root / "broken").mkdir()
+    (root / "broken/manifest.toml").write_text("[plugin\n")
+    twin = root / "zwilling"
+    twin.mkdir()
+    about = '[plugin]\nname = "zwilling"\nversion = "1.0.0"\nabi_version = 2\n'
+    (twin / "manifest.toml").write_text(about + '[provides]\ncli_namespaces = ["usage"]\n')
+    ran = x("usage", "--json", root=str(root))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["total"] == SAMPLE_TOTAL
+    ran = x("no-such", root=str(root))
+    assert ran.returncode == 2
+    assert "left out: " in ran.stderr
+    assert "no plugin provides 'no-such'" in ran.stderr
+
+
 @pytest.mark.parametrize("chunks", [1, 3])
 async def test_usage_is_of_any_plugin_that_publishes_it(home, tmp_path, chunks):
     """As on a host without actions between plugins: asked for over the bus, in as many chunks as it likes."""

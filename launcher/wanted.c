@@ -173,6 +173,16 @@ static int read_address(const struct seccomp_notif *asked, char *into, size_t ro
     return is_here && is_served(port) ? -1 : 0;
 }
 
+/* Whether it looks for a program that is not there, as Bun and shells of musl do along PATH before they execute one. The
+ * watcher sees the same files as the plugin. */
+static int seeks_program(const char *path) {
+    const char *name = strrchr(path, '/');
+    size_t length = name == NULL ? 0 : (size_t)(name - path);
+    int is_bin = length >= 4 && strncmp(path + length - 4, "/bin", 4) == 0;
+    int is_sbin = length >= 5 && strncmp(path + length - 5, "/sbin", 5) == 0;
+    return (is_bin || is_sbin) && syscall(SYS_faccessat, AT_FDCWD, path, F_OK) != 0;
+}
+
 /* What a call asks for; -1 when that cannot be told, or is told by no path. */
 int wanted_read(const struct seccomp_notif *asked, struct wanted *wanted) {
     const __u64 *arguments = asked->data.args;
@@ -181,6 +191,12 @@ int wanted_read(const struct seccomp_notif *asked, struct wanted *wanted) {
     if (asked->data.nr == SYS_connect)
         return read_address(asked, wanted->path, sizeof wanted->path);
     wanted->kind = 'x';
+#if defined(SYS_stat)
+    if (asked->data.nr == SYS_stat) {
+        int known = fetch((pid_t)asked->pid, arguments[0], wanted->path, sizeof wanted->path) == 0;
+        return known && wanted->path[0] == '/' && seeks_program(wanted->path) ? 0 : -1;
+    }
+#endif
     if (asked->data.nr != SYS_execve && asked->data.nr != SYS_execveat) {
         int flags = (int)arguments[1 + at];
         wanted->kind = flags & O_CREAT ? 'c' : (flags & O_ACCMODE) != O_RDONLY || flags & O_TRUNC ? 'w' : 'r';

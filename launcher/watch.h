@@ -18,7 +18,9 @@
  * KIND n is a connect to an internet address: PATH is the address, a space and the port. Left out are ports of loopback
  * where something in the sandbox itself waits.
  *
- * Not told is what a plugin asks for without opening or executing it (stat, as a shell looks for programs), what it
+ * Not told is what a plugin asks for without opening or executing it, but for one thing: a program that is missing in a
+ * folder called bin or sbin and that is looked for with stat(2), as Bun does before it executes one, is KIND x. (glibc
+ * has not used that system call since 2.33, so nobody else pays for it; arm64 has none.) Nor is told what it
  * sends without connecting (sendto), and what is asked by a process whose memory its own user may not read (PR_SET_DUMPABLE).
  *
  * A plugin's open, exec and connect take some microseconds longer, and before they are let through a signal whose handler

@@ -31,6 +31,7 @@ const answers = {
   }),
   shutdown: () => ({ status: "ok" }),
   "health.check": () => ({ status: "ok" }),
+  ping: () => ({ status: "ok" }), // what published plugins know in place of health.check
   "kaged.hook.on_session_start": () => ({ inject: "echo is here" }),
   "echo.back": (params) => params,
   "echo.fail": (data) => {

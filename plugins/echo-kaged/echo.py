@@ -74,6 +74,7 @@ ANSWERS = {
     "initialize": initialize,
     "shutdown": lambda params: {"status": "ok"},
     "health.check": lambda params: {"status": "ok"},
+    "ping": lambda params: {"status": "ok"},  # what published plugins know in place of health.check
     "kaged.hook.on_session_start": lambda params: {"inject": "echo is here"},
     "echo.back": lambda params: params,
     "echo.fail": fail,

@@ -31,6 +31,8 @@ int main(void) {
                "\"error\":{\"code\":\"not_found\",\"message\":\"no such tool\"}}\n",
                id_length, id);
     fflush(stdout);
+    while (getline(&line, &room, stdin) > 0) /* until the host is done: an early exit can cost it the answer */
+        ;
     free(line);
     return 0;
 }

@@ -37,6 +37,7 @@ func main() {
 		answer["error"] = object{"code": "asked_for", "message": "you asked for it"}
 	}
 	send(answers, answer)
+	io.Copy(io.Discard, lines) // until the host is done: an early exit can cost it the answer
 }
 
 // read gives the next message, its members as they stand; at the end of stdin there is nothing left to do.

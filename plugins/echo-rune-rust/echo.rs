@@ -35,5 +35,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         let error = r#"{"code":"asked_for","message":"you asked for it"}"#;
         format!(r#"{{"type":"response","request_id":{id},"status":"error","error":{error}}}"#)
     })?;
+    io::copy(&mut io::stdin(), &mut io::sink())?; // until the host is done: an early exit can cost it the answer
     Ok(())
 }

@@ -16,3 +16,4 @@ else
     printf '{"type":"response","request_id":%s,"status":"error","error":{"code":"asked_for","message":"you asked for it"}}\n' \
         "$request_id"
 fi
+while read -r _; do :; done # until the host is done: an early exit can cost it the answer

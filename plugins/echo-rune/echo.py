@@ -33,3 +33,4 @@ if line:
         answer(request, status="ok", output=request["input"], metadata={"context": request["context"]})
     else:
         answer(request, status="error", error={"code": "asked_for", "message": "you asked for it"})
+sys.stdin.read()  # until the host is done: an early exit can cost it the answer

@@ -30,6 +30,7 @@ def serve(about, methods):
         "initialize": lambda params: {**about, "api_version": 1},
         "shutdown": lambda params: {"status": "ok"},
         "health.check": lambda params: {"status": "ok"},
+        "ping": lambda params: {"status": "ok"},  # what published plugins know in place of health.check
         **methods,
     }
     while True:

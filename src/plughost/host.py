@@ -55,7 +55,9 @@ class Host:
         tap: Tap | None = None,
         cgroup: str | None = None,
         max_grace: float | None = None,
+        dry: bool = False,
     ) -> None:
+        """`dry`: plugins are only looked at, never started, and nothing lasting is made for them."""
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)
@@ -69,7 +71,10 @@ class Host:
         self._replaced: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
         self._keeper = Keeper(
-            self._clock, cgroup or os.environ.get("PLUGHOST_CGROUP"), weakly(self._saw_connection)
+            self._clock,
+            cgroup or os.environ.get("PLUGHOST_CGROUP"),
+            weakly(self._saw_connection),
+            foresees=dry,
         )
         self._closed = False
         self._max_grace = max_grace

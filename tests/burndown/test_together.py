@@ -121,7 +121,90 @@ def test_what_was_read_and_what_was_left_out():
 def test_without_the_reader_usage_says_what_is_missing():
     ran = x("plugins/burndown", "usage", root=None)
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert "unknown action: sessions; session-reader must run in the same host" in ran.stderr
+    assert "nobody publishes sessions.usage_data; a plugin such as session-reader must run" in ran.stderr
+
+
+def test_x_prints_only_the_plugin_s_bytes(tmp_path):
+    """Not what was left out of the root, nor who else has the namespace; that is told when the command fails."""
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("burndown", "session-reader"):
+        (root / name).mkdir()
+        for path in (ROOT / "plugins" / name).iterdir():
+            (root / name / path.name).symlink_to(path)
+    (root / "broken").mkdir()
+    (root / "broken/manifest.toml").write_text("[plugin\n")
+    twin = root / "zwilling"
+    twin.mkdir()
+    about = '[plugin]\nname = "zwilling"\nversion = "1.0.0"\nabi_version = 2\n'
+    (twin / "manifest.toml").write_text(about + '[provides]\ncli_namespaces = ["usage"]\n')
+    ran = x("usage", "--json", root=str(root))
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert json.loads(ran.stdout)["total"] == SAMPLE_TOTAL
+    ran = x("no-such", root=str(root))
+    assert ran.returncode == 2
+    assert "left out: " in ran.stderr
+    assert "no plugin provides 'no-such'" in ran.stderr
+
+
+@pytest.mark.parametrize("chunks", [1, 3])
+async def test_usage_is_of_any_plugin_that_publishes_it(home, tmp_path, chunks):
+    """As on a host without actions between plugins: asked for over the bus, in as many chunks as it likes."""
+    place = tmp_path / "publisher"
+    place.mkdir()
+    manifest = (
+        '[plugin]\nname = "publisher"\nversion = "1.0.0"\nabi_version = 2\n[capabilities]\nevent_bus = true\n'
+    )
+    (place / "manifest.toml").write_text(manifest + '[lifecycle]\nspawn = "eager"\n')
+    (place / "publisher").write_text(PUBLISHER.format(python=sys.executable, chunks=chunks))
+    (place / "publisher").chmod(0o755)
+    async with plughost.Host() as host:
+        await (await host.add(place)).start()
+        ran = await Ainb(await host.add(ROOT / "plugins/burndown")).cli("usage", ["--json"])
+    assert (ran.exit_code, ran.stderr) == (0, b"")
+    told = json.loads(ran.stdout)
+    assert (told["complete"], told["total"]["input_tokens"]) == (True, 77)
+
+
+PUBLISHER = """#!{python}
+from plughost_sdk import ainb, chunks
+
+plugin = ainb.Plugin()
+
+@plugin.on("sessions.refresh_request")
+def publish(payload):
+    data = chunks.nothing()
+    data["grand_total"]["input_tokens"] = 77
+    call = dict(model="m", project="p", project_path="/p", timestamp="2026-01-01T00:00:00Z")
+    data["calls"] = [call] * ({chunks} - 1)
+    for chunk in chunks.split(data, 5, target=1):
+        plugin.host.snapshot.publish("sessions.usage_data", chunk)
+
+plugin.run()
+"""
+
+
+async def test_a_reader_that_could_read_nothing_does_not_publish_a_complete_zero(home):
+    """A host that gives out no files (the original one answers -32601, or denies them) must not look like no usage."""
+    from plughost import config
+
+    spec = config.of_folder(ROOT / "plugins/session-reader")
+    async with plughost.Host() as host:
+        reader = await host.add(msgspec.structs.replace(spec, grants=("event_bus",)))
+        await Ainb(reader).cli("sessions", ["--json"])
+        snapshots = host.service("snapshots")
+        await until(lambda: snapshots.latest("sessions.usage_data").payload)
+        told = msgspec.msgpack.decode(snapshots.latest("sessions.usage_data").payload)
+        assert (told["partial"], told["data"]["grand_total"]["call_count"]) == (True, 0)
+        usage = await Ainb(await host.add(ROOT / "plugins/burndown")).cli("usage", ["--json", "--wait", "1"])
+        assert json.loads(usage.stdout)["complete"] is False
+
+
+async def test_no_logs_at_all_are_a_complete_zero(home):
+    shutil.rmtree(home / ".claude")
+    shutil.rmtree(home / ".codex")
+    ran = await asyncio.to_thread(x, "usage", "--json", home=home)
+    assert (json.loads(ran.stdout)["complete"], ran.returncode) == (True, 0)
 
 
 @pytest.mark.clause("AINB-43")

@@ -114,6 +114,19 @@ def test_params_may_come_from_stdin_and_the_environment_from_the_command_line():
     assert (env["A"], env["B"]) == ("1=2", "")
 
 
+def test_inspect_makes_no_folder(tmp_path):
+    """Not the data folder either, which a kaged plugin gets before its first start."""
+    env = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    ran = plughost("inspect", "--sandbox", "none", "plugins/echo-kaged", env=env)
+    assert (ran.returncode, "echo-kaged" in ran.stdout) == (0, True), ran.stderr
+    assert [*tmp_path.rglob("*")] == []
+
+
 def test_inspect_shows_a_binding_without_starting_it(folder):
     ran = plughost("inspect", "-c", str(folder / "plughost.toml"), "my-plugin", "--json")
     shown = json.loads(ran.stdout)

@@ -147,6 +147,26 @@ async def test_one_process_per_call_and_the_end_of_stdin(tmp_path):
     assert (process.returncode, problem) == (0, b"")
 
 
+async def test_what_is_granted_and_confined_on_the_command_line_holds_at_every_start(tmp_path, mark):
+    folder = plugin(tmp_path / "p", mark, 'os.environ["word"]')
+    (folder / "plughost.toml").write_text(
+        (ROOT / "plugins/echo-rune/plughost.toml").read_text().replace("grants", "# ")
+    )
+    shutil.copy(ROOT / "plugins/echo-rune/echo.py", folder)
+    with open(folder / "plughost.toml", "a") as settings:
+        settings.write("launch_timeout = 60\nhandshake_timeout = 60\nteardown_timeout = 60\ntimeout = 60\n")
+    async with dev(folder, mark=mark) as at:
+        assert (await at.call("echo 1", "error"))["error"]["code"] == "capability_not_allowed"
+    async with dev(folder, "--grant", "tool.execute", mark=mark) as at:
+        assert (await at.call("echo 1"))["result"] == 1
+        write(folder / "another.py", "")
+        await at.until("changed")
+        await at.until("ready")
+        assert (await at.call("echo 2"))["result"] == 2
+    async with dev(folder, "--sandbox", "strict", "--limit", "memory=nonsense", mark=mark) as at:
+        assert "nonsense" in str((await at.until("error"))["error"])
+
+
 async def test_with_nothing_to_call_it_is_started_all_the_same(tmp_path, mark):
     folder = plugin(tmp_path / "p", mark)
     line = f"{shlex.join(DEV)} {folder} --until-eof"

@@ -9,6 +9,7 @@ from typing import Any
 import plughost.cli.run
 import plughost.cli.x
 import plughost.reception
+from plughost import config
 from plughost.base.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
 from plughost.cli.main import main
 from plughost.contracts import ainb, jsonrpc
@@ -118,9 +119,22 @@ def chunks() -> None:
     Snapshots.put = coalescing
 
 
+def discovery() -> None:
+    """One manifest that cannot be read, and no plugin of the root is loaded, as in the original host."""
+    of_root = config.of_root
+
+    def all_or_nothing(root: Any) -> Any:
+        found = of_root(root)
+        if any("unreadable" in str(problem) for problem in found.problems):
+            raise InvalidSpec("one of the manifests cannot be read")
+        return found
+
+    config.of_root = all_or_nothing
+
+
 FAULTS = (
     manifest, framing, dispatch, capabilities, render, pubsub, action, log, files, shutdown, recovery,
-    quarantine, cli, chunks, draws,
+    quarantine, cli, chunks, draws, discovery,
 )  # fmt: skip
 
 if __name__ == "__main__":

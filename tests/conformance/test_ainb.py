@@ -109,3 +109,41 @@ def test_a_plugin_is_asked_for_what_its_manifest_implies_and_the_rest_is_skipped
         "recovery",
         "quarantine",
     }
+
+
+@pytest.fixture
+def wild(tmp_path):
+    """A plugin that behaves like the original ones."""
+    folder = tmp_path / "wild"
+    folder.mkdir()
+    manifest = (
+        '[plugin]\nname = "wild"\nversion = "1.0.0"\nabi_version = 2\n[capabilities]\nevent_bus = true\n'
+    )
+    (folder / "manifest.toml").write_text(manifest)
+    source = ROOT / "tests/plugins/wild_ainb.py"
+    (folder / "wild").write_text(f"#!{sys.executable} -ISE\n{source.read_text()}")
+    (folder / "wild").chmod(0o755)
+    return folder
+
+
+async def test_a_plugin_may_refuse_init_when_what_it_declares_is_withheld(wild):
+    report = await examine(config.of_folder(wild), only=["capabilities"])
+    assert [(verdict.outcome, verdict.reason) for verdict in report.verdicts] == [("passed", "")]
+    (wild / "manifest.toml").write_text((wild / "manifest.toml").read_text().replace("true", "false"))
+    report = await examine(config.of_folder(wild), only=["capabilities"])
+    assert not report.conforms, "nothing that it declares was withheld"
+
+
+async def test_name_and_version_alone_are_a_warning_when_it_is_lenient(wild):
+    reason = "its answer to plugin/init lacks abi_version, manifest"
+    for lenient, outcome in ((False, "failed"), (True, "warned")):
+        report = await examine(config.of_folder(wild), only=["manifest"], lenient=lenient)
+        (verdict,) = report.verdicts
+        assert (verdict.outcome, report.conforms) == (outcome, lenient)
+        assert verdict.reason.startswith(reason)
+    report = await examine(config.of_folder(BROKEN / "manifest"), lenient=True)
+    assert report.conforms
+    other = (wild / "wild").read_text().replace('"version": "1.0.0"', '"version": "2.0.0"')
+    (wild / "wild").write_text(other)
+    report = await examine(config.of_folder(wild), only=["manifest"], lenient=True)
+    assert "its version is '2.0.0'" in report.verdicts[0].reason, "no other fault is forgiven"

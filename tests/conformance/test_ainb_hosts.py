@@ -151,3 +151,13 @@ def test_a_command_must_say_where_the_plugins_go():
         Trial("my-host {root}", "my-host {root} {args}")
     with pytest.raises(InvalidSpec, match="no such axis: rendering"):
         asyncio.run(Trial("my-host {root}").run(["rendering"]))
+
+
+async def test_a_host_that_gives_up_on_a_broken_manifest_is_still_judged_by_everything_else():
+    """The original host does: the broken manifest lies in a root of its own."""
+    report = await Trial(f"{FAULTY} discovery run --root {{root}}").run(["manifest", "dispatch", "log"])
+    outcomes = {verdict.axis: verdict.outcome for verdict in report.verdicts}
+    assert outcomes == {"manifest": "failed", "dispatch": "passed", "log": "passed"}
+    assert report.verdicts[0].reason.startswith(
+        "it does not load a plugin beside another one whose manifest cannot be read; it ended by itself"
+    )

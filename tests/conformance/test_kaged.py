@@ -147,3 +147,15 @@ async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, mon
     told = failed(report)["capabilities"]
     for what in ("read a file", "see a folder", "write a file", "run a program", "connect"):
         assert what in told
+
+
+@pytest.mark.clause("KAGED-23")
+@pytest.mark.parametrize("name", ["echo-kaged", "echo-kaged-node", "notes", "notes-ts"])
+async def test_every_example_answers_ping(name, tmp_path):
+    """The only health method that published plugins know, and so perhaps the only one of a host of theirs."""
+    spec = config.of_folder(ROOT / "plugins" / name)
+    options = {"data_root": str(tmp_path)}
+    subject = Subject(msgspec.structs.replace(spec, sandbox="none", grants=("declared",), options=options))
+    async with stubbed(subject) as host:
+        await host.begin()
+        assert (await host.ask("ping", {}))["result"] == {"status": "ok"}

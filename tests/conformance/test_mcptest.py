@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import plughost
 from plughost.conformance.mcptest import AXES
+from plughost.conformance.suite import examine
 from tests.conformance.support import CANARIES, examples, failed, folders, reports
+from tests.support import PLUGINS, PYTHON
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {
@@ -49,3 +52,11 @@ async def test_without_a_sample_a_method_that_nobody_knows_serves():
 async def test_every_example_conforms():
     for name, report in (await reports(examples("echo-mcptest*"))).items():
         assert failed(report) == {}, name
+
+
+@pytest.mark.clause("MCPT-03", "MCPT-05")
+async def test_a_plugin_that_answers_every_method_and_writes_both_members_conforms():
+    command = [*PYTHON, str(PLUGINS / "wild_mcptest.py")]
+    report = await examine(plughost.PluginSpec(contract="mcptest", name="wild", command=command))
+    assert failed(report) == {}
+    assert [verdict.axis for verdict in report.verdicts] == NAMES

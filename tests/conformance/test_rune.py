@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from plughost.conformance.rune import AXES
-from plughost.conformance.subject import Sample
+import plughost
+from plughost.conformance.axis import Failed
+from plughost.conformance.rune import AXES, greeted, request
+from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.suite import examine
-from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, reports
-from tests.support import vouched
+from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
+from tests.support import PLUGINS, PYTHON, ROOT, vouched
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {
@@ -49,6 +51,14 @@ async def test_every_example_conforms():
         assert failed(report) == {}, name
 
 
+async def test_a_plugin_may_exit_when_it_is_asked_for_a_version_that_it_does_not_know():
+    """As the published reference plugins do."""
+    spec = plughost.PluginSpec(contract="rune", name="wild", command=[*PYTHON, str(PLUGINS / "wild_rune.py")])
+    report = await examine(spec, sample=Sample("excerpt", {"text": "\U0001f600\U0001f600"}))
+    assert failed(report) == {}
+    assert [verdict.axis for verdict in report.verdicts] == NAMES
+
+
 @pytest.mark.parametrize(
     ("grants", "reason"),
     [
@@ -85,3 +95,17 @@ async def test_a_plugin_that_lingers_is_past_its_teardown_time():
     spec = vouched(CANARIES / "rune/exit")
     report = await examine(msgspec.structs.replace(spec, options={"teardown_timeout": 0.0001}), only=["exit"])
     assert "the teardown time is 0.0001 s" in failed(report)["exit"]
+
+
+@pytest.mark.parametrize("folder", [path.name for path in examples("echo-rune*")])
+async def test_an_example_stays_until_its_stdin_ends(folder):
+    """A host that waits for the exit and reads stdout at the same time would otherwise lose its answer."""
+    subject = Subject(operated(ROOT / "plugins" / folder))
+    async with subject.wire() as wire:
+        manifest = await greeted(wire, subject.binding.settings.protocol)
+        wire.send(request(Subject(subject.spec, ECHO), manifest))
+        assert (await wire.message())["status"] == "ok"
+        with pytest.raises(Failed, match="had not ended"):
+            await wire.exit_status(patience=0.3)
+        wire.end_input()
+        assert await wire.exit_status() == 0

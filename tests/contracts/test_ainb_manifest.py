@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 import plughost
 from plughost import config
 from plughost.base.located import Problem
+from plughost.contracts.ainb import CONTRACT, log_folders
 from plughost.contracts.ainb import manifest as manifests
 from plughost.contracts.ainb.manifest import About, Capabilities, Lifecycle, Manifest, Provides, Subscribes
+from plughost.guard import allowance
+from plughost.services.desks import usual_roots
 from tests.contracts.ainb_support import folder, spec
 
 GOOD = '[plugin]\nname = "puppet"\nversion = "1.2.3"\nabi_version = 2\n'
@@ -201,3 +205,22 @@ async def test_the_operator_is_told_what_is_not_enforced(host, tmp_path):
     await host.remove("puppet")
     plugin = await host.add(folder(tmp_path, capabilities={"spawn_subprocess": ["git"]}))
     assert plugin.inspect()["lints"] == []
+
+
+def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linted(tmp_path, monkeypatch):
+    """Existing plugins open log files themselves; in a sandbox only the host opens them, unless it is allowed."""
+    monkeypatch.delenv("AINB_HOME", raising=False)
+    assert log_folders() == usual_roots()
+    told = spec(folder(tmp_path, capabilities={"read_claude_logs": True, "event_bus": True}))
+
+    def lints(**changes):
+        return CONTRACT.bind(msgspec.structs.replace(told, **changes)).lints
+
+    (lint,) = lints(sandbox="strict")
+    assert lint.startswith(
+        "read_claude_logs is granted, but in class strict its process cannot open ~/.claude"
+    )
+    assert "--allow read=~/.claude/projects" in lint
+    allowed = allowance.powers({"read": ["~/.claude"]}, str(tmp_path))
+    assert lints(sandbox="strict", allow=allowed) == ()
+    assert not any("read_claude_logs" in lint for lint in lints(sandbox="none"))

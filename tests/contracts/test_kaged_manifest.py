@@ -222,9 +222,12 @@ knobs:
 
 
 @pytest.mark.clause("KAGED-07")
-def test_a_tool_that_is_not_among_the_methods_is_told(tmp_path):
-    told = read(tmp_path, changed(tools="[{name: add}, {name: lost}]"))
-    assert [(lint.line, lint.field) for lint in told.lints] == [(7, "tools[1].name")]
+def test_methods_and_tools_together_can_both_be_called(tmp_path):
+    told = read(tmp_path, changed(tools="[{name: add}, {name: list_tags}, {name: Lost}]"))
+    assert told.manifest.all_methods == {*told.manifest.methods, "notes.add", "notes.list_tags"}
+    assert told.manifest.required_methods == {*told.manifest.methods}
+    assert [(lint.line, lint.field) for lint in told.lints] == [(7, "tools[2].name")]
+    assert "notes.list_tags" in CONTRACT.bind(config.of_folder(tmp_path)).methods
 
 
 def test_a_manifest_of_unknown_keys_that_are_wrong_too_is_read_quickly(tmp_path):

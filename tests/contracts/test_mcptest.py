@@ -94,7 +94,6 @@ async def test_a_result_counts_even_when_null(host, mark, members, result):
         '"x":1',
         '"error":null',
         '"result":1,"error":{"code":1,"message":"m"}',
-        '"result":null,"error":{"code":1,"message":"m"}',
         '"error":{"code":"1","message":"m"}',
         '"error":{"code":1.5,"message":"m"}',
         '"error":{"code":1}',
@@ -680,3 +679,14 @@ async def test_a_host_that_is_killed_ends_its_plugins_by_force_and_takes_no_othe
         await all_gone(mark)
         with pytest.raises(plughost.Stopped, match="this host is closed"):
             await host.add(puppet(mark, name="another"))
+
+
+@pytest.mark.clause("MCPT-05", "MCPT-25")
+async def test_a_result_of_null_beside_an_error_object_is_the_error(host):
+    command = [*PYTHON, str(PLUGINS / "wild_mcptest.py")]
+    plugin = await host.add(plughost.PluginSpec(contract="mcptest", name="wild", command=command))
+    assert await plugin.call("equals") == {"matched": "equals"}
+    response = await Mcptest(plugin).request("fail")
+    assert (response.error, response.result) == ({"code": 7, "message": "as you asked"}, None)
+    with pytest.raises(plughost.CallFailed, match="error 7: as you asked"):
+        await plugin.call("fail")

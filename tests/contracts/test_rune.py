@@ -618,3 +618,28 @@ async def test_the_reference_plugin_works_as_it_is(host):
     assert result.output == {"text": "hi"}
     assert result.metadata == {"context": {"mode_id": "m"}}
     assert (PLUGINS / "rune_puppet.py").exists()
+
+
+@pytest.mark.clause("RUNE-05")
+async def test_a_larger_request_needs_a_setting(host):
+    large = {"text": "x" * (2 << 20)}
+    script = {"response": {"status": "ok", "output": "read"}}
+    plugin = await host.add(rune_puppet(script))
+    with pytest.raises(plughost.PluginError, match=r"over the limit of 1048576"):
+        await plugin.call("echo", large)
+    await host.remove("puppet")
+    plugin = await host.add(rune_puppet(script, max_request=4 << 20))
+    assert await plugin.call("echo", large) == "read"
+    await host.remove("puppet")
+    for wrong in (0, (64 << 20) + 1):
+        with pytest.raises(plughost.InvalidSpec, match="max_request"):
+            await host.add(rune_puppet(script, max_request=wrong))
+
+
+@pytest.mark.clause("RUNE-03")
+async def test_a_text_that_a_plugin_cut_inside_an_emoji_arrives_with_a_replacement_character(host):
+    command = [*PYTHON, str(PLUGINS / "wild_rune.py")]
+    plugin = await host.add(
+        plughost.PluginSpec(contract="rune", name="wild", command=command, options=UNHURRIED)
+    )
+    assert await plugin.call("excerpt", {"text": "\U0001f600\U0001f600"}) == "\U0001f600\ufffd"

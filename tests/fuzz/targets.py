@@ -17,7 +17,7 @@ from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.jsonrpc import ErrorObject, Refusal
 from plughost.contracts.mcptest.session import McptestSession
-from plughost.contracts.rune.session import RuneSession
+from plughost.contracts.rune.session import RuneSession, RuneSettings
 from plughost.contracts.vai.manifest import Manifest as VaiManifest
 from plughost.contracts.vai.manifest import Runtime
 from plughost.contracts.vai.messages import OPS
@@ -91,7 +91,7 @@ def _mcptest(data: bytes) -> None:
 
 
 def _rune(data: bytes) -> None:
-    session = RuneSession("puppet", "rterm.plugin.v1", frozenset({Capability("a")}))
+    session = RuneSession("puppet", RuneSettings("rterm.plugin.v1"), frozenset({Capability("a")}))
     session.begin("echo")
     session.call(1, "echo", {}, None)
     request_id = session._request_id.encode()

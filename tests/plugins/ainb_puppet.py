@@ -175,6 +175,8 @@ while (message := read()) is not None:
         if number in waiting:
             waiting[number][1] = message
             waiting[number][0].set()
+        else:
+            received.append(message)
     elif number is None:
         if method == "release":  # one frame or action that is being held back
             hold.release()

@@ -24,6 +24,11 @@ def do(asked):
                 os.close(os.open(path + b"%d" % number, 0))
             except OSError:
                 pass
+    elif asked["method"] == "look":  # with stat(2) itself, as Bun does and the C library no longer
+        import ctypes
+        call = ctypes.CDLL(None, use_errno=True).syscall
+        if call(4, path, ctypes.create_string_buffer(1024)) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     elif asked["method"] == "signal":
         os.kill(os.getppid(), signal.SIGKILL)
     else:

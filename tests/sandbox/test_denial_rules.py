@@ -32,6 +32,7 @@ MACHINE = {
     "/srv/shown/a": FILE, "/srv/data/a": FILE, "/srv/other/package.json": FILE, "/srv/socket": SOCKET,
     "/usr/bin/git": PROGRAM, "/usr/bin/python3": PROGRAM, "/usr/lib/python3/os.py": FILE, "/usr/share/words": FILE,
     "/etc/hostname": FILE, "/etc/ssl/openssl.cnf": FILE, "/usr/lib/libnss_db.so.2": FILE, "/usr/lib/libpq.so.5": FILE,
+    "/home/ann/.bun/install/cache/left-pad/index.js": FILE, "/home/ann/.cache/bin/git": PROGRAM,
     "/usr/lib/locale/C/LC_CTYPE": FILE, "/run/user/1/plughost/1.sock": FILE, "/proc/1": FOLDER,
 }  # fmt: skip
 INTERPRETERS = {"/home/ann/plugin/tool": "/usr/bin/git"}
@@ -207,3 +208,13 @@ def test_a_symlink_does_not_lead_there_either(folder, monkeypatch):
     monkeypatch.setattr(os, "lstat", lambda path, **named: looked.append(str(path)) or really(path, **named))
     assert quiet.walk_quietly(str(folder / "link"), quiet.look()) is None
     assert looked[-1] == str(folder / "link")
+
+
+def test_no_advice_leads_into_a_private_cache():
+    assert judged(b"r/home/ann/.bun/install/cache/left-pad/index.js") is None
+    assert judged(b"c/home/ann/.cache/new") is None
+    found = judged(b"x/home/ann/.cache/bin/git")
+    what, advice = denial.told(found, GRANTING)
+    assert what == "execute /home/ann/.cache/bin/git: not granted"
+    assert "install it for all users" in advice
+    assert "/home/ann" not in advice

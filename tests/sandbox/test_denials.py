@@ -248,3 +248,52 @@ async def test_every_generation_and_no_process_is_told_of_again(host, folder, no
         await until(lambda: len(denied(host)) == expected)
         await plugin.reload()
     assert len(await told(host)) == 2
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="other machines have no stat(2) of their own")
+async def test_a_program_that_is_only_looked_for_is_told(host, folder):
+    """Bun looks along PATH with stat(2), finds nothing, and executes nothing."""
+    plugin = await host.add(spec(folder))
+    for path in ("/usr/local/bin/no-such-program", PROGRAM, "/usr/share/doc", PROGRAM):
+        assert await ask(plugin, "look", path) == "No such file or directory"
+    assert await ask(plugin, "look", "/usr/lib") == "done"
+    lines = await told(host)
+    assert [line.partition(":")[0] for line in lines] == [f"execute {PROGRAM}"]
+    assert granted(lines[0]) == Powers(execute=(PROGRAM,))
+
+
+def bun():
+    place = ROOT / "plugins/notes-ts/node_modules/@oven"
+    return next((path for path in place.glob("bun-*/bin/bun") if os.access(path, os.X_OK)), None)
+
+
+@pytest.mark.skipif(bun() is None or os.uname().machine != "x86_64", reason="needs Bun, on x86-64")
+async def test_a_program_missing_under_bun_is_told(host, folder):
+    shutil.copy(bun(), folder / "bun")
+    (folder / "main.js").write_text(IN_BUN)
+    program = os.path.basename(PROGRAM)
+    words = [str(folder / "bun"), str(folder / "main.js")]
+    plugin = await host.add(
+        plughost.PluginSpec(
+            contract="mcptest",
+            name="asking",
+            command=words,
+            cwd=str(folder),
+            sandbox="strict",
+            env={"PATH": PATH},
+            limits=allowance.limits({"memory": "none"}),
+        )
+    )
+    assert "not found" in await plugin.call("run", program, timeout=100)
+    lines = await told(host)
+    assert f"execute {PROGRAM}" in [line.partition(":")[0] for line in lines]
+
+
+IN_BUN = """
+for await (const line of console) {
+  const { id, params } = JSON.parse(line)
+  let result = "done"
+  try { Bun.spawnSync([params]) } catch (error) { result = String(error) }
+  console.log(JSON.stringify({ id, result }))
+}
+"""

@@ -97,7 +97,8 @@ def test_an_ainb_plugin_with_a_scripted_host(place):
         assert [cell["symbol"] for _, cell in frame["buffer"]["cells"]] == ["o", "k"]
         assert seen == [(b"one", (b"value", 5))]
         assert host.call("refused", {}) == -32001
-        assert [method for method, _ in host.requests] == ["host/snapshot/get", "host/fs/read_file"]
+        asked = ["host/snapshot/subscribe", "host/snapshot/get", "host/fs/read_file"]
+        assert [method for method, _ in host.requests] == asked
         del host.answers["host/fs/read_file"]
         assert host.call("refused", {}) == -32601
         assert host.dropped == []

@@ -1,4 +1,4 @@
-"""`usage`: the same tables as text or JSON, of all that session-reader has read."""
+"""`usage`: the same tables as text or JSON, of what session-reader has read or another plugin publishes."""
 
 from __future__ import annotations
 
@@ -9,19 +9,31 @@ from argparse import ArgumentParser
 from typing import Any
 
 from burndown_screen import words
+from burndown_screen.inbox import Inbox
 from burndown_screen.usage import Bucket, Row, Usage, events, read
-from plughost_sdk.ainb import Error
+from plughost_sdk.ainb import Error, Plugin
 from plughost_sdk.chunks import WIRE_VERSION, InTurn, Mismatch, Unreadable
 
 ACTION = "sessions"
+REFRESH, USAGE = "sessions.refresh_request", "sessions.usage_data"
 ARRIVES_WITHIN = 0.5
 """Seconds: session-reader may be added to the host a moment after us."""
 TABLES = {"day": "days", "project": "projects", "model": "models"}
-UNKNOWN_ACTION, UNKNOWN_METHOD, TIMED_OUT = -32602, -32601, -32002
+LOOKS = 0.02
+"""Seconds between two looks at the bus."""
+UNKNOWN_ACTION, UNKNOWN_METHOD = -32602, -32601
 MISMATCH, NO_READER = 3, 1
 
 
-def run(host: Any, argv: list[str]) -> int:
+class NoUsage(Exception):
+    """Why there is nothing to print, and the exit code for that."""
+
+    def __init__(self, why: str, code: int) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def run(plugin: Plugin, inbox: Inbox, argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="usage", description="Tokens and cost of coding agents, from their session logs."
     )
@@ -31,32 +43,64 @@ def run(host: Any, argv: list[str]) -> int:
         "--wait", type=float, default=60.0, metavar="SECONDS", help="for all logs to be read [60]"
     )
     asked = parser.parse_args(argv)
+    wait = max(0.0, asked.wait)
     try:
-        chunk = InTurn().feed(_ask(host, max(0.0, asked.wait)))
+        told = _ask(plugin.host, wait)
+        usage, complete = _published(plugin, inbox, wait) if told is None else _totals(told)
+    except NoUsage as error:
+        print(error, file=sys.stderr)
+        return error.code
     except Error as error:
-        print(f"no usage: {error.message}; session-reader must run in the same host", file=sys.stderr)
+        print(f"no usage: {error.message}", file=sys.stderr)
         return NO_READER
-    except Unreadable as error:
-        print(f"no usage: {error}", file=sys.stderr)
-        return MISMATCH
-    if isinstance(chunk, Mismatch) or chunk is None:
-        got = chunk.got if isinstance(chunk, Mismatch) else "unknown"
-        print(f"schema mismatch: published is version {got}, this reads {WIRE_VERSION}", file=sys.stderr)
-        return MISMATCH
     tables = [TABLES[asked.by]] if asked.by else [*TABLES.values()]
-    try:
-        usage = read(events.decode(chunk.raw).data)
-    except (ValueError, RecursionError) as error:
-        print(f"no usage: {error}", file=sys.stderr)
-        return MISMATCH
     if asked.json:
-        print(json.dumps(_document(usage, tables, not chunk.partial), indent=1))
+        print(json.dumps(_document(usage, tables, complete), indent=1))
     else:
-        _print(usage, tables, not chunk.partial)
+        _print(usage, tables, complete)
     return 0
 
 
-def _ask(host: Any, wait: float) -> bytes:
+def _totals(told: bytes) -> tuple[Usage, bool]:
+    """What session-reader answers, and whether it is all."""
+    try:
+        chunk = InTurn().feed(told)
+        if chunk is None or isinstance(chunk, Mismatch):
+            raise _mismatch(chunk)
+        return read(events.decode(chunk.raw).data), not chunk.partial
+    except (Unreadable, ValueError, RecursionError) as error:
+        raise NoUsage(f"no usage: {error}", MISMATCH) from None
+
+
+def _published(plugin: Plugin, inbox: Inbox, wait: float) -> tuple[Usage, bool]:
+    """What any plugin publishes: as it comes over the bus, until it is complete or the time is over."""
+    end = time.monotonic() + wait
+    plugin.host.snapshot.publish(REFRESH, b"")
+    inbox.wait_for_news()
+    while not (inbox.complete or inbox.mismatch or inbox.trouble) and time.monotonic() < end:
+        if inbox.usage is None and not inbox.expects:
+            break
+        plugin.host.snapshot.get(USAGE)  # which reads all that was sent before its answer
+        plugin.handle_events()
+        time.sleep(LOOKS)
+    if inbox.mismatch is not None:
+        raise _mismatch(inbox.mismatch)
+    if inbox.usage is None:
+        why = (
+            inbox.trouble
+            or f"nobody publishes {USAGE}; a plugin such as session-reader must run in the same host"
+        )
+        raise NoUsage(f"no usage: {why}", NO_READER)
+    return inbox.usage, inbox.complete
+
+
+def _mismatch(chunk: Mismatch | None) -> NoUsage:
+    got = chunk.got if isinstance(chunk, Mismatch) else "unknown"
+    return NoUsage(f"schema mismatch: published is version {got}, this reads {WIRE_VERSION}", MISMATCH)
+
+
+def _ask(host: Any, wait: float) -> bytes | None:
+    """session-reader's own answer; None when nobody here has such an action."""
     asked = json.dumps({"wait": wait}).encode()
     end = time.monotonic() + ARRIVES_WITHIN
     while True:
@@ -64,8 +108,12 @@ def _ask(host: Any, wait: float) -> bytes:
             told: bytes = host.action.invoke(ACTION, asked)
             return told
         except Error as error:
-            if error.code != UNKNOWN_ACTION or time.monotonic() > end:
-                raise
+            if error.code == UNKNOWN_METHOD:
+                return None  # the original host has no actions between plugins
+            if error.code != UNKNOWN_ACTION:
+                raise NoUsage(f"no usage: {error.message}", NO_READER) from None
+            if time.monotonic() > end:
+                return None
             time.sleep(0.02)
 
 

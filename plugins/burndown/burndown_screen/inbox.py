@@ -39,6 +39,10 @@ class Inbox:
         nothing = self.usage is None and self.mismatch is None and not self.trouble
         return nothing and monotonic() - self._news < PATIENCE
 
+    def wait_for_news(self) -> None:
+        """Somebody was asked just now."""
+        self._news = monotonic()
+
     def take(self, came: Chunk | Mismatch) -> None:
         """A batch without calls has newer sums; the calls that were there before still stand."""
         self.mismatch = came if isinstance(came, Mismatch) else None
@@ -58,6 +62,8 @@ class Inbox:
         fold(self._begun, data.calls)
         if came.is_final:
             self.complete = not came.partial
+            if self.complete:
+                self.progress = None  # not every publisher tells that it has scanned all
             if self._begun or self.complete:
                 self._cells = self.usage.cells = self._begun
             self._begun = None

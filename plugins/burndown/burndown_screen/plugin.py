@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from burndown_screen import command
+from burndown_screen.command import REFRESH
 from burndown_screen.frame import paint
 from burndown_screen.inbox import Inbox
 from burndown_screen.view import View
 from plughost_sdk import ainb
 
-REFRESH = "sessions.refresh_request"
+HARD = msgspec.msgpack.encode({"hard": True})
 
 
 def make(manifest: str | None = None) -> ainb.Plugin:
@@ -36,10 +39,10 @@ def make(manifest: str | None = None) -> ainb.Plugin:
     def key(key: ainb.Key) -> None:
         wanted = view.press(key, inbox.usage)
         if wanted is not None:
-            plugin.host.snapshot.publish(REFRESH, b"" if wanted == "refresh" else b'{"hard":true}')
+            plugin.host.snapshot.publish(REFRESH, b"" if wanted == "refresh" else HARD)
 
     @plugin.cli("usage")
     def usage_command(argv: list[str]) -> int:
-        return command.run(plugin.host, argv)
+        return command.run(plugin, inbox, argv)
 
     return plugin

@@ -38,3 +38,4 @@ def answer(execute=execute):
     line = sys.stdin.buffer.readline()
     if line:
         send(execute(json.loads(line)))
+    sys.stdin.read()  # until the host is done: an early exit can cost it the answer

@@ -42,7 +42,7 @@ def make(manifest: str | None = None, home: str | None = None) -> ainb.Plugin:
     def totals(payload: bytes) -> bytes:
         """What all logs add up to, as one chunk without calls. `wait` is how long it may take, in seconds."""
         wait = _wants(payload).get("wait", LONGEST_WAIT)
-        complete = _wait(held[0], wait)
+        complete = _wait(held[0], wait) and not held[0].read_nothing
         (chunk,) = split(held[0].aggregates(), time.time_ns(), partial=not complete, target=1 << 40)
         return chunk
 

@@ -78,6 +78,14 @@ class Reader(threading.Thread):
         with self._lock:
             return self._totals.aggregates()
 
+    @property
+    def read_nothing(self) -> bool:
+        """Whether nothing is counted because logs could not be read: that is not the same as no usage."""
+        unread = any(tree.trouble for tree in self._trees) or any(
+            path for path in self.counted.unreadable if path.endswith(".jsonl")
+        )
+        return unread and self._totals.is_empty
+
     def run(self) -> None:
         try:
             while not self._ending:
@@ -161,7 +169,12 @@ class Reader(threading.Thread):
         owed = self._owed_since is not None and (not changed or now - self._owed_since >= OWED)
         with self._lock:
             aggregates, calls = self._totals.aggregates(), self._totals.calls()
-        if asked or owed or (changed and len(calls) <= self._publisher.FEW):
+        if self.read_nothing:
+            if asked:
+                told = "; ".join(f"{path}: {why}" for path, why in [*self.counted.unreadable.items()][:3])
+                self._host.log.warn(f"no session log could be read: {told}")
+                self._publisher.partial(aggregates)
+        elif asked or owed or (changed and len(calls) <= self._publisher.FEW):
             self._publisher.complete(aggregates, calls)
             self._owed_since = None
         elif changed:

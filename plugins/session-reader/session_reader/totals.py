@@ -51,6 +51,10 @@ class Totals:
         self._closed: set[int] = set()
         """The keys of the others."""
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._cells
+
     def add(self, key: object, call: Call) -> bool:
         """Whether it has changed anything."""
         number = hash(key)

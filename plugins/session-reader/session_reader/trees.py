@@ -15,6 +15,7 @@ MOST_FILES = 100_000
 LONGEST_LINK = 4096
 """Bytes; what is larger is no symlink."""
 TOO_DEEP = f"more than {DEEPEST} folders deep: not looked into"
+MISSING = ("No such file or directory", "No such file or directory (os error 2)")
 LINK = "a link to a folder: not followed"
 LEADS_OUT = "a link that leads out: not followed"
 
@@ -38,6 +39,8 @@ class Tree:
         """What is neither a log nor a folder: its size and time, and what is told of it."""
         self._is_denied = False
         """Which stays so while we live: to ask again would only fill the host's log."""
+        self.trouble = ""
+        """Why its root could not be read; a root that is not there has nothing to be read."""
 
     def look(self, files: Folders, counted: Counted, *, again: bool = True) -> list[Found]:
         """Those that have changed; and `again` those that could not be read."""
@@ -53,6 +56,8 @@ class Tree:
         self._files = {path: known for path, (known, _) in found.items()}
         self._others = walk.others
         self._is_denied = walk.denied == self.root
+        refused = walk.told.get(self.root, "")
+        self.trouble = "" if refused.endswith(MISSING) else refused
         for path in [*counted.unreadable]:
             if f"{path}/".startswith(f"{self.root}/") and path not in self._files and path not in walk.told:
                 del counted.unreadable[path]  # it is gone, or can be read by now

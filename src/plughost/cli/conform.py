@@ -18,7 +18,7 @@ from plughost.conformance.subject import Sample
 from plughost.conformance.suite import Report, axes_of, examine
 from plughost.conformance.wire import PATIENCE
 
-MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
+MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"}
 
 
 @click.command()
@@ -33,6 +33,11 @@ MARKS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
     default=PATIENCE,
     show_default=True,
     help="Seconds for whatever the plugin owes.",
+)
+@click.option(
+    "--lenient",
+    is_flag=True,
+    help="Warn, and do not fail, where existing plugins of the contract all do less than its text asks for.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="The report as JSON; - is stdout.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
@@ -49,6 +54,7 @@ def conform(
     listing: bool,
     sample: str | None,
     patience: float,
+    lenient: bool,
     json_file: str | None,
     junit_file: Path | None,
     words: tuple[str, ...],
@@ -78,7 +84,9 @@ def conform(
         for axis in axes_of(spec.contract):
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
-    report = interrupt.run(examine(spec, only=only, sample=_sample(sample), patience=patience, told=told))
+    report = interrupt.run(
+        examine(spec, only=only, sample=_sample(sample), patience=patience, lenient=lenient, told=told)
+    )
     _conclude(report, json_file, junit_file)
 
 

@@ -16,7 +16,7 @@ import msgspec
 from plughost import config, interrupt
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
-from plughost.cli import watch
+from plughost.cli import targets, watch
 from plughost.cli.building import Build
 from plughost.cli.screen import Screen
 from plughost.cli.teller import Teller
@@ -33,12 +33,20 @@ SETTLE = 0.05
 
 
 @click.command()
+@targets.adjusting
 @click.option("--build", metavar="CMD", help="Run this in DIR before every start.")
 @click.option("--ignore", multiple=True, metavar="GLOB", help="Files and folders that are no source.")
 @click.option("--until-eof", is_flag=True, help="End with stdin, once its calls are answered.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-def dev(folder: Path, build: str | None, ignore: tuple[str, ...], until_eof: bool, as_json: bool) -> None:
+def dev(
+    target: targets.Target,
+    folder: Path,
+    build: str | None,
+    ignore: tuple[str, ...],
+    until_eof: bool,
+    as_json: bool,
+) -> None:
     """Run the plugin in DIR, start it anew whenever a file changes, and show its frames, errors and timings.
 
     Lines on stdin are calls: METHOD and, if any, its params as JSON.
@@ -46,12 +54,19 @@ def dev(folder: Path, build: str | None, ignore: tuple[str, ...], until_eof: boo
     \b
     plughost dev plugins/echo-mcptest
     plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
+    plughost dev plugins/notes --grant declared --allow read=~/notes
     """
-    interrupt.run(_dev(folder, build, ignore, as_json=as_json, until_eof=until_eof))
+    interrupt.run(_dev(target, folder, build, ignore, as_json=as_json, until_eof=until_eof))
 
 
 async def _dev(
-    folder: Path, build: str | None, ignore: Sequence[str], *, as_json: bool, until_eof: bool
+    target: targets.Target,
+    folder: Path,
+    build: str | None,
+    ignore: Sequence[str],
+    *,
+    as_json: bool,
+    until_eof: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
@@ -60,7 +75,7 @@ async def _dev(
     screen = Screen(out, as_json=as_json)
     async with Host(tap=Wires(screen)) as host:
         with host.events() as events:
-            workshop = Workshop(host, folder, screen, build, ignore)
+            workshop = Workshop(host, target, folder, screen, build, ignore)
             telling = asyncio.create_task(_tell(events, screen))
             keeping = asyncio.create_task(workshop.keep())
             keeping.add_done_callback(lambda _: asked_to_end.set())
@@ -92,9 +107,16 @@ class Workshop:
     """The plugin of one folder, as it is there now."""
 
     def __init__(
-        self, host: Host, folder: Path, screen: Screen, build: str | None, ignored: Sequence[str]
+        self,
+        host: Host,
+        target: targets.Target,
+        folder: Path,
+        screen: Screen,
+        build: str | None,
+        ignored: Sequence[str],
     ) -> None:
         self._host = host
+        self._target = target
         self._folder = folder
         self._screen = screen
         self._build = None if build is None else Build(build, folder, screen)
@@ -130,7 +152,7 @@ class Workshop:
         for name in self._host.plugins:
             await self._host.remove(name)
         try:
-            spec = config.of_folder(self._folder)
+            spec = self._target.adjusted(config.of_folder(self._folder))
             self._screen.hide(spec.env)
             plugin = await self._host.add(spec)
             await plugin.start()

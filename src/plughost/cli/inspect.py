@@ -33,7 +33,7 @@ def inspect(
 
 
 async def _inspect(spec: PluginSpec) -> dict[str, Any]:
-    async with Host() as host:
+    async with Host(dry=True) as host:
         return (await host.add(spec, start=False)).inspect()
 
 

@@ -20,10 +20,13 @@ option: Callable[[Any], Any] = click.option(
 )
 
 
-def take(root: Path | None, words: Sequence[str], target: Target) -> tuple[list[PluginSpec], Sequence[str]]:
+def take(
+    root: Path | None, words: Sequence[str], target: Target, told: Callable[[str], object] = output.say
+) -> tuple[list[PluginSpec], Sequence[str]]:
     """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word.
 
-    A folder is told by a slash in it, so that a namespace is never taken for one.
+    A folder is told by a slash in it, so that a namespace is never taken for one. `told` hears of the plugins
+    that are left out.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
         return [target.adjusted(config.of_folder(Path(words[0])))], words[1:]
@@ -31,16 +34,18 @@ def take(root: Path | None, words: Sequence[str], target: Target) -> tuple[list[
         raise click.UsageError(f"there is no folder {root}")
     found = config.of_root(root or config.DEFAULT_ROOT)
     for problem in found.problems:
-        output.say(f"left out: {problem}")
+        told(f"left out: {problem}")
     return [target.adjusted(spec) for spec in found.specs], words
 
 
-def offering(specs: Sequence[PluginSpec], kind: str, word: str) -> PluginSpec | None:
+def offering(
+    specs: Sequence[PluginSpec], kind: str, word: str, told: Callable[[str], object] = output.say
+) -> PluginSpec | None:
     """The plugin that offers `word`; of several the first by name, with a warning."""
     found = [spec for spec in specs if word in contract(spec.contract).bind(spec).offers.get(kind, ())]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
-        output.say(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
+        told(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
     return found[0] if found else None
 
 

@@ -65,6 +65,11 @@ def confining(function: Command) -> Command:
     return _giving_target(function, _CONFINING)
 
 
+def adjusting(function: Command) -> Command:
+    """The options that grant and confine, for a command that takes the folder of a plugin by itself."""
+    return _giving_target(function, {name: _CHOOSING[name] for name in ("grants", "env")} | _CONFINING)
+
+
 def _giving_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
     @functools.wraps(function)
     def gathered(**given: Any) -> None:

@@ -24,19 +24,26 @@ from plughost.host import Host
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )
 def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None:
-    """Run ARGS in the plugin that provides NAMESPACE; its output and its exit code are ours.
+    """Run ARGS in the plugin that provides NAMESPACE. Only its output is printed; its exit code is ours.
 
     \b
     plughost x usage --json
     plughost x --root dist/plugins usage --help
     """
-    specs, rest = roots.take(root, words, target)
-    namespace, *argv = rest
-    spec = roots.offering(specs, "cli_namespaces", namespace)
-    if spec is None:
-        known = ", ".join(roots.offered(specs, "cli_namespaces")) or "none"
-        raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
-    result = interrupt.run(_dispatch(specs, spec, namespace, argv))
+    notes: list[str] = []
+    """Told only if the command fails before the plugin answers: otherwise stderr is the plugin's."""
+    try:
+        specs, rest = roots.take(root, words, target, notes.append)
+        namespace, *argv = rest
+        spec = roots.offering(specs, "cli_namespaces", namespace, notes.append)
+        if spec is None:
+            known = ", ".join(roots.offered(specs, "cli_namespaces")) or "none"
+            raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
+        result = interrupt.run(_dispatch(specs, spec, namespace, argv, notes))
+    except (PluginError, click.UsageError):
+        for note in notes:
+            output.say(note)
+        raise
     output.write(sys.stderr.buffer, result.stderr)
     output.write(sys.stdout.buffer, result.stdout)
     sys.exit(_exit_code(result.exit_code))
@@ -48,13 +55,13 @@ def _exit_code(code: int) -> int:
 
 
 async def _dispatch(
-    specs: Sequence[PluginSpec], chosen: PluginSpec, namespace: str, argv: list[str]
+    specs: Sequence[PluginSpec], chosen: PluginSpec, namespace: str, argv: list[str], notes: list[str]
 ) -> CliResult:
     async with Host(max_grace=interrupt.ONE_SHOT_GRACE) as host:
         plugin = await host.add(chosen)
         # Whom it may need, publishers and those whose actions it invokes; nobody waits for them.
         neighbours = [spec for spec in specs if spec is not chosen and spec.contract == chosen.contract]
-        others = [asyncio.create_task(_add(host, spec)) for spec in neighbours]
+        others = [asyncio.create_task(_add(host, spec, notes)) for spec in neighbours]
         try:
             return await Ainb(plugin).cli(namespace, argv)
         finally:
@@ -62,8 +69,8 @@ async def _dispatch(
                 task.cancel()
 
 
-async def _add(host: Host, spec: PluginSpec) -> None:
+async def _add(host: Host, spec: PluginSpec, notes: list[str]) -> None:
     try:
         await host.add(spec)
     except PluginError as error:
-        output.say(f"left out: {error}")
+        notes.append(f"left out: {error}")

@@ -19,6 +19,10 @@ class Spared(Exception):
     """Only its behaviour could tell, and it did: the plugin is not asked. The text says why."""
 
 
+class Warned(Exception):
+    """The plugin does it, but for something that only a strict reading of its contract asks for."""
+
+
 def _always(subject: Subject) -> str | None:
     return None
 
@@ -28,7 +32,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     promise: str
     """What a plugin that passes does, in a sentence."""
     test: Callable[[Subject], Awaitable[None]]
-    """Raises Failed, or any PluginError that a host would have met; or Spared."""
+    """Raises Failed, or any PluginError that a host would have met; or Spared, or Warned."""
     spares: Callable[[Subject], str | None] = _always
     """Why a plugin is not asked; None when it is."""
 
@@ -36,7 +40,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     axis: str
     outcome: str
-    """passed | failed | skipped"""
+    """passed | warned | failed | skipped"""
     reason: str = ""
     frames: tuple[str, ...] = ()
     """The last frames before it failed: `>` to the plugin, `<` from it."""

@@ -25,6 +25,8 @@ def junit(report: Report) -> bytes:
         if verdict.outcome == "failed":
             failure = ElementTree.SubElement(case, "failure", message=verdict.reason.translate(_NOT_XML))
             failure.text = "\n".join(verdict.frames).translate(_NOT_XML)
+        elif verdict.outcome == "warned":
+            ElementTree.SubElement(case, "system-out").text = verdict.reason.translate(_NOT_XML)
         elif verdict.outcome == "skipped":
             ElementTree.SubElement(case, "skipped", message=verdict.reason.translate(_NOT_XML))
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)

@@ -31,8 +31,17 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Subject:
-    def __init__(self, spec: PluginSpec, sample: Sample | None = None, patience: float = PATIENCE) -> None:
+    def __init__(
+        self,
+        spec: PluginSpec,
+        sample: Sample | None = None,
+        patience: float = PATIENCE,
+        *,
+        lenient: bool = False,
+    ) -> None:
         self.spec = spec
+        self.lenient = lenient
+        """Whether it is only a warning where all existing plugins do less than their contract asks for."""
         self.sample = sample
         self.patience = patience
         self.contract = contract(spec.contract)

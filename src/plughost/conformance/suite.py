@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.base.text import visible
-from plughost.conformance.axis import Axis, Failed, Spared, Verdict
+from plughost.conformance.axis import Axis, Failed, Spared, Verdict, Warned
 from plughost.conformance.subject import Sample, Subject
 from plughost.conformance.wire import PATIENCE
 from plughost.contracts.contract import PluginSpec, sandbox_of
@@ -55,6 +55,7 @@ async def examine(
     only: Collection[str] = (),
     sample: Sample | None = None,
     patience: float = PATIENCE,
+    lenient: bool = False,
     told: Callable[[Verdict], None] = lambda verdict: None,
 ) -> Report:
     """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
@@ -67,7 +68,7 @@ async def examine(
     if unknown:
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
-    subject = Subject(spec, sample, patience)
+    subject = Subject(spec, sample, patience, lenient=lenient)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
@@ -83,6 +84,9 @@ async def _verdict(axis: Axis, subject: Subject) -> Verdict:
     began = time.monotonic()
     try:
         reason = await _objection(axis, subject)
+    except Warned as warning:
+        took = time.monotonic() - began
+        return Verdict(axis=axis.name, outcome="warned", reason=_shown(str(warning)), seconds=took)
     except Spared as spared:
         return Verdict(axis=axis.name, outcome="skipped", reason=_shown(str(spared)))
     took = time.monotonic() - began

@@ -15,6 +15,7 @@ from plughost.conformance.axis import Failed
 from plughost.runtime.channel import PipeChannel
 from plughost.sandbox.raw import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing
+from plughost.wire.surrogates import decode_replacing
 
 PATIENCE = 10.0
 """Seconds for whatever a plugin owes; a slow machine is no fault of the plugin's."""
@@ -26,6 +27,8 @@ MOST_LINES = 10_000
 """Of its stderr."""
 FRAME_COST = 64
 """What a frame weighs beside its bytes: a flood of empty lines is one, too."""
+
+_values = msgspec.json.Decoder()
 
 
 class Wire:
@@ -143,6 +146,11 @@ class Wire:
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
         return _object(frame, what)
 
+    async def message_or_end(self, what: str) -> dict[str, Any] | None:
+        """The next frame, which must be a JSON object; None when it ended its stdout instead."""
+        frame = await self._awaited(what, None)
+        return None if frame is None else _object(frame, what)
+
     async def message_soon(self) -> dict[str, Any] | None:
         """The next frame, which must be a JSON object; None when it is silent, or has said all."""
         try:
@@ -207,7 +215,7 @@ def _object(frame: Frame | FrameError, what: str) -> dict[str, Any]:
     if isinstance(frame, FrameError):
         raise Failed(f"what came instead of {what} is no frame: {frame.message}")
     try:
-        value = msgspec.json.decode(frame)
+        value = decode_replacing(_values, frame)
     except (ValueError, RecursionError) as error:
         raise Failed(f"what came instead of {what} is no JSON: {error}") from None
     if not isinstance(value, dict):

@@ -13,6 +13,7 @@ from plughost.runtime.session import Conversation, Incoming
 from plughost.wire import envelope
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
 from plughost.wire.framing import HEAD, Frame
+from plughost.wire.surrogates import LoneSurrogates, decode_replacing
 
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -31,7 +32,7 @@ _NEAR = 128
 _ANSWER_BEGINS = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
 )
-_ANSWER_ENDS = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*\}\s*\Z')
+_ANSWER_ENDS = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
 class Envelope(msgspec.Struct, gc=False):
@@ -97,9 +98,10 @@ class JsonRpc(Conversation):
 
     def receive(self, frame: Frame) -> Incoming:
         try:
-            message = _messages.decode(frame)
+            message = decode_replacing(_messages, frame)
         except (ValueError, RecursionError) as error:
-            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame))
+            final = isinstance(error, LoneSurrogates)
+            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame), final)
         if message.jsonrpc != "2.0" or not is_utf8(frame):
             return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
         if message.method is not None:

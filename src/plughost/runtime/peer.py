@@ -534,7 +534,7 @@ class Peer:
         elif isinstance(incoming, Noise):
             self._drop(incoming.reason, incoming.head)
             if incoming.meant_for is not None:
-                self._give_up(incoming.meant_for, Malformed(incoming.reason, head=incoming.head))
+                self._give_up(incoming, incoming.meant_for)
         elif not self._open and self._session.ready:
             self._owner.on_ready()
 
@@ -611,12 +611,12 @@ class Peer:
             del self._ledger[oldest.number]
             self._owner.on_malformed(oldest, error)
 
-    def _give_up(self, number: int, error: Malformed) -> None:
+    def _give_up(self, noise: Noise, number: int) -> None:
         """A call with a time to end may still be answered in it."""
         pending = self._ledger.get(number)
-        if pending is not None and pending.deadline == FOREVER:
+        if pending is not None and (noise.final or pending.deadline == FOREVER):
             del self._ledger[number]
-            self._owner.on_malformed(pending, error)
+            self._owner.on_malformed(pending, Malformed(noise.reason, head=noise.head))
 
     def _discard(self, data: bytes) -> None:
         """Output after the only answer: one warning, whatever its length."""

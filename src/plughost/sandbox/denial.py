@@ -19,6 +19,7 @@ from plughost.base.errors import Unconfinable
 from plughost.base.text import visible
 from plughost.guard.powers import endpoint
 from plughost.sandbox import dialled, remedy
+from plughost.sandbox.caches import CACHED
 from plughost.sandbox.grants import KERNELS
 from plughost.sandbox.private import check_private
 from plughost.sandbox.quiet import Look, walk_quietly
@@ -35,6 +36,9 @@ PROBED = re.compile(
 )
 SOUGHT_ABOVE = re.compile(
     r"package\.json|pyvenv\.cfg|pybuilddir\.txt|python[\d.]*\._pth|bunfig\.toml|deno\.jsonc?|tsconfig\.json"
+)
+INSTALLED = (
+    "it is in a private cache of its user: install it for all users, in a folder such as /usr/local/bin"
 )
 
 
@@ -95,6 +99,8 @@ def judge(
         return None
     if kind == "write" and (within(real, reach.built) or any(is_beneath(own, real) for own in reach.built)):
         return None
+    if CACHED.fullmatch(real) or CACHED.fullmatch(path):
+        return Denial(kind, real, path, helps=INSTALLED) if kind == "execute" else None
     return Denial(kind, real, path)
 
 

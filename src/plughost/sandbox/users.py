@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from plughost.base.errors import Unconfinable
+from plughost.sandbox.caches import CACHED
 
 UIDS = range(61184, 65520)
 """Kept for users that exist only while they run: no package and no administrator gives them away."""
@@ -147,6 +148,10 @@ def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None
         mode = stat.S_IMODE(os.stat(closed).st_mode)
         if wanted & os.W_OK:
             hint = f"let that user in: chown {user.uid} {path}, or setfacl -m u:{user.uid}:rwX {path}"
+        elif CACHED.fullmatch(path):
+            hint = (
+                "install it where every user can reach it, such as /usr/local/bin: it is in a private cache"
+            )
         else:
             hint = (
                 f"install it where every user can reach it, or open the way (chmod o+x {closed}); "

@@ -64,7 +64,7 @@ class Driver:
         """What delays and timeouts count on; real time counts, too, for a plugin that hangs."""
         self._in, self._out = MemoryPipe(from_plugin, self.clock), MemoryPipe(to_plugin, self.clock)
         self._ended = False
-        self.answers = dict(answers)
+        self.answers: dict[str, Scripted] = {"host/snapshot/subscribe": {}, **answers}
         """What the plugin is answered when it asks the host, by method."""
         self.requests: list[tuple[str, Any]] = []
         """What it has asked the host."""

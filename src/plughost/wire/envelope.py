@@ -59,6 +59,8 @@ class Noise(msgspec.Struct, frozen=True):
     head: bytes
     meant_for: int | None = None
     """The request that it seems to answer."""
+    final: bool = False
+    """Whether no better answer can follow, so that the call is failed at once, also one with a deadline."""
 
 
 def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any = Any) -> Any:

@@ -100,7 +100,7 @@ class Plugin(Hooked):
     on_key = Bare("key", "screen_id", many=True)
     """Takes a Key and the id of the screen."""
     on = Named("payload", many=True)
-    """`@plugin.on(topic)`: every publish on a topic that the manifest lists, or that is subscribed to."""
+    """`@plugin.on(topic)`: every publish on a topic. The SDK subscribes to it before `on_init` is called."""
     on_event = Bare("topic", "payload", many=True)
     """Every event, whatever its topic."""
     on_batch = Named("batch", many=True)
@@ -151,6 +151,15 @@ class Plugin(Hooked):
         finally:
             self._runner.close()
 
+    def handle_events(self) -> None:
+        """Handle the events that came since this handler began, for one that waits for a publish.
+
+        They are read by whatever call is made to the host. Other messages keep waiting for their turn.
+        """
+        peer = self.host.peer
+        for message in peer.kept("plugin/handle_event"):
+            serve(peer, message, self._handle)
+
     def _check(self) -> None:
         """What would go wrong later, where nobody would see why."""
         if self._names("on_batch") or self._names("on_chunk"):
@@ -179,9 +188,11 @@ class Plugin(Hooked):
         if abi != ABI_VERSION:
             raise Error(MANIFEST_VALIDATION, f"the host speaks ABI {abi}, this plugin {ABI_VERSION}")
         self.granted = tuple(take(params, "granted_capabilities", list))
+        manifest = self._manifest(params)
+        if "event_bus" in self.granted:
+            self._subscribe(manifest)
         for handler in self._all("on_init"):
             self._runner.run(handler)
-        manifest = self._manifest(params)
         about = manifest["plugin"]
         return {
             "name": about["name"],
@@ -189,6 +200,13 @@ class Plugin(Hooked):
             "abi_version": ABI_VERSION,
             "manifest": manifest,
         }
+
+    def _subscribe(self, manifest: dict[str, Any]) -> None:
+        """To all that the manifest lists and handlers wait for: not every host does that by the manifest."""
+        listed = manifest.get("subscribes", {}).get("snapshots", [])
+        hooked = [topic for hook in ("on", "on_batch", "on_chunk") for topic in self._names(hook)]
+        for topic, error in self.host.snapshot.subscribe_all(dict.fromkeys([*listed, *hooked])).items():
+            log(f"the host refuses to subscribe it to {topic!r}: {error.message}")
 
     def _manifest(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._manifest_path if os.path.exists(self._manifest_path) else params.get("manifest_path", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
 
-from plughost_sdk.message import quick
+from plughost_sdk.message import Error, quick
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Host:
     """Refusals raise `plughost_sdk.ainb.Error` with the host's code: -32001 is a capability not granted."""
 
     def __init__(self, peer: Peer) -> None:
+        self.peer = peer
         self.snapshot = Snapshots(peer)
         self.fs = Files(peer)
         self.network = Network(peer)
@@ -68,8 +69,19 @@ class Snapshots(Service):
             self.publish(topic, chunk)
 
     def subscribe(self, topic: str) -> None:
-        """For topics that the manifest does not list."""
+        """For topics that neither the manifest nor a decorator names: the SDK subscribes to those."""
         self._peer.call("host/snapshot/subscribe", {"topic": topic})
+
+    def subscribe_all(self, topics: Iterable[str]) -> dict[str, Error]:
+        """Several at once; the refusals by their topics."""
+        refused = {}
+        asked = {topic: self._peer.start("host/snapshot/subscribe", {"topic": topic}) for topic in topics}
+        for topic, number in asked.items():
+            try:
+                self._peer.finish(number)
+            except Error as error:
+                refused[topic] = error
+        return refused
 
 
 class Entry:

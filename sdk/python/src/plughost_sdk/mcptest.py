@@ -14,7 +14,8 @@ async def pong():
 
 plugin.run()
 
-A method takes the params, or nothing. It returns a JSON value, or raises `mcptest.Error`.
+A method takes the params, or nothing. It returns a JSON value, or raises `mcptest.Error`. mcptest's own host
+takes a result of null for a missing one: return `{}` rather than None.
 """
 
 from __future__ import annotations

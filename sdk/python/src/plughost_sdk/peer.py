@@ -47,6 +47,13 @@ class Peer:
             return None
         return self._kept.popleft()
 
+    def kept(self, method: str) -> list[dict[str, Any]]:
+        """The notifications of a method that wait to be handled, taken out of the order of all."""
+        waiting = [self._kept.popleft() for _ in range(len(self._kept))]
+        found = [message for message in waiting if message["method"] == method and "id" not in message]
+        self._kept.extendleft(message for message in reversed(waiting) if message not in found)
+        return found
+
     def call(self, method: str, params: dict[str, Any]) -> Any:
         """Ask the host; Error when it refuses."""
         return self.finish(self.start(method, params))

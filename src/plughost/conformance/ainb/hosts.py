@@ -22,11 +22,14 @@ LIMIT = 60.0
 """Seconds until every canary has its verdict."""
 CONFIRMED_AFTER = {("quarantine", "passed"): 18.0, ("render", "skipped"): 2.0}
 """Seconds for what would contradict a verdict: a plugin's fourth start, which comes after 16 s; a frame."""
+BESIDE_UNREADABLE = 20.0
+"""Seconds for one canary beside a manifest that cannot be read."""
 LAST_WAIT = 20.0
 """For the host to end once it was asked to."""
 TICK = 0.05
 SHOWN = 12
 """Lines of the host's own words with a failure."""
+_NONE = Verdict(axis="", outcome="")
 CLI_WORDS = ("hello wörld", "--flag", "-x")
 SEEN, HIDDEN = "cts-log-error", "cts-log-trace"
 
@@ -88,25 +91,29 @@ class Trial:
 
     async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[Verdict]:
         home = staging.home(scratch / "home")
-        env = {**os.environ, "HOME": str(home), "AINB_HOME": str(home / staging.AINB_HOME)}
+        env = _env(home)
         began = time.monotonic()
         verdicts = {}
         if inside := [name for name in axes if name != "cli"]:
             root = staging.root(scratch / "root", {*inside, staging.PARTNER}, judging=True)
-            staging.add_misfits(root)
+            staging.add_foreign(root)
             box = Box(root, home)
             words, early = await self._watch(box, inside, env)
             verdicts = {name: _verdict(box, name, words, early) for name in inside}
+        if verdicts.get("manifest", _NONE).outcome == "passed":
+            verdicts["manifest"] = await self._beside_unreadable(scratch)
         if "cli" in axes:
             verdicts["cli"] = await self._dispatch(scratch / "cli-root", env)
         share = (time.monotonic() - began) / len(axes)  # they are tried at once
         return [msgspec.structs.replace(verdicts[name], seconds=share) for name in axes]
 
-    async def _watch(self, box: Box, names: Sequence[str], env: dict[str, str]) -> tuple[list[str], str]:
+    async def _watch(
+        self, box: Box, names: Sequence[str], env: dict[str, str], limit: float | None = None
+    ) -> tuple[list[str], str]:
         """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
         early = ""
         async with Program([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
-            end = time.monotonic() + self._limit
+            end = time.monotonic() + (self._limit if limit is None else limit)
             while time.monotonic() < end and not all(map(box.settled, names)):
                 if await host.ends_within(TICK):
                     early = f"it ended by itself, with {host.status}"
@@ -115,6 +122,22 @@ class Trial:
             if not await host.ends_within(LAST_WAIT):
                 early = f"it had not ended {LAST_WAIT:g} s after Ctrl-C"
         return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
+
+    async def _beside_unreadable(self, scratch: Path) -> Verdict:
+        """Whether the host loads a plugin although another one's manifest cannot be read.
+
+        In a root of its own: a host that gives up on it is still judged by all the other canaries.
+        """
+        home = staging.home(scratch / "home-beside-unreadable")
+        root = staging.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
+        staging.add_unreadable(root)
+        box = Box(root, home)
+        words, early = await self._watch(box, ["manifest"], _env(home), min(self._limit, BESIDE_UNREADABLE))
+        if box.file("manifest").exists():
+            return Verdict(axis="manifest", outcome="passed")
+        reason = "it does not load a plugin beside another one whose manifest cannot be read"
+        reason = f"{reason}; {early}" if early else reason
+        return Verdict(axis="manifest", outcome="failed", reason=reason, frames=tuple(words[-SHOWN:]))
 
     async def _dispatch(self, place: Path, env: dict[str, str]) -> Verdict:
         if self._cli is None:
@@ -137,6 +160,10 @@ class Trial:
         if not reason:
             return Verdict(axis="cli", outcome="passed")
         return Verdict(axis="cli", outcome="failed", reason=reason, frames=tuple(program.stderr)[-SHOWN:])
+
+
+def _env(home: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(home), "AINB_HOME": str(home / staging.AINB_HOME)}
 
 
 def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:

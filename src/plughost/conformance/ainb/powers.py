@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, bare, manifest_of, stubbed
+from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, bare, manifest_of, stubbed
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.dialogue import Message, error, params_of
 from plughost.conformance.subject import Subject
@@ -46,12 +46,30 @@ async def capabilities(subject: Subject) -> None:
                 f"it uses {message['method']}: its manifest must declare {' or '.join(sorted(names))}",
             )
     async with stubbed(subject, _refusing) as host:
-        await host.init(granted=())
+        if await _refuses_init(host):
+            demand(
+                declared, "it refuses plugin/init, although its manifest declares nothing that was withheld"
+            )
+            return  # it cannot do without, and says so: no host that grants nothing gets any further
         await stir_stub(subject, host)
         await host.ask(NO_SUCH_METHOD, {})
     async with hosted(subject, grants=()) as scene:
         await stir_scene(subject, scene, ())
         demand(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
+
+
+async def _refuses_init(host: Stub) -> bool:
+    """Whether it answers plugin/init with an error where nothing is granted."""
+    response = await host.ask("plugin/init", host.init_params(granted=()))
+    if "result" in response:
+        return False
+    code, message = (response.get("error") or {}).get("code"), (response.get("error") or {}).get("message")
+    demand(
+        type(code) is int and isinstance(message, str) and message,
+        f"granted nothing, it answers plugin/init with {response.get('error')!r:.200}: an error needs a code "
+        "and a message",
+    )
+    return True
 
 
 class StagedFiles(FileDesk):
@@ -139,7 +157,7 @@ def _no_files(subject: Subject) -> str | None:
 AXES = (
     Axis(
         name="capabilities",
-        promise="asks only for what its manifest declares, and lives on when all of it is denied",
+        promise="asks only for what its manifest declares; denied all of it, refuses plugin/init or lives on",
         test=capabilities,
     ),
     Axis(

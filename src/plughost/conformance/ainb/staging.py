@@ -45,14 +45,22 @@ def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
     return place
 
 
-def add_misfits(place: Path) -> None:
-    """Two that a host must leave out, and load the others."""
-    for name, manifest in ((FOREIGN, _FOREIGN_MANIFEST), (UNREADABLE, "[plugin\nname = ")):
-        (place / name).mkdir()
-        (place / name / "manifest.toml").write_text(manifest)
-        program = place / name / name
-        program.write_text(_FOREIGN_PROGRAM)
-        program.chmod(0o755)
+def add_foreign(place: Path) -> None:
+    """A plugin of another ABI, which a host must leave out."""
+    _add(place, FOREIGN, _FOREIGN_MANIFEST)
+
+
+def add_unreadable(place: Path) -> None:
+    """A plugin whose manifest cannot be read, beside which a host must load the others."""
+    _add(place, UNREADABLE, "[plugin\nname = ")
+
+
+def _add(place: Path, name: str, manifest: str) -> None:
+    (place / name).mkdir()
+    (place / name / "manifest.toml").write_text(manifest)
+    program = place / name / name
+    program.write_text(_FOREIGN_PROGRAM)
+    program.chmod(0o755)
 
 
 def home(place: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -165,7 +165,7 @@ class AinbContract:
             topics=topics,
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=(*map(str, read.lints), *withheld, *_unenforced(names, sandbox_of(spec, self))),
+            lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_of(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder.resolve()),
             granting={"item": "{name}={path}"},
@@ -231,10 +231,33 @@ def _granted(spec: PluginSpec, told: Manifest) -> tuple[list[Capability], list[C
     return granted + [each for each in named if each.scope is not None], named
 
 
-def _unenforced(names: Iterable[str], sandbox: str) -> tuple[str, ...]:
-    if "spawn_subprocess" in names or sandbox != "none":
+def _unenforced(names: Collection[str], spec: PluginSpec, sandbox: str) -> tuple[str, ...]:
+    if sandbox != "none":
+        return tuple(_read_by_the_host(names, sandbox, spec.allow))
+    if "spawn_subprocess" in names:
         return ()
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
+
+
+def log_folders() -> dict[str, str]:
+    """The folder of each capability to read files; that of sessions follows AINB_HOME."""
+    sessions = os.path.join(os.environ.get("AINB_HOME") or "~/.agents-in-a-box", "sessions")
+    return dict(zip(FILE_CAPABILITIES, (sessions, "~/.claude/projects", "~/.codex/sessions"), strict=True))
+
+
+def _read_by_the_host(names: Collection[str], sandbox: str, allowed: Powers) -> Iterator[str]:
+    """Granted log folders are read through the host. Most existing plugins open the files themselves."""
+    for name, folder in log_folders().items():
+        place = os.path.expanduser(folder)
+        open_to_it = any(
+            f"{place}/".startswith(f"{path.rstrip('/')}/") for path in (*allowed.read, *allowed.write)
+        )
+        if name in names and not open_to_it:
+            yield (
+                f"{name} is granted, but in class {sandbox} its process cannot open {folder} itself, only "
+                f'through host/fs; if it opens files itself, set allow.read = ["{folder}"] or pass '
+                f"--allow read={folder}"
+            )
 
 
 CONTRACT = AinbContract()

@@ -56,8 +56,18 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_methods(self) -> frozenset[str]:
-        """What may be called, but for hooks."""
-        return frozenset(self.methods) or frozenset(f"{self.name}.{tool.name}" for tool in self.tools)
+        """The methods that can be called: its own and, as `<name>.<tool>`, its tools. Hooks are not."""
+        tools = (f"{self.name}.{tool.name}" for tool in self.tools)
+        return frozenset(self.methods) | frozenset(method for method in tools if _is_callable(method))
+
+    @property
+    def required_methods(self) -> frozenset[str]:
+        """The methods that its answer to initialize must list: its own, or else its tools."""
+        return frozenset(self.methods) or self.all_methods
+
+
+def _is_callable(method: str) -> bool:
+    return bool(_METHOD.fullmatch(method)) and method not in PROTOCOL and not method.startswith(RESERVED)
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -164,7 +174,7 @@ def _loose(document: Document, manifest: Manifest) -> list[Problem]:
         lints.append(document.lint(("methods",), told))
     for number, tool in enumerate(manifest.tools):
         if (method := f"{manifest.name}.{tool.name}") not in manifest.all_methods:
-            told = f"{method!r:.200} is not among its methods, so nobody can call it"
+            told = f"{method!r:.200} is not a name that can be called: expected a-z, 0-9, - and _"
             lints.append(document.lint(("tools", number, "name"), told))
     if manifest.license is not None and not _LICENSE.fullmatch(manifest.license):
         lints.append(document.lint(("license",), "expected an SPDX identifier such as MIT"))

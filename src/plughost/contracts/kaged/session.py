@@ -102,13 +102,15 @@ class KagedSession(JsonRpc):
             raise _refused("api_version", f"it speaks {said.api_version}, this host {API_VERSION}")
         if said.name != manifest.name:
             raise _refused("name", f"it says {said.name!r:.100}, its manifest {manifest.name!r}")
-        if missing := manifest.all_methods - {*said.methods}:
+        if missing := manifest.required_methods - {*said.methods}:
             raise _refused("methods", f"it lacks {_some(missing)} of its manifest")
         for word in said.capabilities_used:
             if not self._may(word):
                 raise _refused("capabilities_used", f"{word!r:.200} is not granted", hint=_granting(word))
         if said.version != manifest.version:
             yield f"its version is {said.version!r:.80} by its word, {manifest.version!r} by its manifest"
+        if missing := manifest.all_methods - {*said.methods}:
+            yield f"tools that its answer to initialize does not list as methods: {_some(missing)}"
         if further := {*said.methods} - manifest.all_methods:
             yield f"methods that its manifest does not declare are ignored: {_some(further)}"
         if further := {*said.notifications} - self._notifications:

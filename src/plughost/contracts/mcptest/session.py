@@ -28,6 +28,7 @@ from plughost.contracts.mcptest.errors import (
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.framing import Frame, FrameError, Lines
+from plughost.wire.surrogates import decode_replacing
 
 MAX_REQUEST = 16 << 20
 RAW_LINE = 4096
@@ -73,7 +74,7 @@ class McptestSession(Conversation):
 
     def receive(self, frame: Frame) -> Incoming:
         try:
-            answer = _answers.decode(frame)
+            answer = decode_replacing(_answers, frame)
         except (ValueError, RecursionError) as error:
             return _diagnose(frame, error)
         if not (frame.isascii() or is_utf8(frame)):
@@ -88,7 +89,7 @@ class McptestSession(Conversation):
         if bytes(answer.error) == b"null" and answer.result is not NOTHING:
             answer.error = NOTHING
             return answer
-        if answer.result is not NOTHING:
+        if answer.result is not NOTHING and bytes(answer.result) != b"null":
             return InvalidResponse("the response has both result and error", head=bytes(frame[:RAW_LINE]))
         try:
             _errors.decode(answer.error)
@@ -97,6 +98,7 @@ class McptestSession(Conversation):
             return InvalidResponse(
                 f"the response's error has the wrong shape: {error}", head=bytes(frame[:RAW_LINE])
             )
+        answer.result = NOTHING  # `"result": null` beside an error object is absent
         return answer
 
     def broken(self, error: FrameError) -> Incoming:
@@ -120,7 +122,7 @@ def _diagnose(frame: Frame, error: Exception) -> Malformed:
     if not frame.strip():
         return InvalidResponse("the response is a blank line", head=head)
     try:
-        _anything.decode(frame)
+        decode_replacing(_anything, frame)
     except (ValueError, RecursionError) as deeper:
         return InvalidJson(f"the response is no JSON: {deeper}", head=head)
     return InvalidResponse(f"the response has the wrong shape: {error}", head=head)

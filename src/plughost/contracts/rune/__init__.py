@@ -19,12 +19,13 @@ from plughost.contracts.rune.errors import (
     ProtocolVersionMismatch,
     ToolNotExposed,
 )
-from plughost.contracts.rune.session import RuneSession
+from plughost.contracts.rune.session import MAX_LINE, RuneSession, RuneSettings
 from plughost.contracts.rune.view import Rune, RuneResult
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.runtime.policy import Policy
 
 PROTOCOL_VERSION = "rterm.plugin.v1"
+MOST_REQUEST = 64 << 20
 
 __all__ = [
     "CONTRACT",
@@ -51,6 +52,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     teardown_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 0.5
     """From the answer to the exit."""
     protocol: Annotated[str, AUTHOR_MAY_SET] = PROTOCOL_VERSION
+    max_request: Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUEST), AUTHOR_MAY_LOWER] = MAX_LINE
+    """Bytes of a request line, at most 64 MiB. A response always has at most 1 MiB."""
 
 
 class RuneContract:
@@ -78,8 +81,8 @@ class RuneContract:
             max_in_flight=1,
         )
         granted = frozenset(Capability(word) for word in spec.grants)
-        protocol = given.protocol.strip() or PROTOCOL_VERSION
-        return Binding(policy, dict(spec.env), capabilities=granted, settings=protocol)
+        settings = RuneSettings(given.protocol.strip() or PROTOCOL_VERSION, given.max_request)
+        return Binding(policy, dict(spec.env), capabilities=granted, settings=settings)
 
     def session(self, spec: PluginSpec, binding: Binding) -> RuneSession:
         return RuneSession(spec.name, binding.settings, binding.capabilities)

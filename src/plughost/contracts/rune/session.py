@@ -32,18 +32,30 @@ from plughost.guard import ungranted
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.framing import HEAD, Frame, FrameError, Lines
+from plughost.wire.surrogates import Decoder, decode_replacing
 
 MAX_LINE = 1 << 20
 
 T = TypeVar("T")
 
+_handshakes = msgspec.json.Decoder(HandshakeResponse)
+_responses = msgspec.json.Decoder(ExecuteResponse)
+
+
+class RuneSettings(msgspec.Struct, frozen=True):
+    """The settings of a binding that its conversation needs."""
+
+    protocol: str
+    max_request: int = MAX_LINE
+
 
 class RuneSession(Conversation):
     errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: MalformedResponse}
 
-    def __init__(self, name: str, protocol: str, granted: frozenset[Capability]) -> None:
+    def __init__(self, name: str, settings: RuneSettings, granted: frozenset[Capability]) -> None:
         self._name = name
-        self._protocol = protocol
+        self._protocol = settings.protocol
+        self._max_request = settings.max_request
         self._granted = granted
         self._tool = ""
         self._number = 0
@@ -51,7 +63,7 @@ class RuneSession(Conversation):
         self.ready = False
 
     def framing(self) -> Lines:
-        return Lines(MAX_LINE)
+        return Lines(MAX_LINE, send_limit=self._max_request)
 
     def begin(self, first: str | None) -> Sequence[bytes]:
         self._tool = first or ""
@@ -71,8 +83,8 @@ class RuneSession(Conversation):
 
     def receive(self, frame: Frame) -> Incoming:
         if self.ready:
-            return self._answer(_decode(ExecuteResponse, frame), frame)
-        self._check(_decode(HandshakeResponse, frame))
+            return self._answer(_decode(_responses, frame), frame)
+        self._check(_decode(_handshakes, frame))
         self.ready = True
         return None
 
@@ -155,9 +167,9 @@ def _malformed(message: str, frame: Frame) -> PluginError:
     return MalformedResponse(message, head=bytes(frame[:HEAD]))
 
 
-def _decode(kind: type[T], frame: Frame) -> T:
+def _decode(decoder: Decoder[T], frame: Frame) -> T:
     try:
-        message = msgspec.json.decode(frame, type=kind)
+        message = decode_replacing(decoder, frame)
     except (ValueError, RecursionError) as error:  # a bad string is a UnicodeDecodeError
         what = "a blank line" if not frame.strip() else f"no message of this protocol: {error}"
         raise MalformedResponse(f"what it wrote is {what}", head=bytes(frame[:HEAD])) from error

@@ -10,6 +10,7 @@ from plughost.contracts.vai.manifest import PROTOCOL
 from plughost.contracts.vai.messages import Envelope
 from plughost.wire.envelope import is_utf8
 from plughost.wire.framing import HEAD, ContentLength, Frame
+from plughost.wire.surrogates import decode_replacing
 
 MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10
@@ -25,7 +26,7 @@ def framing() -> ContentLength:
 def read(frame: Frame) -> Envelope:
     """A frame of the protocol, whatever its type; InvalidFrame when it is none."""
     try:
-        envelope = _envelopes.decode(frame)
+        envelope = decode_replacing(_envelopes, frame)
     except (ValueError, RecursionError) as error:
         raise invalid(f"not a frame of {PROTOCOL}: {error}", frame) from error
     if envelope.protocol != PROTOCOL:

@@ -6,7 +6,8 @@ const { INVALID_PARAMS, Refusal, serve } = require("./mcptest.js");
 const greeting = (name) => `Hello, ${name}!`;
 
 const methods = {
-  /** {"name": "Ada"} -> {"greeting": "Hello, Ada!"} */
+  /** {"name": "Ada"} -> {"greeting": "Hello, Ada!"}
+   *  Return {} rather than nothing: mcptest's own host takes a result of null for a missing one. */
   greet(params) {
     if (typeof params?.name !== "string") throw new Refusal(INVALID_PARAMS, "greet needs a name, as text");
     return { greeting: greeting(params.name) };

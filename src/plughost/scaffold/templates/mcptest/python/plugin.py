@@ -16,7 +16,10 @@ def greeting(name):
 
 @plugin.method
 def greet(params):
-    """{"name": "Ada"} -> {"greeting": "Hello, Ada!"}"""
+    """{"name": "Ada"} -> {"greeting": "Hello, Ada!"}
+
+    Return {} rather than None: mcptest's own host takes a result of null for a missing one.
+    """
     name = params.get("name") if isinstance(params, dict) else None
     if not isinstance(name, str):
         raise mcptest.Error(mcptest.INVALID_PARAMS, "greet needs a name, as text")

@@ -51,6 +51,14 @@ def write(path: Path, text: str) -> None:
     new.replace(path)
 
 
+def unhurried(folder: Path) -> Path:
+    """A rune plugin's settings in a file of the operator's, with more time than a busy machine takes."""
+    file = folder.parent / "mine.toml"
+    times = "launch_timeout = 60\nhandshake_timeout = 60\nteardown_timeout = 60\ntimeout = 60\n"
+    file.write_text(f"{(folder / 'plughost.toml').read_text()}cwd = {json.dumps(str(folder))}\n{times}")
+    return file
+
+
 class Dev:
     """The command, its events and its stdin."""
 
@@ -107,7 +115,7 @@ async def test_a_change_shows_in_the_next_answer_and_a_broken_plugin_is_told_and
         await at.until("exited", exit_status=1)
         assert (await at.call("ping", "error"))["error"]["code"] == "crashed"
         (folder / "plughost.toml").rename(folder / "gone.toml")
-        assert "is no plugin folder" in (await at.until("error"))["error"]["message"]
+        assert "is not a plugin folder" in (await at.until("error"))["error"]["message"]
         assert (await at.call("ping", "error"))["error"]["hint"].startswith("mend it")
         source(folder, '"three"')
         await at.until("error")
@@ -134,10 +142,9 @@ async def test_frames_are_shown_both_ways_with_their_size_and_their_time(tmp_pat
 async def test_one_process_per_call_and_the_end_of_stdin(tmp_path):
     folder = tmp_path / "p"
     shutil.copytree(ROOT / "plugins/echo-rune", folder)
-    with open(folder / "plughost.toml", "a") as settings:
-        settings.write("launch_timeout = 60\nhandshake_timeout = 60\nteardown_timeout = 60\ntimeout = 60\n")
+    given = ("-c", unhurried(folder), "--grant", "tool.execute")
     process = await asyncio.create_subprocess_exec(
-        *DEV, folder, "--until-eof", "--json", stdin=-1, stdout=-1, stderr=-1
+        *DEV, folder, "--until-eof", "--json", *given, stdin=-1, stdout=-1, stderr=-1
     )
     said, problem = await asyncio.wait_for(process.communicate(b'echo {"n": 1}\necho {"n": 2}'), 60)
     events = [json.loads(line) for line in said.splitlines()]
@@ -149,15 +156,12 @@ async def test_one_process_per_call_and_the_end_of_stdin(tmp_path):
 
 async def test_what_is_granted_and_confined_on_the_command_line_holds_at_every_start(tmp_path, mark):
     folder = plugin(tmp_path / "p", mark, 'os.environ["word"]')
-    (folder / "plughost.toml").write_text(
-        (ROOT / "plugins/echo-rune/plughost.toml").read_text().replace("grants", "# ")
-    )
-    shutil.copy(ROOT / "plugins/echo-rune/echo.py", folder)
-    with open(folder / "plughost.toml", "a") as settings:
-        settings.write("launch_timeout = 60\nhandshake_timeout = 60\nteardown_timeout = 60\ntimeout = 60\n")
-    async with dev(folder, mark=mark) as at:
+    for name in ("echo.py", "plughost.toml"):
+        shutil.copy(ROOT / "plugins/echo-rune" / name, folder)
+    mine = ("-c", unhurried(folder))
+    async with dev(folder, *mine, mark=mark) as at:
         assert (await at.call("echo 1", "error"))["error"]["code"] == "capability_not_allowed"
-    async with dev(folder, "--grant", "tool.execute", mark=mark) as at:
+    async with dev(folder, *mine, "--grant", "tool.execute", mark=mark) as at:
         assert (await at.call("echo 1"))["result"] == 1
         write(folder / "another.py", "")
         await at.until("changed")

@@ -348,7 +348,7 @@ def test_a_name_that_is_bound_here_is_meant_before_a_folder_of_that_name(tmp_pat
     )
     told = json.loads(plughost("explain", "--json", "-c", "plughost.toml", "notes", cwd=tmp_path).stdout)
     assert [each["what"] for each in told["granted"]] == [str(tmp_path / "notes")]
-    for folder in ("other", "./notes"):
+    for folder in ("./other", "./notes"):
         assert "is not a plugin folder" in plughost("explain", folder, cwd=tmp_path).stderr
 
 

@@ -40,7 +40,7 @@ def test_a_new_plugin_runs_confined_in_any_folder(newcomer, contract, language):
     name = f"greeter-{contract}-{language}"
     told = json.loads(newcomer.run(f"plughost new {contract} {name} --lang {language} --json"))
     as_printed = told["next"]["try"]
-    options = "--sandbox strict --grant tool.execute" if contract == "rune" else "--sandbox strict"
+    options = "--sandbox strict"
     confined = as_printed.replace("plughost x", f"plughost x {options}")
     confined = confined.replace("plughost call", f"plughost call {options}")
     assert options in confined

@@ -117,6 +117,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "install": [(TAR, "--development"), (EVIL,)],
     "packages": [(EVIL,), ("show", EVIL), ("rm", EVIL), ("diff", EVIL, EVIL), ("ls", "--trust", "trust.toml")],
     "invoke": [("./package", EVIL, EVIL), (EVIL, EVIL, "{}"), ("./package", "echo", "{}", "--binding", EVIL)],
+    "data": [("show", EVIL), ("adopt", EVIL)],
     "invocations": [(EVIL,), ("show", EVIL), ("ls", "--status", EVIL)],
 }  # fmt: skip
 

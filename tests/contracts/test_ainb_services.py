@@ -420,6 +420,7 @@ async def test_the_sessions_are_in_ainbs_home_wherever_that_is(host, tmp_path, m
 
 @pytest.mark.clause("AINB-35")
 async def test_the_roots_are_the_contracts_own(host, tmp_path, mark, monkeypatch):
+    monkeypatch.delenv("AINB_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     for place in (".agents-in-a-box/sessions", ".claude/projects", ".codex/sessions"):
         (tmp_path / place).mkdir(parents=True)

@@ -298,7 +298,9 @@ def test_the_two_sides_talk_to_each_other_without_any_io():
 
 @pytest.mark.clause("AINB-20")
 async def test_init_is_first_and_tells_what_is_granted(host, tmp_path, mark):
-    place = folder(tmp_path / mark, capabilities={"event_bus": True, "network": ["a"], "read_sessions": []})
+    place = folder(
+        tmp_path / mark, capabilities={"event_bus": True, "network": ["a.example"], "read_sessions": []}
+    )
     plugin = await host.add(spec(place))
     (method, params), *_ = await plugin.call("received")
     assert method == "plugin/init"

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import msgspec
 
-from plughost import config, interrupt
+from plughost import interrupt
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Subscription
 from plughost.cli import targets, watch
@@ -152,7 +152,7 @@ class Workshop:
         for name in self._host.plugins:
             await self._host.remove(name)
         try:
-            spec = self._target.adjusted(config.of_folder(self._folder))
+            spec = self._target.adjusted(self._target.in_folder(self._folder))
             self._screen.hide(spec.env)
             plugin = await self._host.add(spec)
             await plugin.start()

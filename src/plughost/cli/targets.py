@@ -67,7 +67,9 @@ def confining(function: Command) -> Command:
 
 def adjusting(function: Command) -> Command:
     """The options that grant and confine, for a command that takes the folder of a plugin by itself."""
-    return _giving_target(function, {name: _CHOOSING[name] for name in ("grants", "env")} | _CONFINING)
+    return _giving_target(
+        function, {name: _CHOOSING[name] for name in ("file", "grants", "env")} | _CONFINING
+    )
 
 
 def _giving_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
@@ -125,17 +127,22 @@ class Target(msgspec.Struct):
 
     def _named(self, word: str) -> PluginSpec:
         folder = Path(word)
-        is_folder = self.file is None and folder.is_dir()
         is_path = "/" in word or word in (".", "..")
-        if is_folder and (is_path or not Path(config.FILE).exists()):
+        if self.file is None and folder.is_dir() and (is_path or not Path(config.FILE).exists()):
             return config.of_folder(folder)
         specs = self._file_specs()
-        if is_folder and word not in specs:
+        if folder.is_dir() and word not in specs:
             return config.of_folder(folder)
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"
             raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
         return specs[word]
+
+    def in_folder(self, folder: Path) -> PluginSpec:
+        """The plugin that the named file binds in that folder, or else the one that the folder is."""
+        place = str(folder.resolve())
+        bound = {} if self.file is None else config.load(self.file)
+        return next((spec for spec in bound.values() if spec.cwd == place), None) or config.of_folder(folder)
 
     def _file_specs(self) -> dict[str, PluginSpec]:
         """Of the file that was named; else of the one here, which may have come with a plugin."""
@@ -151,7 +158,7 @@ class Target(msgspec.Struct):
         env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
         said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
         given = [] if self.grants and said_nothing else list(spec.grants)
-        grants = [*given, *(word for word in self.grants if word not in given)]
+        grants = [*dict.fromkeys((*given, *self.grants))]
         limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
         return msgspec.structs.replace(
             spec,

@@ -151,3 +151,8 @@ def data_root(parent: Path) -> str:
     path = parent / "data"
     path.mkdir(exist_ok=True)
     return str(path)
+
+
+def unconfined(folder: Path) -> plughost.PluginSpec:
+    """The plugin of a folder, run unconfined by the operator's word: not every test is about sandboxes."""
+    return msgspec.structs.replace(config.of_folder(folder), sandbox="none")

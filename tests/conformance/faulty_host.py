@@ -50,8 +50,8 @@ def capabilities() -> None:
 def render(side: int = 0) -> None:
     add = plughost.cli.run._add
 
-    async def drawn(host: Any, spec: Any, as_json: bool, *, start: bool) -> None:
-        await add(host, spec, as_json, start=start)
+    async def drawn(host: Any, spec: Any, *rest: Any, **how: Any) -> None:
+        await add(host, spec, *rest, **how)
         if spec.name == "render":
             await Ainb(host.plugins[spec.name]).render(side, side, deadline=60)
 

@@ -13,6 +13,7 @@ import pytest
 from plughost import config
 from plughost.conformance.subject import Subject
 from plughost.conformance.suite import examine
+from plughost.guard.powers import Powers
 from tests.conformance.support import ECHO, examples, failed
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import ROOT
@@ -32,7 +33,14 @@ def examples_in_reach(folder: Path, monkeypatch) -> list[Path]:  # noqa: F811
 @pytest.mark.parametrize("sandbox", ["strict", "landlock"])
 async def test_every_example_conforms_in_a_sandbox(examples_in_reach, sandbox):
     for place in examples_in_reach:
-        spec = msgspec.structs.replace(config.of_folder(place), sandbox=sandbox)
+        spec = msgspec.structs.replace(
+            config.of_folder(place),
+            sandbox=sandbox,
+            grants=["tool.execute"]
+            if place.name.startswith("echo-rune") and place.name != "echo-rune-c"
+            else (),
+            allow=Powers(read=(str(place.parent / "json_text.sh"),)),
+        )
         axes = ["responses", "shutdown"] if spec.contract == "mcptest" else ["handshake", "exit"]
         report = await examine(spec, only=axes, sample=ECHO)
         assert failed(report) == {}, place.name

@@ -15,7 +15,7 @@ from plughost.conformance.suite import Report, examine
 from plughost.conformance.vai import AXES
 from plughost.conformance.vai.examples import example, marked
 from tests.conformance.support import CANARIES, failed
-from tests.support import ROOT
+from tests.support import ROOT, unconfined
 
 NAMES = [axis.name for axis in AXES]
 AT_A_TIME = 6
@@ -75,7 +75,7 @@ def test_of_a_broken_canary_just_its_own_axis_fails_and_says_why(reports, name):
 
 
 async def test_the_reference_plugin_conforms():
-    report = await examine(config.of_folder(ROOT / "plugins/echo-vai"), sample=Sample("echo", {"say": 2}))
+    report = await examine(unconfined(ROOT / "plugins/echo-vai"), sample=Sample("echo", {"say": 2}))
     assert failed(report) == {}
     skipped = [verdict.axis for verdict in report.verdicts if verdict.outcome == "skipped"]
     assert sorted(skipped) == ["scratch", "secrets"]
@@ -110,7 +110,7 @@ async def test_what_is_kept_of_a_request_and_what_is_written_elsewhere_is_found(
     program.write_text(text)
     input = '{"type": "object", "properties": {"query": {"type": "string"}}}'
     (folder / "schemas/input.json").write_text(input)
-    assert failed(await examine(config.of_folder(folder))) == {canary: reason}
+    assert failed(await examine(unconfined(folder))) == {canary: reason}
 
 
 def test_a_mark_is_in_every_text_that_may_have_one():

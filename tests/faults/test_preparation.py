@@ -158,7 +158,7 @@ def test_a_plugin_whose_stdout_cannot_be_watched_fails_at_once(mark, contract):
 
 async def test_a_plugin_whose_preparation_fails_is_not_added_unless_it_is_kept(host, tmp_path):
     """For a program that embeds the host, the failure is raised, with its cause."""
-    (tmp_path / "file").write_text("")
+    (tmp_path / "data/.victim.owner").mkdir(parents=True)
     place = write_victim(tmp_path / "victim")
     spec = plughost.PluginSpec(
         contract="kaged",
@@ -166,18 +166,18 @@ async def test_a_plugin_whose_preparation_fails_is_not_added_unless_it_is_kept(h
         command=["/bin/sh", "./main.sh"],
         cwd=str(place),
         sandbox="none",
-        options={"data_root": str(tmp_path / "file" / "below"), "failure_limit": 1},
+        options={"data_root": str(tmp_path / "data"), "failure_limit": 1},
     )
-    with pytest.raises(plughost.LaunchFailed, match="Not a directory") as caught:
+    with pytest.raises(plughost.LaunchFailed, match="Is a directory") as caught:
         await host.add(spec)
-    assert isinstance(caught.value.__cause__, NotADirectoryError)
+    assert isinstance(caught.value.__cause__, IsADirectoryError)
     assert host.plugins == {}
     plugin = await host.add(spec, keep=True)
-    assert "Not a directory" in str(plugin.failure)
+    assert "Is a directory" in str(plugin.failure)
     assert plugin.inspect()["failure"]["code"] == "launch_failed"
-    with pytest.raises(plughost.LaunchFailed, match="Not a directory"):
+    with pytest.raises(plughost.LaunchFailed, match="Is a directory"):
         await plugin.call("victim.hi")
-    (tmp_path / "file").unlink()
+    (tmp_path / "data/.victim.owner").rmdir()
     await plugin.reload()
     assert await plugin.call("victim.hi") == "hi"
     assert plugin.failure is None

@@ -89,7 +89,10 @@ def answer(number, method, params):
         if seen["answer"] == "~":
             return {
                 "result": {
-                    "buffer": {**params["viewport"], "cells": [[{"x": 0, "y": 0}, {"symbol": "\ud800"}]]}
+                    "buffer": {
+                        **params["viewport"],
+                        "cells": [[{"x": 0, "y": 0}, {"symbol": "\ud800" * 1001}]],
+                    }
                 }
             }
         if seen["answer"] == "w":

@@ -33,7 +33,8 @@ SOURCES = ("plugin.py", "plugin.js", "main.go", "src/main.rs")
 def conform(workshop, folder, contract):
     """Every axis passes, as soon as there are axes for the contract."""
     if find_spec(f"plughost.conformance.{contract}"):
-        ran = workshop.run("plughost conform .", folder)
+        granted = " --grant tool.execute" if contract == "rune" else ""
+        ran = workshop.run(f"plughost conform . --sandbox none{granted}", folder)
         assert ran.returncode == 0, ran.stdout
 
 

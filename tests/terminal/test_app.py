@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.events import MouseDown, MouseUp, Paste
 
-from plughost import config
 from plughost.contracts.ainb.messages import BOLD, REVERSED
 from plughost.terminal.app import ScreenApp
 from plughost.terminal.feed import Feed
 from plughost.terminal.lines import Tab, places, status_line, tab_line
 from plughost.terminal.stage import fed, stage
-from tests.support import until
+from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
 
 
@@ -29,7 +28,7 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 
 @asynccontextmanager
 async def shown(*places, size=(60, 12), **settings):
-    specs = [config.of_folder(place) for place in places]
+    specs = [vouched(place) for place in places]
     async with stage(specs, []) as (host, plugins, _):
         feeds = {plugin.name: Feed(host, plugin, 60, **settings) for plugin in plugins}
         tabs = [Tab(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]]

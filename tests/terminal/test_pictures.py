@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from plughost import config
 from plughost.base.errors import InvalidSpec, Timeout
 from plughost.contracts.ainb.messages import (
     BOLD,
@@ -36,7 +35,7 @@ from plughost.terminal.stage import stage
 from plughost.terminal.svg import HIGH, WIDE, svg
 from plughost.terminal.words import last_words
 from plughost.testkit import VirtualClock
-from tests.support import ROOT, all_gone, until
+from tests.support import ROOT, all_gone, until, vouched
 from tests.terminal.support import easel, screen_command
 
 RED, BLUE = Color(255, 0, 0), Color(0, 0, 255)
@@ -165,7 +164,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path, words, code, said):
 def test_a_plugin_that_gives_no_frame_is_an_error_and_no_picture(tmp_path):
     place = easel(tmp_path, env={"ROWS": "no JSON"}, failure_limit=1)
     file = tmp_path / "x.svg"
-    done = plughost(str(place), "--svg", str(file))
+    done = plughost(str(place), "--svg", str(file), "-c", str(place / "plughost.toml"))
     assert done.returncode == 3
     assert "JSONDecodeError" in done.stderr, "its last words"
     assert not file.exists()
@@ -185,7 +184,7 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
     frames = tmp_path / "frames"
     place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
     up = asyncio.Event()
-    async with stage([config.of_folder(place)], []) as (host, (plugin,), _):
+    async with stage([vouched(place)], []) as (host, (plugin,), _):
         coming = [asyncio.create_task(up.wait())]
         drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, None, coming))
         await until(lambda: plugin.state == "Running")
@@ -206,7 +205,7 @@ async def test_who_never_gets_ready_is_given_up_and_ended_with_its_last_words(tm
     place = easel(tmp_path, env={"HANGS": "1"})
     clock = VirtualClock()
     async with Host(clock=clock) as host:
-        plugin = await host.add(config.of_folder(place), start=False)
+        plugin = await host.add(vouched(place), start=False)
         drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, wait, []))
         await until(lambda: last_words(host, "easel"))
         clock.advance(limit - 0.1)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from plughost import config
 from plughost.contracts.ainb import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.terminal.feed import Feed
 from plughost.terminal.stage import fed, stage
 from tests.contracts.ainb_support import folder
-from tests.support import until
+from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
 from tests.terminal.test_feed import Seen
 
@@ -39,7 +38,7 @@ async def lateness(place: Path) -> float:
     file = place / "inputs"
     shown = easel(place / "shown", env={"INPUTS": str(file), "MOVING": "1"})
     publisher = folder(place, "publisher")
-    async with stage([config.of_folder(place) for place in (shown, publisher)], []) as (
+    async with stage([vouched(place) for place in (shown, publisher)], []) as (
         host,
         (plugin, other),
         _,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from plughost import config
+from plughost import interrupt
 from plughost.terminal import stage as stages
+from tests.support import vouched
 from tests.terminal.support import easel
 
 
-@pytest.mark.parametrize(("soon", "told"), [(0.0, "waiting for easel to end\n"), (3600.0, "")])
+@pytest.mark.parametrize(
+    ("soon", "told"), [(0.0, "waiting for easel to end; Ctrl-C ends them by force\n"), (3600.0, "")]
+)
 async def test_whoever_has_left_is_told_who_takes_long_to_end(tmp_path, monkeypatch, capsys, soon, told):
-    monkeypatch.setattr(stages, "SOON", soon)
-    specs = [config.of_folder(easel(tmp_path, name)) for name in ("easel", "idle")]
+    monkeypatch.setattr(interrupt, "SOON", soon)
+    specs = [vouched(easel(tmp_path, name)) for name in ("easel", "idle")]
     async with stages.stage(specs, []) as (_, (plugin, _), _):
         await plugin.start()
     assert capsys.readouterr().err == told

@@ -106,7 +106,7 @@ async def test_dead_and_hung_plugins_are_shown_as_such_and_the_host_goes_on(tmp_
 
 @pytest.mark.clause("AINB-61")
 async def test_a_quarantined_plugin_is_shown_with_its_last_words_and_can_be_restarted(tmp_path):
-    with Terminal(screen_command(str(easel(tmp_path, failure_limit=1)))) as terminal:
+    with Terminal(named(easel(tmp_path, failure_limit=1))) as terminal:
         terminal.until("80x23")
         terminal.press("c")
         screen = terminal.until("ouch, said the easel\\x1b[2J")
@@ -183,7 +183,7 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
     count = tmp_path / "count"
     env = {"MOVING": "1", "ROWS": json.dumps(rows), "FRAMES": str(count)}
     program = f"{easel(tmp_path, env=env, backoff=[0.05], failure_limit=99)}/easel"
-    host, ours = in_terminal(screen_command(os.path.dirname(program), "--fps", "60"))
+    host, ours = in_terminal([*named(Path(program).parent), "--fps", "60"])
     dead = 0
     try:
         read_until(ours, b"counting")
@@ -197,6 +197,11 @@ async def test_a_terminal_that_takes_nothing_does_not_stop_the_host(tmp_path):
         host.wait()
         os.close(ours)
     await all_gone(program, within=30)
+
+
+def named(place: Path) -> list[str]:
+    """With the folder's own file as the operator's word."""
+    return screen_command(str(place), "-c", str(place / "plughost.toml"))
 
 
 async def standstill(count: Path) -> None:

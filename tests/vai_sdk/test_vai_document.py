@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from plughost import config, scaffold
+from plughost import scaffold
 from plughost.conformance.suite import examine
 from plughost.contracts.vai import manifest
 from plughost_sdk.vai import Context
 from plughost_sdk.vai.export import COMMON, OWN
-from tests.support import ROOT
+from tests.support import ROOT, unconfined
 from tests.vai_http import serving
 from tests.vai_wire import Talk, context
 
@@ -85,7 +85,7 @@ def test_its_exports_do_what_it_says(folder):
 
 
 async def test_it_conforms(folder):
-    report = await examine(config.of_folder(folder))
+    report = await examine(unconfined(folder))
     assert {each.axis: each.reason for each in report.verdicts if each.outcome == "failed"} == {}
     assert "secrets" in {each.axis for each in report.verdicts if each.outcome == "passed"}
 

@@ -23,13 +23,16 @@ option: Callable[[Any], Any] = click.option(
 def take(
     root: Path | None, words: Sequence[str], target: Target, told: Callable[[str], object] = output.say
 ) -> tuple[list[PluginSpec], Sequence[str]]:
-    """The plugins meant, and the words that are left: `--root DIR`, or a plugin folder as the first word.
+    """The plugins meant, and the words that are left: `--root DIR`, a plugin folder as the first word, or
+    those of the file that was named.
 
     A folder is told by a slash in it, so that a namespace is never taken for one. `told` hears of the plugins
     that are left out.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
-        return [target.adjusted(config.of_folder(Path(words[0])))], words[1:]
+        return [target.adjusted(target.in_folder(Path(words[0])))], words[1:]
+    if root is None and target.file is not None:
+        return target.all(()), words
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")
     found = config.of_root(root or config.DEFAULT_ROOT)

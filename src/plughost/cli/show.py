@@ -42,7 +42,7 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 
 @click.command()
 @roots.option
-@targets.confining
+@targets.adjusting
 @click.option("--fps", type=Between(1, 60), default=30.0, help="Frames a second at most. [30]")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
@@ -93,7 +93,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
         () if folder is not None and root is None else roots.take(root, (), target)[0]
     )
     if folder is not None:
-        chosen = [target.adjusted(config.of_folder(folder))]
+        chosen = [target.adjusted(target.in_folder(folder))]
     elif plugin is not None:
         chosen = [spec for spec in specs if spec.name == plugin]
         if not chosen:

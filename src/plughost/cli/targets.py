@@ -60,11 +60,6 @@ def options(function: Command) -> Command:
     return _giving_target(function, {**_CHOOSING, **_CONFINING})
 
 
-def confining(function: Command) -> Command:
-    """Those that only say how plugins are confined, whichever they are."""
-    return _giving_target(function, _CONFINING)
-
-
 def adjusting(function: Command) -> Command:
     """The options that grant and confine, for a command that takes the folder of a plugin by itself."""
     return _giving_target(

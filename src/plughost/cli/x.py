@@ -19,7 +19,7 @@ from plughost.host import Host
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @roots.option
-@targets.confining
+@targets.adjusting
 @click.argument(
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )

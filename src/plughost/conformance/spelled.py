@@ -55,6 +55,8 @@ class Spelling:
 
     def _spelled(self, info: inspect.Type) -> str:
         match info:
+            case inspect.Metadata():  # marks that say nothing about the wire
+                return self._spelled(info.type)
             case inspect.IntType(gt=None, lt=None):
                 return "integer" + _bounds(info.ge, info.le)
             case inspect.StrType(pattern=None):

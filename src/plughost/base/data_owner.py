@@ -40,8 +40,10 @@ def owner_of(path: str) -> str | None:
         fd = os.open(record_of(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
-    with open(fd, "rb") as file:
-        return os.fsdecode(file.read(LARGEST)) or None
+    try:
+        return os.fsdecode(os.read(fd, LARGEST)) or None
+    finally:
+        os.close(fd)
 
 
 def claim(path: str, owner: str) -> None:

@@ -228,7 +228,7 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"env": {"A": f"${{{SECRET}}}"}}, f"${{{SECRET}}} is not set"),
+        ({"env": {"A": f"${{{SECRET}}}"}}, f"${{{SECRET}}} is not given to a file"),
         ({"env": {"A": "secret://x"}}, "secret store"),
         ({"cwd": ".."}, "outside of the plugin's folder"),
         ({"cwd": "/etc"}, "outside of the plugin's folder"),

@@ -245,6 +245,14 @@ def _value(document: Document, field: Field, text: str, variables: Mapping[str, 
     if text.startswith("secret://"):
         document.problem(field, "secret:// references need a secret store, which only the gateway has")
         return ""
-    return expand(
-        text, variables, lambda name: document.problem(field, f"${{{name}}} is not set in the environment")
-    )
+
+    def missing(name: str) -> None:
+        is_kept = variables is not os.environ and name in os.environ
+        why = (
+            f"is not given to a file that may be the plugin author's; it may use {', '.join(HARMLESS)}"
+            if is_kept
+            else "is not set in the environment"
+        )
+        document.problem(field, f"${{{name}}} {why}")
+
+    return expand(text, variables, missing)

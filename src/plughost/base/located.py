@@ -54,10 +54,13 @@ class Document:
         return [problem for _, problem in self._found]
 
     def line(self, field: Field) -> int:
-        """The line of a field, or of the nearest thing around it that has one."""
+        """The line of a field, of the first thing in it, or of the nearest thing around it that has one."""
         while field:
             if field in self._lines:
                 return self._lines[field]
+            inside = [line for each, line in self._lines.items() if each[: len(field)] == field]
+            if inside:  # `allow.read = …` writes no line for `allow` itself
+                return min(inside)
             field = field[:-1]
         return 0
 

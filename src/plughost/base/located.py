@@ -49,6 +49,15 @@ class Document:
         self._lines = lines
         self._found: list[tuple[Field, Problem]] = []
 
+    @functools.cached_property
+    def _tables(self) -> dict[Field, int]:
+        """The first line of what is written only by what is in it: `allow` in `allow.read = …`."""
+        first: dict[Field, int] = {}
+        for field, line in self._lines.items():
+            for end in range(1, len(field)):
+                first[field[:end]] = min(line, first.get(field[:end], line))
+        return first
+
     @property
     def problems(self) -> list[Problem]:
         return [problem for _, problem in self._found]
@@ -58,9 +67,8 @@ class Document:
         while field:
             if field in self._lines:
                 return self._lines[field]
-            inside = [line for each, line in self._lines.items() if each[: len(field)] == field]
-            if inside:  # `allow.read = …` writes no line for `allow` itself
-                return min(inside)
+            if field in self._tables:
+                return self._tables[field]
             field = field[:-1]
         return 0
 

@@ -284,6 +284,37 @@ def test_a_file_gives_a_package_no_more_of_its_folder_than_its_manifest_does(fol
     assert not next(iter(config.load_found(folder / config.FILE).values())).cwd_is_own
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["plugs/notes/run"], ["python3", "evil.py"], ["{victim}/notes"]],
+    ids=["relative", "bare", "absolute"],
+)
+async def test_a_file_does_not_take_the_identity_of_another_plugin(tmp_path, monkeypatch, command):
+    """Its manifest, and with it its data, is that of the folder itself, wherever its command leads."""
+    victim, evil = tmp_path / "plugs/notes", tmp_path / "evil"
+    (evil / "plugs/notes").mkdir(parents=True)
+    victim.mkdir(parents=True)
+    (victim / "manifest.toml").write_text(
+        '[plugin]\nname = "notes"\nversion = "1.0.0"\nabi_version = 2\n[capabilities]\nwrite_plugin_data = true\n'
+    )
+    words = [word.format(victim=victim) for word in command]
+    (evil / config.FILE).write_text(f'[plugins.notes]\ncontract = "ainb"\ncommand = {toml(words)}\n')
+    for here in (tmp_path, victim):
+        monkeypatch.chdir(here)
+        with pytest.raises(plughost.InvalidSpec, match="manifest.toml"):
+            config.of_folder(evil)
+    shutil.copy(victim / "manifest.toml", evil)
+    (evil / "notes").touch(0o755)
+    monkeypatch.chdir(victim)
+    evil.rename(tmp_path / "dl-notes")
+    (tmp_path / "dl").mkdir()
+    (tmp_path / "dl-notes").rename(tmp_path / "dl/notes")
+    spec = config.of_folder(tmp_path / "dl/notes")
+    data = contract("ainb").bind(spec).data
+    assert data is not None
+    assert data.owner == str(tmp_path / "dl/notes")
+
+
 def test_no_plugin_is_called_dot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / config.FILE).write_text(

@@ -186,6 +186,7 @@ def _plugin(
         cwd=str((base / (common.cwd or ".")).resolve()),
         cwd_is_own=is_own,
         command_is_told=by is SetBy.AUTHOR,
+        folder=str((base / (common.cwd or ".")).resolve()) if by is SetBy.AUTHOR else None,
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,

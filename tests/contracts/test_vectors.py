@@ -217,7 +217,7 @@ async def test_a_whole_host_says_and_hears_what_the_vectors_say(conversation):
     """Not a session alone: its own services answer what a plugin asks, and its own grants refuse it."""
     vectors = VECTORS["ainb"]
     with staged("ainb", conversation.spec or vectors.spec) as plugin:
-        folder = Path(plugin.options["folder"])
+        folder = Path(plugin.folder)
         values = dict.fromkeys(vectors.minted, str(folder / "manifest.toml"))
         out = [framing(plugin).feed(wire(step.out, values)) for step in conversation.steps]
         says = [wire(step.in_) for step in conversation.steps]

@@ -38,6 +38,9 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Where it starts."""
     cwd_is_own: bool = True
     """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
+    folder: str | None = None
+    """The folder of a plugin that was found by its folder: its manifest is there, whatever its command says,
+    and data that is kept for it belongs to it."""
     command_is_told: bool = False
     """Whether its own folder says the command: then that names no more than anything else written there."""
     kept_from: str | None = None

@@ -129,13 +129,13 @@ class AinbContract:
             contract=self.name,
             name=read.manifest.plugin.name,
             command=[str(program)],
+            folder=str(folder.resolve()),
             grants=self.default_grants,
-            options={"folder": str(folder.resolve())},
         )
 
     def bind(self, spec: PluginSpec) -> Binding:
         options: Options = read_options(Options, spec)
-        folder = Path(options.folder or os.path.dirname(spec.command[0]) or ".")
+        folder = _manifest_folder(spec, options)
         read = manifest.read(folder)
         told = read.manifest
         if spec.name != told.plugin.name:
@@ -178,6 +178,12 @@ class AinbContract:
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
         settings: Settings = binding.settings
         return AinbSession(settings.manifest, settings.path, settings.granted)
+
+
+def _manifest_folder(spec: PluginSpec, options: Options) -> Path:
+    """A plugin that was found by its folder has its manifest there; else the operator's words tell where."""
+    beside_program = os.path.join(spec.cwd or ".", os.path.dirname(spec.command[0]))
+    return Path(spec.folder or options.folder or beside_program)
 
 
 def _data_folder(path: str | None, folder: Path, options: Options) -> DataFolder | None:

@@ -253,6 +253,32 @@ async def test_what_an_author_cannot_say_is_refused_whichever_way_it_comes(folde
         assert "hunter2" not in answer, way
 
 
+NUMBERS = [
+    pytest.param(its, field, id=f"{its}-{field.encode_name}")
+    for its in CONTRACTS
+    for field in fields(its)
+    if author_rule(field) is not None and type(field.default) in (int, float)
+]
+
+
+@pytest.mark.parametrize(("folder", "field"), NUMBERS, indirect=["folder"])
+@pytest.mark.parametrize("value", ["0", "-1", "-1.0", "-inf", "inf", "nan", "true", "1" + "0" * 400])
+def test_an_author_sets_a_number_only_to_a_positive_one(folder, field, value, request):
+    its = request.node.callspec.params["folder"]
+    bind(folder, its, {field.encode_name: "VALUE"})
+    file = folder / config.FILE
+    file.write_text(file.read_text().replace('"VALUE"', value))
+    with pytest.raises(plughost.InvalidSpec, match=field.encode_name):
+        config.of_folder(folder)
+
+
+def test_an_operators_zero_still_means_the_default_of_a_rune_plugin(tmp_path):
+    file = tmp_path / config.FILE
+    file.write_text('[plugins.p]\ncontract = "rune"\ncommand = ["python3", "p.py"]\ntimeout = -1.0\n')
+    spec = config.load(file)["p"]
+    assert contract("rune").bind(spec).policy.call_timeout == 5.0
+
+
 @pytest.mark.parametrize("folder", ["ainb", "kaged", "vai"], indirect=True)
 @pytest.mark.parametrize("claimed", ["mcptest", "rune"])
 @pytest.mark.parametrize("inner", [False, True])

@@ -235,6 +235,50 @@ def test_a_store_that_others_may_write_to_is_refused(folder):
         Store(folder / "file" / "store").open()
 
 
+RECORD = ["versions/acme", "versions/acme/little", "versions/acme/little/0.1.0"]
+
+
+@pytest.mark.parametrize("name", RECORD)
+@pytest.mark.parametrize("how", ["writable", "of the group", "another's", "a symlink", "another kind"])
+async def test_a_record_that_others_may_have_written_is_refused(name, how, signed, store, trust):
+    one = (await install(little.place(signed), store, trust)).installed
+    path = store.root / name
+    assert path.exists()
+    if how in ("writable", "of the group"):
+        path.chmod(path.stat().st_mode | (0o002 if how == "writable" else 0o020))
+    elif how == "another's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give a file away")
+        os.chown(path, 2002, -1)
+    else:
+        path.rename(store.root.parent / "aside")
+        if how == "a symlink":
+            path.symlink_to(store.root.parent / "aside")
+        else:
+            os.mkfifo(path)
+    reads = (
+        store.installed,
+        lambda: store.find("acme/little"),
+        lambda: store.refuse_other(one.release),
+        lambda: Store(store.root).open(),
+    )
+    for read in reads:
+        with pytest.raises(InvalidSpec, match="that only this user can write to") as caught:
+            read()
+        assert str(path) in caught.value.message
+        assert caught.value.hint
+    assert one.folder.exists()
+
+
+async def test_records_that_are_removed_while_they_are_listed_are_passed_over(
+    signed, store, trust, monkeypatch
+):
+    one = (await install(little.place(signed), store, trust)).installed
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda *where: [*listed(*where), "0.0.0-gone"])
+    assert store.installed() == [one]
+
+
 def test_where_packages_are_kept(monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
     assert usual_root() == Path("/data/plughost/packages")

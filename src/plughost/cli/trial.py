@@ -13,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +21,7 @@ import msgspec
 from plughost.base.errors import PluginError, Unconfinable
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
+from plughost.sandbox.temporary_folder import READABLE, temporary_folder
 
 PATIENCE = 20.0
 PROBE = """
@@ -119,18 +119,17 @@ def _outside() -> Iterator[Any]:
     """A secret, a listener and a bystander made for the trial, and a function that tells what got at them."""
     word = secrets.token_hex(8)
     with (
-        tempfile.TemporaryDirectory(prefix="plughost-doctor-") as folder,
+        temporary_folder("plughost-doctor-", READABLE) as folder,
         socket.create_server(("127.0.0.1", 0)) as listener,
         subprocess.Popen(
             ["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
         ) as bystander,
     ):
         # Open to every user: what keeps a plugin out must be its sandbox.
-        os.chmod(folder, 0o755)
         secret = os.path.join(folder, "secret")
         with open(secret, "w", encoding="ascii") as file:
             file.write(word)
-        os.chmod(secret, 0o644)
+            os.fchmod(file.fileno(), 0o644)
 
         def seen(attempts: dict[str, str]) -> list[str]:
             listener.settimeout(0)

@@ -6,12 +6,13 @@ what nobody classified is the operator's alone.
 
     class Options(msgspec.Struct):
         data_root: str | None = None                           # operator
-        call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30  # author, up to 30 seconds
+        call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30  # author, above 0 and up to 30 seconds
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
@@ -43,24 +44,36 @@ class AuthorRule(msgspec.Struct, frozen=True):
 
 class _Lower(AuthorRule, frozen=True):
     def refusal(self, value: Any, default: Any) -> str | None:
-        if isinstance(value, int | float) and value <= default:
+        if not _is_positive(value):
+            return NOT_POSITIVE.format(value)
+        if value <= default:
             return None
         return f"{value!r:.50} is above the default of {default}, and only the operator can raise that"
 
     def describe(self, default: Any) -> str:
-        return f"up to the default of {default}"
+        return f"above 0, up to the default of {default}"
 
 
 class _UpTo(AuthorRule, frozen=True, kw_only=True):
     most: int
 
     def refusal(self, value: Any, default: Any) -> str | None:
-        if isinstance(value, int | float) and value <= self.most:
+        if not _is_positive(value):
+            return NOT_POSITIVE.format(value)
+        if value <= self.most:
             return None
         return f"{value!r:.50} is above {self.most}, and only the operator can set more"
 
     def describe(self, default: Any) -> str:
-        return f"up to {self.most}"
+        return f"above 0, up to {self.most}"
+
+
+NOT_POSITIVE = "{!r:.50} is not a positive number, and an author can set only such a one"
+
+
+def _is_positive(value: Any) -> bool:
+    """A number above zero, neither infinite nor NaN; a bool is not a number here."""
+    return isinstance(value, int | float) and value is not True and 0 < value < math.inf
 
 
 class _Stronger(AuthorRule, frozen=True, kw_only=True):

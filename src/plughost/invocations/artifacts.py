@@ -16,7 +16,7 @@ from plughost.base.errors import Denied, HostFailed
 from plughost.base.hiding import Hidden
 from plughost.base.text import brief
 from plughost.guard.beneath import Escapes, open_beneath
-from plughost.invocations.scratch import opened
+from plughost.sandbox.temporary_folder import open_folder
 
 MOST = 64
 LARGEST = 64 << 20
@@ -59,7 +59,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         raise Denied("the path of an artifact is no text")
     inside = path.removeprefix(scratch.rstrip("/") + "/")
     try:
-        root = opened(scratch)
+        root = open_folder(scratch)
     except OSError as error:
         raise Denied("it has removed its scratch folder, and hands over a file of it") from error
     try:

@@ -14,6 +14,7 @@ from plughost.base.errors import LaunchFailed
 from plughost.base.temporary import everybodys_folder
 from plughost.sandbox.quarters import settle, sweep
 from plughost.sandbox.removal import remove
+from plughost.sandbox.temporary_folder import open_folder
 
 PREFIX = "plughost-scratch-"
 MOST_COUNTED = 100_000
@@ -56,7 +57,7 @@ class Scratch:
         path = os.path.join(root, invocation_id)
         try:
             os.mkdir(path, 0o700)
-            folder = opened(path)  # whose process may have put a symlink there meanwhile
+            folder = open_folder(path)  # whose process may have put a symlink there meanwhile
             try:
                 owner = os.stat(root)
                 if owner.st_uid != os.geteuid():
@@ -104,11 +105,6 @@ class Scratch:
             await asyncio.to_thread(remove, self._path)
             os.close(self._lock)
             self._lock = -1
-
-
-def opened(path: str) -> int:
-    """A scratch folder itself, never where a symlink in its place leads to; OSError when it is none."""
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def until_next_look(left: int, all_take: float) -> float:

@@ -26,7 +26,7 @@ from plughost.contracts.vai.bodies import (
     Trigger,
 )
 from plughost.contracts.vai.manifest import Export
-from plughost.invocations.scratch import opened
+from plughost.sandbox.temporary_folder import open_folder
 
 INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""
@@ -123,7 +123,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
 
 def _put(projection: bytes, scratch: str) -> None:
     """Into the folder itself: a process that serves its tenant already can swap what lies at its path."""
-    folder = opened(scratch)
+    folder = open_folder(scratch)
     try:
         owner = os.fstat(folder)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -36,7 +36,11 @@ def make_folder(path: Path, mode: int = 0o755) -> None:
         os.mkdir(path, 0o700)
     except FileExistsError:
         return
-    os.chmod(path, mode)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fchmod(fd, mode)
+    finally:
+        os.close(fd)
 
 
 def sync(folder: Path) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,7 +22,7 @@ from pathlib import Path
 import msgspec
 
 from plughost.base.errors import InvalidSpec
-from plughost.packages import disk, staging
+from plughost.packages import disk, records, staging
 from plughost.packages.errors import NotInstalled, VersionTaken
 from plughost.packages.installed import Installed
 from plughost.packages.integrity import SIGNATURE, IntegrityCache
@@ -90,8 +89,7 @@ class Store:
 
     def refuse_other(self, release: Release) -> None:
         """VersionTaken when the version is written down with other bytes."""
-        record = self._record(release)
-        known = _read(record) if record.exists() else release
+        known = records.read(self._versions, release) or release
         if known.digest != release.digest:
             raise VersionTaken(
                 f"{release} is published with other bytes: {known.digest}, not {release.digest}",
@@ -145,10 +143,10 @@ class Store:
         return Installed(release, self._releases / hex_of(release.digest))
 
     def _record(self, release: Release) -> Path:
-        return self._versions / release.package_id / release.version
+        return records.path_of(self._versions, release)
 
     def _written_down(self) -> Iterator[Release]:
-        return map(_read, self._versions.glob("*/*/*"))
+        return records.read_all(self._versions)
 
     def _write_down(self, release: Release, beside: Path) -> None:
         record = self._record(release)
@@ -186,13 +184,9 @@ class Store:
             os.close(fd)
 
     def _refuse_foreign(self) -> None:
-        """Whoever else may write here could put other programs in place of the installed ones."""
+        """Of what lies in these, releases and records are checked whenever they are read."""
         for folder in (self.root, self._staging, self._releases, self._versions):
-            info = os.lstat(folder)
-            if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-                raise InvalidSpec(
-                    f"{folder} is not a folder that only this user can write to", hint="use another --store"
-                )
+            records.refuse_foreign(folder, os.lstat(folder), "folder")
 
 
 def usual_root() -> Path:
@@ -201,13 +195,6 @@ def usual_root() -> Path:
         return Path("/var/lib/plughost/packages")
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local/share")
     return Path(home, "plughost", "packages")
-
-
-def _read(record: Path) -> Release:
-    try:
-        return msgspec.json.decode(record.read_bytes(), type=Release)
-    except msgspec.MsgspecError as error:
-        raise InvalidSpec(f"{record} is damaged: {error}", hint="remove it and install again") from error
 
 
 def _ordered(version: str) -> tuple[list[int], bool, str]:

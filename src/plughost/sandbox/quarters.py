@@ -19,6 +19,7 @@ from typing import Self
 from plughost.base.errors import Unconfinable
 from plughost.base.temporary import everybodys_folder
 from plughost.sandbox.removal import remove
+from plughost.sandbox.temporary_folder import READABLE, open_folder, set_mode
 from plughost.sandbox.users import User, Users
 
 PREFIX = "plughost-host-"
@@ -57,10 +58,10 @@ class Quarters:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
             path = os.path.join(self.path, str(len(self._rooms)))
-            with _made(path):
+            with _made(path) as folder:
                 if user is not None:
-                    os.chown(path, 0, user.gid)
-                    os.chmod(path, 0o710)
+                    os.fchown(folder, 0, user.gid)
+                    os.fchmod(folder, 0o710)
             self._rooms[plugin] = Room(path, user)
         return self._rooms[plugin]
 
@@ -115,7 +116,7 @@ class Room:
             path = os.path.join(made, name)
             with open(path, "wb") as file:
                 file.write(content)
-            os.chmod(path, 0o644)
+                os.fchmod(file.fileno(), 0o644)
         for path in places:
             place = os.path.join(made, os.path.relpath(path, "/etc"))
             if os.path.isdir(path):
@@ -136,9 +137,9 @@ class Room:
         """A folder that the plugin may fill, for a sandbox that cannot give it a /tmp of its own."""
         path = os.path.join(self.path, "scratch")
         if not os.path.isdir(path):
-            with _made(path):
+            with _made(path) as folder:
                 if self.user is not None:
-                    os.chown(path, *self.user)
+                    os.fchown(folder, *self.user)
         return path
 
 
@@ -198,7 +199,7 @@ def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.stat(path), os.fstat(fd)):
                 if os.geteuid() == 0:
-                    os.chmod(path, 0o711)  # plugins that are other users pass through it to their own room
+                    os.fchmod(fd, 0o711)  # plugins that are other users pass through it to their own room
                 return path, fd
         except OSError:
             pass
@@ -213,11 +214,15 @@ def _homeless(base: str, why: object) -> Unconfinable:
 
 
 @contextlib.contextmanager
-def _made(path: str) -> Iterator[None]:
-    """A new folder, which is there afterwards only if all that is done to it inside succeeds."""
+def _made(path: str) -> Iterator[int]:
+    """A new folder, opened, which is there afterwards only if all that is done to it inside succeeds."""
     os.mkdir(path, 0o700)
     try:
-        yield
+        folder = open_folder(path)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
     except BaseException:
         os.rmdir(path)
         raise
@@ -225,4 +230,4 @@ def _made(path: str) -> Iterator[None]:
 
 def _folder(path: str) -> None:
     os.makedirs(path, exist_ok=True)
-    os.chmod(path, 0o755)
+    set_mode(path, READABLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,8 @@ from plughost.guard.powers import Endpoint
 from plughost.sandbox.connection import Bounds, Connection
 from plughost.sandbox.egress import Egress
 from plughost.sandbox.hosts import signposts
+from plughost.sandbox.removal import remove
+from plughost.sandbox.temporary_folder import open_folder
 
 _BACKLOG = 256
 
@@ -45,20 +46,20 @@ class WayOut:
             self._egress = Egress(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
         except BaseException:
             listener.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove(str(self._folder))
             raise
 
     async def close(self) -> None:
         """Cuts every connection and returns when all are told."""
         await self._egress.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(str(self._folder))
 
 
 def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     try:
         folder.mkdir(mode=0o700)
-        inside = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        inside = open_folder(str(folder))
         try:
             path = (
                 f"/proc/self/fd/{inside}/proxy"  # a path of any length; the address of a socket has 107 bytes
@@ -67,13 +68,12 @@ def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
             os.chmod(path, 0o600)
             if owner is not None:
                 os.chown(path, *owner, follow_symlinks=False)
+                os.fchown(inside, *owner)  # last: until then nobody else gets at what is in it
         finally:
             os.close(inside)
-        if owner is not None:
-            os.chown(folder, *owner)
         listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(str(folder))
         raise
     return listener

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from plughost.conformance.ainb import ORDER, staging
 from plughost.conformance.axis import Verdict
 from plughost.conformance.program import Program
 from plughost.conformance.suite import Report
+from plughost.sandbox.temporary_folder import READABLE, temporary_folder
 
 LIMIT = 60.0
 """Seconds until every canary has its verdict."""
@@ -82,8 +82,8 @@ class Trial:
         if unknown := set(only) - set(ORDER):
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
-        with tempfile.TemporaryDirectory(prefix="plughost-conform-") as scratch:
-            os.chmod(scratch, 0o755)  # a host may keep what other users cannot read from a manifest's word
+        with temporary_folder("plughost-conform-", READABLE) as scratch:
+            # READABLE: a host may keep what other users cannot read from a manifest's word
             verdicts = await self._examine(Path(scratch), axes)
         for verdict in verdicts:
             told(verdict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from plughost.conformance.dialogue import Message, error, params_of
 from plughost.conformance.subject import Subject
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.runtime.caller import Caller
+from plughost.sandbox.temporary_folder import temporary_folder
 from plughost.services.desks import FileDesk, OnFile, OnPath, usual_roots
 from plughost.services.files import Content, Entry
 
@@ -98,7 +98,7 @@ class StagedFiles(FileDesk):
 @contextmanager
 def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
     """Folders with what a guard must see through."""
-    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as name:
+    with temporary_folder("plughost-conform-") as name:
         folder = Path(name)
         (folder / OUTSIDE).write_text("not for plugins\n")
         for root in roots:

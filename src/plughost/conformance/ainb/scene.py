@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +18,7 @@ from plughost.conformance.axis import Failed
 from plughost.conformance.subject import Subject, within
 from plughost.conformance.wire import QUIET
 from plughost.host import Host, Plugin
+from plughost.sandbox.temporary_folder import temporary_folder
 from plughost.testkit import VirtualClock
 from plughost.wire.ledger import FOREVER
 
@@ -91,7 +91,7 @@ async def hosted(
 ) -> AsyncIterator[Scene]:
     """The plugin running in a real host, with a home of its own. `prepare` sees the host before it starts."""
     async with AsyncExitStack() as stack:
-        home = stack.enter_context(tempfile.TemporaryDirectory(prefix="plughost-conform-"))
+        home = stack.enter_context(temporary_folder("plughost-conform-"))
         spec = msgspec.structs.replace(
             subject.spec,
             env={**subject.spec.env, "AINB_HOME": home},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from plughost.conformance.subject import Subject
 from plughost.conformance.wire import Wire
 from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED, METHOD_NOT_FOUND
+from plughost.sandbox.temporary_folder import temporary_folder
 
 NO_SUCH_METHOD = "cts/definitely_not_a_method"
 
@@ -68,7 +68,7 @@ class Stub(Dialogue):
 @asynccontextmanager
 async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[Stub]:
     """A new process with nothing said yet, and a home of its own: no axis finds what another left behind."""
-    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as home:
+    with temporary_folder("plughost-conform-") as home:
         async with subject.wire({"AINB_HOME": home}) as wire:
             yield Stub(subject, wire, answers, home)
 

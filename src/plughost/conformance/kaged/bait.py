@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plughost.host import Host
+from plughost.sandbox.temporary_folder import READABLE, make_folder, set_mode, temporary_folder
 from plughost.services.storage import Storage
 
 FOLDER = "PLUGHOST_BAIT_FOLDER"
@@ -27,12 +27,13 @@ class Bait:
         self._folder = root / "bait"
         self._visits = 0
         self.data = str(root / "data")
-        self._folder.mkdir()
+        make_folder(str(self._folder), 0o777)
         os.mkdir(self.data)
         (self._folder / SECRET).write_text("not for plugins\n")
-        (self._folder / PROGRAM).write_text("#!/bin/sh\n")
-        for path, mode in ((root, 0o755), (self._folder, 0o777), (self._folder / PROGRAM, 0o755)):
-            path.chmod(mode)
+        with (self._folder / PROGRAM).open("w") as program:
+            program.write("#!/bin/sh\n")
+            os.fchmod(program.fileno(), 0o755)
+        set_mode(str(root), READABLE)  # last: until then nobody else gets at what is in it
         self._laid = sorted(os.listdir(self._folder))
 
     async def open(self) -> asyncio.Server:
@@ -60,7 +61,7 @@ class Bait:
 
 @asynccontextmanager
 async def baited() -> AsyncIterator[Bait]:
-    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as root:
+    with temporary_folder("plughost-conform-") as root:
         bait = Bait(Path(root))
         async with await bait.open():
             yield bait

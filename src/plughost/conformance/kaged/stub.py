@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +16,7 @@ from plughost.contracts.contract import PluginSpec
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from plughost.contracts.kaged import API_VERSION, Manifest
 from plughost.contracts.kaged.grants import DECLARED
+from plughost.sandbox.temporary_folder import READABLE, temporary_folder
 from plughost.wire.envelope import encode
 
 NO_SUCH_METHOD = "conformance.no-such-method"
@@ -97,8 +96,7 @@ async def stubbed(
     subject: Subject, answers: Answers | None = None, *, stores: bool = True
 ) -> AsyncIterator[Stub]:
     """A new process with nothing said yet, all that it declares, and a data folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="plughost-conform-") as folder:
-        os.chmod(folder, 0o755)  # of a root host, a confined plugin is another user
+    with temporary_folder("plughost-conform-", READABLE) as folder:
         spec = with_all_declared(subject.spec, options={**subject.spec.options, "data_root": folder})
         async with subject.wire(spec=spec) as wire:
             yield Stub(subject, wire, answers or Shelf(), stores=stores)

@@ -81,11 +81,17 @@ def frame(type: str, **members: Any) -> Frame:
 
 @asynccontextmanager
 async def greeted(
-    subject: Subject, env: Mapping[str, str] | None = None, writable: tuple[str, ...] = ()
+    subject: Subject,
+    env: Mapping[str, str] | None = None,
+    writable: tuple[str, ...] = (),
+    scratch: str | None = None,
 ) -> AsyncIterator[Stub]:
-    """A new process that has said hello, whoever it said it is; it may write in the folders `writable`."""
-    allow = joined(subject.spec.allow, Powers(write=writable))
-    async with subject.wire(env, msgspec.structs.replace(subject.spec, allow=allow)) as wire:
+    """A new process that has said hello, whoever it said it is; it may write in the folders `writable`, and
+    in `scratch`, which is made for it."""
+    spec = subject.spec
+    allow = joined(spec.allow, Powers(write=writable))
+    options = spec.options if scratch is None else {**spec.options, "scratch": scratch}
+    async with subject.wire(env, msgspec.structs.replace(spec, allow=allow, options=options)) as wire:
         stub = Stub(wire)
         await stub.hello()
         yield stub

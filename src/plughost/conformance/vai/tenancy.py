@@ -3,65 +3,105 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plughost.conformance.axis import Axis, demand
+from plughost.base.errors import LaunchFailed
+from plughost.conformance.axis import Axis, Failed, demand
 from plughost.conformance.subject import Subject
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
 from plughost.conformance.vai.stub import Stub, body_of, greeted
 from plughost.contracts.vai.manifest import Export
+from plughost.invocations.scratch import Scratch
+from plughost.sandbox.temporary_folder import PASSABLE, make_folder, temporary_folder
 from plughost.wire.envelope import encode
 
 ANYBODYS = 0o777
-"""Of a root host, a confined plugin is another user."""
+"""Of a root host, a confined plugin is another user, whom nobody knows before it starts."""
+MOST_LISTED = 100_000
+"""Files and folders that are looked at."""
 
 
 async def scratch(subject: Subject) -> None:
     before = _listing(folder_of(subject))
-    with (
-        tempfile.TemporaryDirectory(prefix="plughost-conform-") as root,
-        tempfile.TemporaryDirectory(prefix="plughost-conform-") as outside,
-    ):
+    with temporary_folder("plughost-conform-", PASSABLE) as private:
+        outside = os.path.join(private, secrets.token_hex(16))  # which other users cannot guess
+        make_folder(outside, PASSABLE)
         elsewhere = {name: os.path.join(outside, name.lower()) for name in ("TMPDIR", "HOME")}
         for place in elsewhere.values():
-            os.mkdir(place)
-        for place in (root, outside, *elsewhere.values()):
-            os.chmod(place, ANYBODYS)
-        async with greeted(subject, elsewhere, writable=(root, *elsewhere.values())) as stub:
-            for export in manifest_of(subject).exports:
-                if export.permissions.filesystem == "scratch":
-                    await _twice(subject, stub, export, root)
+            make_folder(place, ANYBODYS)
+        folders = Scratch()
+        try:
+            root = folders.root()
+            async with greeted(subject, elsewhere, tuple(elsewhere.values()), scratch=root) as stub:
+                for export in manifest_of(subject).exports:
+                    if export.permissions.filesystem == "scratch":
+                        await _twice(subject, stub, export, folders, root)
+        finally:
+            await folders.close()
         strewn = ", ".join(sorted(_listing(Path(outside))))
         demand(not strewn, f"it wrote outside its scratch folder: {strewn:.300}")
     changed = sorted(before.items() ^ _listing(folder_of(subject)).items())
     demand(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
 
 
-async def _twice(subject: Subject, stub: Stub, export: Export, root: str) -> None:
+async def _twice(subject: Subject, stub: Stub, export: Export, folders: Scratch, root: str) -> None:
     """Each time in another folder, which is gone afterwards as it is after every invocation."""
     statuses = []
     for number in range(2):
-        with tempfile.TemporaryDirectory(prefix=f"{number}-", dir=root) as place:
-            os.chmod(place, ANYBODYS)
+        async with _place(export, folders, root, number) as place:
             told = context(export, scratch_dir=place)
             body = body_of(export, await stub.ask(*request(subject, export, told)))
             statuses.append(body.get("status"))
             await stub.drain()
-    left = ", ".join(sorted(os.listdir(root)))
+    left = ", ".join(sorted(map(os.path.basename, folders.strewn(root))))
     demand(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
     first, second = statuses
     demand(first == second, f"{export.id} ended {first}, and {second} once its first scratch folder was gone")
 
 
+@asynccontextmanager
+async def _place(export: Export, folders: Scratch, root: str, number: int) -> AsyncIterator[str]:
+    """A folder in the root, which the plugin may change at any moment; made and removed as by a host."""
+    try:
+        place = folders.make(root, f"{number}-{secrets.token_hex(8)}")
+    except LaunchFailed as error:
+        raise Failed(
+            f"{export.id} replaced the scratch folder that was made for it: {error.message}"
+        ) from None
+    try:
+        yield place
+    finally:
+        await folders.remove(place)
+
+
 def _listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file of a package; what an interpreter caches beside its modules is not the plugin's doing."""
-    return {
-        str(path.relative_to(folder)): (path.lstat().st_size, path.lstat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts and not path.is_dir()
-    }
+    """Every file below a folder, and what cannot be looked into; no symlink is followed.
+
+    What an interpreter caches beside its modules is not the plugin's doing.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    waiting, looked = [str(folder)], 0
+    while waiting and looked < MOST_LISTED:
+        here = waiting.pop()
+        try:
+            for name in os.listdir(here):
+                looked += 1
+                path = os.path.join(here, name)
+                about = os.lstat(path)
+                if not stat.S_ISDIR(about.st_mode):
+                    found[os.path.relpath(path, folder)] = (about.st_size, about.st_mtime_ns)
+                elif name != "__pycache__":
+                    waiting.append(path)
+        except FileNotFoundError:
+            continue  # gone meanwhile
+        except OSError:
+            found[os.path.relpath(here, folder)] = (0, 0)
+    return found
 
 
 def _asks_for_none(subject: Subject) -> str | None:

@@ -184,5 +184,5 @@ def _place() -> tuple[str, int]:
     base = os.path.realpath(everybodys_folder())
     sweep(base, PREFIX)
     path, lock = settle(base, PREFIX)
-    os.chmod(path, 0o700)
+    os.fchmod(lock, 0o700)
     return path, lock

@@ -118,7 +118,7 @@ def test_unknown_keys_are_linted_and_out_of_the_way(tmp_path):
         (7, "capabilities.read_paths"),
         (8, "capabilities.secrets:read"),
         (10, "subscribes.latest_state"),
-        (0, "config"),
+        (11, "config"),
         (14, "provides.preferred_min_size"),
     ]
 

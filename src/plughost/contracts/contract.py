@@ -138,6 +138,8 @@ class Binding(msgspec.Struct, frozen=True):
     find what lies in them."""
     writable_tmp: bool = True
     """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
+    file_locks: bool = True
+    """Whether a confined process may lock and watch files. Whoever else has the same file would see it."""
     granting: Mapping[str, str] = {}
     """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it, and of
     one `item` of a capability's list; what is not here the operator allows in plughost's own words."""

@@ -116,6 +116,7 @@ class VaiContract:
             own=Powers(read=_parts(folder, served, options), write=scratch),
             listable=(str(folder),),
             writable_tmp=options.scratch is None and _may_write(served, options),
+            file_locks=_may_write(served, options),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:

@@ -17,6 +17,7 @@
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
  *   uncounted                  the same filter, but no memory that need not be mapped: for a plugin whose memory no
  *                              control group counts
+ *   lockless                   the same filter, but no locks and watches of files: for a plugin that has none of its own
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
  * Privileges, capabilities and descriptors past 2 are given up in any case; 4 and 5, where the launcher has
  * set the plugin's stdin and stdout aside, become 0 and 1 before. 6 is the watcher's pipe to the host.
@@ -128,12 +129,14 @@ static void close_all_but_stdio(void) {
         fail("descriptors", "");
 }
 
-static int is_filtered, is_offline, is_uncounted;
+static int is_filtered, is_offline, is_uncounted, is_lockless;
 
 static const struct filter *chosen_filter(void) {
-    if (is_offline)
-        return is_uncounted ? &filter_offline_uncounted : &filter_offline;
-    return is_uncounted ? &filter_uncounted : &filter_usual;
+    static const struct filter *const by_case[2][2][2] = {
+        {{&filter_usual, &filter_lockless}, {&filter_uncounted, &filter_uncounted_lockless}},
+        {{&filter_offline, &filter_offline_lockless}, {&filter_offline_uncounted, &filter_offline_uncounted_lockless}},
+    };
+    return by_case[is_offline][is_uncounted][is_lockless];
 }
 
 static void install(const struct filter *filter) {
@@ -216,6 +219,8 @@ static int apply(char **argv) {
         return is_filtered = is_offline = 1;
     if (is_word(argv, "uncounted", 0))
         return is_filtered = is_uncounted = 1;
+    if (is_word(argv, "lockless", 0))
+        return is_filtered = is_lockless = 1;
     fail_with(EINVAL, "words", argv[0]);
     return 0;
 }

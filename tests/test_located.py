@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import config
-from plughost.base.located_toml import load_toml
+from plughost.base.located_toml import LARGEST_OF_AUTHORS, MOST_MARKS, load_authors_toml, load_toml
 
 BROKEN = """\
 # a comment = with signs
@@ -218,3 +218,74 @@ def test_a_quote_that_nothing_closes_takes_no_time_either(tmp_path):
     with pytest.raises(plughost.InvalidConfig, match="open.toml:1: "):
         load_toml(file)
     assert time.process_time() - began < 2
+
+
+LINES = MOST_MARKS // 2 - 1
+WORST = {
+    "an array": "[zz]\na = [" + "1," * (MOST_MARKS - 10) + "]\n",
+    "keys": "".join(f"k{n:x}=1\n" for n in range(LINES)),
+    "keys with escapes": "".join(f'"\\n{n:x}"=1\n' for n in range(LINES)),
+    "tables": "".join(f"[t{n:x}]\n" for n in range(LINES)),
+    "items": "[[t]]\n" * (MOST_MARKS // 3),
+    "long keys": "".join(".".join("a" * 31) + f".k{n:x}=1\n" for n in range(MOST_MARKS // 33)),
+    "keys of a deep table": "[" + ".".join("a" * 31) + "]\n" + "".join(f"k{n:x}=1\n" for n in range(LINES - 20)),
+    "escapes in a string": 'a = "' + "\\n" * 32_000 + '"\n',
+    "a string of lines": 'a = """' + "\n" * (MOST_MARKS - 5) + '"""\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WORST.values(), ids=WORST)
+def test_the_worst_file_of_an_author_is_read_quickly(tmp_path, text):
+    file = tmp_path / "worst.toml"
+    file.write_text(text)
+    began = time.process_time()
+    document = load_authors_toml(file)
+    document.set_aside_unknown(msgspec.defstruct("Nothing", []), document.data)
+    assert time.process_time() - began < 0.5  # 0.05 where nothing else runs
+
+
+def test_a_wrong_plughost_toml_of_an_author_is_told_quickly(tmp_path):
+    keys = "".join(f"contrac{n:x}=1\n" for n in range(4_000))
+    (tmp_path / "plughost.toml").write_text(f'[plugins.p]\ncontract="mcptest"\ncommand=["x"]\n{keys}')
+    began = time.process_time()
+    with pytest.raises(plughost.InvalidConfig) as caught:
+        plughost.config.of_folder(tmp_path)
+    assert time.process_time() - began < 1
+    assert len(caught.value.problems) == 4_000
+
+
+def test_a_folders_file_of_many_plugins_is_refused_before_any_is_looked_at(tmp_path):
+    tables = "".join(f'[plugins.p{n}]\ncontract="ainb"\ncommand=["x"]\n' for n in range(1_000))
+    (tmp_path / "plughost.toml").write_text(tables)
+    (tmp_path / "manifest.toml").write_text(WORST["keys"])
+    began = time.process_time()
+    with pytest.raises(plughost.InvalidSpec, match="binds 1000 plugins; a plugin folder's file binds one"):
+        plughost.config.of_folder(tmp_path)
+    assert time.process_time() - began < 1
+
+
+def test_a_file_of_an_author_has_bounds_and_an_operators_has_wider_ones(tmp_path):
+    file = tmp_path / "plughost.toml"
+    file.write_text("[zz]\na = [" + "1," * MOST_MARKS + "]\n")
+    with pytest.raises(plughost.InvalidConfig, match="more than 10000 commas, dots, brackets"):
+        plughost.config.of_folder(tmp_path)
+    with pytest.raises(plughost.InvalidConfig, match="unknown key"):
+        plughost.config.load(file)
+    file.write_text("#" * (LARGEST_OF_AUTHORS + 1))
+    with pytest.raises(plughost.InvalidConfig, match="larger than 65536 bytes"):
+        plughost.config.of_folder(tmp_path)
+    assert plughost.config.load(file) == {}
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "manifest.toml").write_text("#" * (LARGEST_OF_AUTHORS + 1))
+    with pytest.raises(plughost.InvalidConfig, match="larger than 65536 bytes"):
+        plughost.config.of_folder(tmp_path / "p")
+
+
+def test_an_array_of_many_numbers_has_its_lines_found_quickly(tmp_path):
+    file = tmp_path / "large.toml"
+    text = "a = [" + "1,\n" * 100_000 + "]\nb = 'x]\"' # [\nc = {d = 1}\n"
+    file.write_text(text)
+    began = time.process_time()
+    document = load_toml(file)
+    assert time.process_time() - began < 3
+    assert [document.line((key,)) for key in "abc"] == [1, 100_002, 100_003]

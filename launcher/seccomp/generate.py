@@ -8,6 +8,7 @@ code here is a list of instructions that ends in answers and jumps only forwards
 from __future__ import annotations
 
 import errno
+import itertools
 import sys
 import tomllib
 from collections.abc import Collection
@@ -19,13 +20,13 @@ AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, AND, EQUAL, AT_LEAST, JUMP, ANSWER = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
-CASES = ("offline", "uncounted")
-"""Without a network namespace; without a control group that counts memory. No check has rows for both."""
+CASES = ("offline", "uncounted", "lockless")
+"""Without a network namespace; without a control group that counts memory; without locks and watches
+of files. A check that has rows for two of them has the same for both."""
 FILTERS = {
-    "filter_usual": (),
-    "filter_offline": ("offline",),
-    "filter_uncounted": ("uncounted",),
-    "filter_offline_uncounted": CASES,
+    "_".join(["filter", *cases]) if cases else "filter_usual": cases
+    for count in range(len(CASES) + 1)
+    for cases in itertools.combinations(CASES, count)
 }
 LONGEST_JUMP = 255
 MOST_INSTRUCTIONS = 4096

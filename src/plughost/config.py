@@ -15,7 +15,7 @@ import msgspec
 
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand
-from plughost.base.located_toml import load_toml
+from plughost.base.located_toml import load_authors_toml, load_toml
 from plughost.base.names import wrong_name
 from plughost.contracts.contract import (
     Contract,
@@ -82,6 +82,18 @@ def load_found(path: Path) -> dict[str, PluginSpec]:
     return _load(path, SetBy.AUTHOR, from_host(*HARMLESS))
 
 
+def _load_own(path: Path) -> PluginSpec:
+    """The one plugin that the file in a plugin's folder binds."""
+    document = load_authors_toml(path)
+    tables = document.data.get("plugins")
+    if isinstance(tables, dict) and len(tables) > 1:  # before each of them has the folder's manifest read
+        raise InvalidSpec(f"{path} binds {len(tables)} plugins; a plugin folder's file binds one")
+    specs = _bound(document, path, SetBy.AUTHOR, from_host(*HARMLESS))
+    if not specs:
+        raise InvalidSpec(f"{path} binds no plugin; a plugin folder's file binds one")
+    return next(iter(specs.values()))
+
+
 def of_folder(folder: Path) -> PluginSpec:
     """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
 
@@ -90,10 +102,7 @@ def of_folder(folder: Path) -> PluginSpec:
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")
     if (folder / FILE).exists():
-        specs = load_found(folder / FILE)
-        if len(specs) != 1:
-            raise InvalidSpec(f"{folder / FILE} binds {len(specs)} plugins; a plugin folder's file binds one")
-        return next(iter(specs.values()))
+        return _load_own(folder / FILE)
     told = contract_of(folder)
     if told is None:
         raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
@@ -101,7 +110,11 @@ def of_folder(folder: Path) -> PluginSpec:
 
 
 def _load(path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
-    document = load_toml(path)
+    document = load_toml(path) if by is SetBy.OPERATOR else load_authors_toml(path)
+    return _bound(document, path, by, variables)
+
+
+def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
     tables = document.data.setdefault("plugins", {})
     for key in document.data.keys() - {"plugins"}:
         document.problem((key,), "unknown key; known here: plugins")

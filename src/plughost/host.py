@@ -16,7 +16,7 @@ from plughost.base.clock import Clock, best_clock
 from plughost.base.errors import InvalidSpec, LaunchFailed, Stopped, Unconfinable
 from plughost.base.events import Event, EventHub, Subscription
 from plughost.base.weakly import weakly
-from plughost.contracts.contract import PluginSpec, check_runnable, contract
+from plughost.contracts.contract import PluginSpec, bind_off_the_loop, check_runnable, contract
 from plughost.plugin import Plugin
 from plughost.runtime.channel import PipeChannel
 from plughost.runtime.launch import raise_fd_limit
@@ -111,31 +111,36 @@ class Host:
         machine has no room for now (disk, descriptors, memory) is added, too: its `failure` says why, and
         each start tries again.
         """
-        if self._closed:
-            raise Stopped("this host is closed")
-        spec = target if isinstance(target, PluginSpec) else _spec_of(target)
+        self._check_open()
+        if isinstance(target, PluginSpec):
+            spec = target
+        else:  # a stranger's files: they do not hold the event loop
+            spec = await asyncio.to_thread(_spec_of, target)
+            self._check_open()
         if grants is not None:
             spec = msgspec.structs.replace(spec, grants=tuple(grants))
         if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
-        with as_launch_failure("cannot prepare it", spec.name):
-            binding = its_contract.bind(spec)
-        check_runnable(spec, binding)
-        self._adding.add(spec.name)
         confinement: Confinement | None = None
         failure: LaunchFailed | None = None
+        self._adding.add(spec.name)
         try:
-            confinement = await self._keeper.confine(spec, binding)
-        except LaunchFailed as error:
-            if not keep or not _may_pass(error):
-                raise
-            failure = error
+            with as_launch_failure("cannot prepare it", spec.name):
+                binding = await bind_off_the_loop(its_contract, spec)
+            check_runnable(spec, binding)
+            self._check_open(spec.name)
+            try:
+                confinement = await self._keeper.confine(spec, binding)
+            except LaunchFailed as error:
+                if not keep or not _may_pass(error):
+                    raise
+                failure = error
         finally:
             self._adding.discard(spec.name)
         if self._closed:  # meanwhile
             await self._keeper.release(spec.name)
-            raise Stopped("this host is closed", plugin=spec.name)
+        self._check_open(spec.name)
         plugin = Plugin(self, spec, its_contract, binding, confinement, failure)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
@@ -149,6 +154,10 @@ class Host:
                     await self.remove(spec.name)
                 raise
         return plugin
+
+    def _check_open(self, plugin: str = "") -> None:
+        if self._closed:
+            raise Stopped("this host is closed", plugin=plugin)
 
     async def remove(self, name: str) -> None:
         """End a plugin and, once it is gone, forget it."""

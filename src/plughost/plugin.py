@@ -13,7 +13,14 @@ from plughost.base.clock import Clock
 from plughost.base.errors import Malformed, OverBudget, PluginError, Stopped, UnknownMethod
 from plughost.base.hiding import Hidden
 from plughost.base.weakly import weakly
-from plughost.contracts.contract import Binding, Contract, PluginSpec, check_runnable, sandbox_of
+from plughost.contracts.contract import (
+    Binding,
+    Contract,
+    PluginSpec,
+    bind_off_the_loop,
+    check_runnable,
+    sandbox_of,
+)
 from plughost.guard.operators_word import OperatorsWord
 from plughost.reception import Reception
 from plughost.runtime.instance import Instance
@@ -258,7 +265,9 @@ class Plugin:
         """What is on disk now counts: a new manifest comes with a new program."""
         spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
-            binding = self._contract.bind(spec)
+            binding = await bind_off_the_loop(self._contract, spec)
+        if self._stopped:  # meanwhile
+            raise Stopped("the host has stopped it", plugin=self.name)
         follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)

@@ -262,6 +262,8 @@ def test_only_one_module_of_the_command_line_writes():
         "my tool",
         "v1.2_x+y~z",
         "café",
+        "한글",
+        "a:b",
         "x" * LONGEST,
     ],
 )
@@ -273,7 +275,9 @@ def test_a_name_of_any_contract_is_one(name):
 @pytest.mark.parametrize(
     "name",
     [".", "..", "a/..", "../a", "a//b", "/a", "a/", "", " ", "a ", " a", "-a", "a/-b", "a\n", "a\nb", "a\tb", "a\x1b[0m",
-     "a\x9b", "a\u202eb", "x[/bold]", "a\0", "caf\ud800", "x" * (LONGEST + 1), "a;b", "$(a)", "a\\b", "a'b"],
+     "a\x9b", "a\u202eb", "x[/bold]", "a\0", "caf\ud800", "x" * (LONGEST + 1), "a;b", "$(a)", "a\\b", "a'b",
+     "good error: out of memory", "good#1 error", "a#", "a#b", "a#1#2", "a#1/b", "a#\u0661", "good\u3164", "good\u115f",
+     "good\u1160", "good\uffa0", "good\u11a8", "good\u200b", "cafe\u0301", "\u212bngstrom", "\uff47ood", "x\u00b2"],
 )  # fmt: skip
 def test_what_is_no_name_is_refused_wherever_it_comes_from(name, tmp_path):
     with pytest.raises(InvalidSpec, match="cannot be a plugin's name"):

@@ -46,6 +46,23 @@ async def test_without_scratch_nothing_can_be_written(lab, filesystem):
 
 
 @pytest.mark.clause("VAI-43", "VAI-93")
+@pytest.mark.parametrize("filesystem", ["none", "assets_ro"])
+async def test_without_scratch_no_file_of_the_package_can_be_locked_or_watched(lab, filesystem):
+    """Each process of a package has the same files, whose ever it is: a lock would be seen by all."""
+    ask_for(lab, filesystem)
+    path = f"{lab.shelf.package.folder}/bin/plugin"
+    outcome = await lab.tool("writes", do="lock and watch", path=path)
+    assert outcome.result["structured_output"]["possible"] == ["flags"]
+
+
+async def test_with_scratch_programs_can_lock_their_files(lab):
+    path = f"{lab.shelf.package.folder}/bin/plugin"
+    outcome = await lab.tool("writes", do="lock and watch", path=path)
+    found = outcome.result["structured_output"]["possible"]
+    assert {"flock", "setlk", "getlk", "flags"} <= {*found}
+
+
+@pytest.mark.clause("VAI-43", "VAI-93")
 async def test_the_next_invocation_of_a_process_finds_nothing_of_the_last(lab):
     places = [*PLACES, f"{lab.shelf.package.folder}/left", f"{lab.shelf.package.folder}/lib/left"]
     first = (await lab.tool("reads", do="put", paths=places, text="of the first")).result["structured_output"]

@@ -242,6 +242,7 @@ MUTANTS = [
     Mutant("stderr-tells-secrets", "invocations/invoker.py", "            plugin.hidden.learn_from(run.hidden)  #", "            #", "tests/invocations/test_invoker.py tests/invocations/test_tenants.py tests/invocations/test_host_failures.py"),
     Mutant("a-token-outlives-its-invocation", "invocations/invoker.py", "                self._gateway.dismiss(run)", "                pass", "tests/invocations/test_harness.py tests/invocations/test_gateway_api.py tests/invocations/test_attacker.py"),
     Mutant("a-scratch-folder-outlives-its-invocation", "invocations/invoker.py", "                    await self._scratch.remove(scratch)", "                    pass", "tests/invocations/test_invoker.py tests/invocations/test_scratch.py"),
+    Mutant("a-vai-process-locks-files", "contracts/vai/__init__.py", "file_locks=_may_write(served, options)", "file_locks=True", "tests/invocations/test_isolation.py"),
     Mutant("a-vai-process-writes-to-tmp", "contracts/vai/__init__.py", "writable_tmp=options.scratch is None and _may_write(served, options)", "writable_tmp=True", "tests/invocations/test_isolation.py tests/sandbox/test_parts_of_a_folder.py"),
     Mutant("a-package-cannot-be-listed", "contracts/vai/__init__.py", "listable=(str(folder),)", "listable=()", "tests/sandbox/test_parts_of_a_folder.py"),
     Mutant("a-package-below-tmp-is-writable", "sandbox/bubblewrap.py", "            closed.append(folder)", "            pass", "tests/sandbox/test_parts_of_a_folder.py"),

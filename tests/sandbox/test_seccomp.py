@@ -26,7 +26,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 PROGRAMS = {
     (name, cases): generate.program(POLICY, name, cases)
     for name in ARCHITECTURES
-    for cases in ((), ("offline",), ("uncounted",), ("offline", "uncounted"))
+    for cases in generate.FILTERS.values()
 }
 NAMES = {
     architecture: {pair[place]: name for name, pair in NUMBERS.items() if pair[place] >= 0}
@@ -49,7 +49,7 @@ def arguments(low_halves):
 
 def telling(check):
     """The values a check speaks of, some flags around them, and anything else."""
-    rows = check["rows"] + check.get("offline", []) + check.get("uncounted", [])
+    rows = [row for case in ("rows", *generate.CASES) for row in check.get(case, [])]
     words = " ".join(text for row in rows for text in row).split()
     spoken = [POLICY["names"].get(word, 0) for word in words if word in POLICY["names"]] + [0]
     return st.one_of(
@@ -85,9 +85,10 @@ def test_a_filter_answers_any_call_as_the_policy_reads(which, number, args):
     assert answer == bpf.verdict(POLICY, NAMES[architecture].get(number), args, cases)
 
 
-def refused(call, *args, offline=False, uncounted=False):
+def refused(call, *args, offline=False, uncounted=False, lockless=False):
     number, architecture = NUMBERS[call][0], ARCHITECTURES["x86_64"]
-    cases = (*(["offline"] if offline else []), *(["uncounted"] if uncounted else []))
+    held = {"offline": offline, "uncounted": uncounted, "lockless": lockless}
+    cases = tuple(case for case in generate.CASES if held[case])
     answer = bpf.run(PROGRAMS["x86_64", cases], number, architecture, [*args, *[0] * (6 - len(args))])
     return answer != bpf.ALLOW
 
@@ -171,6 +172,45 @@ def test_nobody_waits_for_a_plugins_lease():
             assert not refused("fcntl", 3, ordinary, 1, offline=offline)
 
 
+def test_without_locks_nothing_is_said_or_heard_through_a_file():
+    of_files = [
+        5,
+        6,
+        7,
+        36,
+        37,
+        38,
+        1024,
+        1025,
+        1026,
+        1035,
+        1036,
+        1037,
+        1038,
+    ]  # locks, leases, F_NOTIFY, hints
+    of_descriptors = [0, 1, 2, 3, 4, 8, 9, 10, 11, 15, 16, 1027, 1030, 1031, 1032, 1033, 1034]
+    for offline in (False, True):
+        for uncounted in (False, True):
+            cases = {"offline": offline, "uncounted": uncounted}
+            for command in of_files:
+                assert refused("fcntl", 3, command, **cases, lockless=True)
+                assert refused("fcntl", 3, command | 1 << 32, **cases, lockless=True)
+                assert refused("fcntl", 3, command, **cases) == (command == 1024)
+            for command in of_descriptors:
+                assert not refused("fcntl", 3, command, **cases, lockless=True)
+            assert refused("flock", 3, 2, **cases, lockless=True)
+            assert not refused("flock", 3, 2, **cases)
+            assert refused("inotify_add_watch", 3, 1, 0x20, **cases, lockless=True)
+            assert refused("inotify_add_watch", 3, 1, 0x20, **cases) == offline
+            assert refused("fanotify_init", **cases, lockless=True)
+
+
+def test_a_check_has_the_same_rows_for_each_case_that_it_names():
+    for check in POLICY["check"]:
+        rows = [check[case] for case in generate.CASES if case in check]
+        assert all(each == rows[0] for each in rows)
+
+
 def test_other_processes_are_not_limited_and_offline_not_slowed_either():
     for offline in (False, True):
         assert refused("prlimit64", 1, offline=offline)
@@ -205,7 +245,7 @@ def test_the_x32_table_is_not_there():
 
 def test_filters_are_small_and_their_jumps_stay_inside():
     for program in PROGRAMS.values():
-        assert len(program) < 400
+        assert len(program) < 420
         for at, (code, value, if_so, if_not) in enumerate(program):
             assert max(if_so, if_not) <= 255
             assert at + 1 + max(if_so, if_not, value if code == 0x05 else 0) < len(program) or code == 0x06

@@ -24,6 +24,8 @@ from plughost.base.text import visible
 T = TypeVar("T")
 Field = tuple[str | int, ...]
 LARGEST = 1 << 20
+MOST_SUGGESTIONS = 100
+"""Problems after which no other name is looked for that an unknown key resembles: that takes long."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -51,11 +53,14 @@ class Document:
 
     @functools.cached_property
     def _tables(self) -> dict[Field, int]:
-        """The first line of what is written only by what is in it: `allow` in `allow.read = …`."""
+        """The first line of what is written only by what is in it: `allow` in `allow.read = …`.
+
+        Lines are in the order of the file, so that what is known already is so with everything around it.
+        """
         first: dict[Field, int] = {}
         for field, line in self._lines.items():
-            for end in range(1, len(field)):
-                first[field[:end]] = min(line, first.get(field[:end], line))
+            while (field := field[:-1]) and field not in first:
+                first[field] = line
         return first
 
     @property
@@ -136,7 +141,8 @@ class Document:
                 self.problem(field, f"`{name}` is missing; expected {_expectation(info.type)}")
         known = {info.encode_name for info in members}
         for name in data.keys() - known:
-            self.problem((*field, name), f"unknown key{_alike(name, known)}; known here: {_listed(known)}")
+            alike = _alike(name, known) if len(self._found) < MOST_SUGGESTIONS else ""
+            self.problem((*field, name), f"unknown key{alike}; known here: {_listed(known)}")
         return values
 
     def _value(self, hint: Any, field: Field, data: Any) -> Any:

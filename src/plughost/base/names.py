@@ -2,29 +2,43 @@
 
 Names are shown, logged, recorded and used in paths, so each is plain text on one line that no terminal, shell
 or file system takes for anything else. Every contract's own names fit: kaged's `notes`, vai's `acme/hello`,
-and `acme/hello:greet#1` for the process of one export.
+and `acme/hello:greet#1` for the process of one export. Lines of output read `NAME#GENERATION error: text`, so
+no name has a `#` or `: ` in it by which it could pass for the beginning of another plugin's line.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from plughost.base.errors import InvalidSpec
 from plughost.base.text import brief
 
 LONGEST = 255
-_NAME = re.compile(r"{0}(?:/{0})*".format(r"[\w@](?:[\w.@:#+~ -]*[\w.@:#+~-])?"))
+_PART = r"[\w@](?:(?:[\w.@+~ -]|:(?! ))*[\w.@:+~-])?"
+_NAME = re.compile(rf"{_PART}(?:/{_PART})*(?:#[0-9]+)?")
+_JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
+"""Parts of Hangul syllables. Two of them are fillers, and most have no width of their own; a syllable in its
+usual form has none of them."""
 EXPECTED = (
-    f"a plugin's name has 1 to {LONGEST} letters, digits and . _ - + @ : # ~ or spaces inside, "
-    "begins with a letter, a digit, _ or @, and may have parts of that kind with / between them"
+    f"a plugin's name has 1 to {LONGEST} letters, digits and . _ - + @ : ~ or spaces inside, "
+    "begins with a letter, a digit, _ or @, and may have parts of that kind with / between them; "
+    "no space follows a colon, # stands only before a number at the end, and every letter is visible and in "
+    "its usual form (Unicode NFKC)"
 )
 
 
 def wrong_name(name: str) -> str | None:
     """Why a plugin cannot be called that; None when it can."""
-    if len(name) <= LONGEST and _NAME.fullmatch(name):
+    if len(name) <= LONGEST and _NAME.fullmatch(name) and _is_visible(name):
         return None
     return f"{brief(name)} cannot be a plugin's name: {EXPECTED}"
+
+
+def _is_visible(name: str) -> bool:
+    """Whether each letter is seen as itself. The grammar has no marks and formats; NFKC has no variants, and
+    makes conjoining Jamo of the filler letters."""
+    return name.isascii() or (unicodedata.normalize("NFKC", name) == name and not _JAMO.search(name))
 
 
 def check_name(name: str) -> None:

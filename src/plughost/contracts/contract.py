@@ -6,6 +6,7 @@ ours do, and is found by name.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -140,6 +141,8 @@ class Binding(msgspec.Struct, frozen=True):
     find what lies in them."""
     writable_tmp: bool = True
     """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
+    file_locks: bool = True
+    """Whether a confined process may lock and watch files. Whoever else has the same file would see it."""
     granting: Mapping[str, str] = {}
     """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it, and of
     one `item` of a capability's list; what is not here the operator allows in plughost's own words."""
@@ -174,6 +177,16 @@ class Contract(Protocol):
 def sandbox_of(spec: PluginSpec, contract: Contract) -> str:
     """How it is confined: as the operator says, or else as its contract has it."""
     return contract.sandbox if spec.sandbox is None else spec.sandbox
+
+
+async def bind_off_the_loop(contract: Contract, spec: PluginSpec) -> Binding:
+    """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
+
+    A contract that opens no file says so by `binds_without_files = True`, and has no thread.
+    """
+    if getattr(contract, "binds_without_files", False):
+        return contract.bind(spec)
+    return await asyncio.to_thread(contract.bind, spec)
 
 
 def contract(name: str) -> Contract:

@@ -188,7 +188,7 @@ def _strict(
         same=prepared.same,
         made=("/etc", "/tmp"),
     )
-    last = inner.words(rules, rlimits, uncounted=uncounted)
+    last = inner.words(rules, rlimits, uncounted=uncounted, lockless=not prepared.file_locks)
     outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
     launch = Launch(
         (*outside, bubblewrap.INNER, *last, "--", runnable.path, *runnable.argv),
@@ -232,6 +232,7 @@ def _landlock(
         cwd=cwd or prepared.scratch,
         offline=True,
         uncounted=uncounted,
+        lockless=not prepared.file_locks,
     )
     launch = Launch(
         (prepared.inner, *last, "--", runnable.path, *runnable.argv),

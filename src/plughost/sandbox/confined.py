@@ -48,6 +48,7 @@ def confined(
     to_come: str | None = None,
     listable: tuple[str, ...] = (),
     writable_tmp: bool = True,
+    file_locks: bool = True,
     here: machine.Machine | None = None,
 ) -> Confinement:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
@@ -55,7 +56,7 @@ def confined(
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
     `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
     room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
-    `listable` and `writable_tmp` are the contract's (`Binding`).
+    `listable`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
     """
     here = here or machine.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -103,6 +104,7 @@ def confined(
             private=private,
             listable=tuple(map(os.path.realpath, listable)),
             writable_tmp=writable_tmp,
+            file_locks=file_locks,
             way_out=way_out,
             group=group,
         )

@@ -30,9 +30,11 @@ def words(
     cwd: str | None = None,
     offline: bool = False,
     uncounted: bool = False,
+    lockless: bool = False,
 ) -> tuple[str, ...]:
-    """All that is between the program's own path and `--`. `offline` is without a network namespace, and
-    `uncounted` without a control group that counts its memory."""
+    """All that is between the program's own path and `--`. `offline` is without a network namespace,
+    `uncounted` without a control group that counts its memory, and `lockless` without locks and watches of
+    files."""
     found = ["watch", ":".join(rules.made)]
     found += ["cwd", cwd] if cwd is not None else []
     for path, identity in rules.same:
@@ -45,7 +47,8 @@ def words(
     found += _each("read", rules.read)
     found += _each("connect", map(str, rules.connect))
     found += ["landlock", "offline" if offline else "seccomp"]
-    return (*found, *(["uncounted"] if uncounted else []))
+    found += ["uncounted"] if uncounted else []
+    return (*found, *(["lockless"] if lockless else []))
 
 
 def _each(word: str, items: Iterable[str]) -> list[str]:

@@ -102,6 +102,7 @@ class Keeper:
                 to_come=binding.data.path if self._foresees and binding.data is not None else None,
                 listable=binding.listable,
                 writable_tmp=binding.writable_tmp,
+                file_locks=binding.file_locks,
             )
             self._keep_apart(spec.name, confinement)
         except BaseException:

@@ -51,6 +51,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Folders whose entries it may list; of what is in them it sees what it is given, and no more."""
     writable_tmp: bool = True
     """Whether it may write to its /tmp and its /dev/shm."""
+    file_locks: bool = True
+    """Whether it may lock and watch files."""
     way_out: WayOut | None = None
     group: Group | None = None
     """The control group that counts what all its processes use."""

@@ -9,7 +9,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.located import Document, Problem
-from plughost.base.located_toml import load_toml
+from plughost.base.located_toml import load_authors_toml
 from plughost.base.names import wrong_name
 from plughost.base.semver import is_semantic
 
@@ -83,7 +83,7 @@ class Read(msgspec.Struct, frozen=True):
 
 def read(folder: Path) -> Read:
     """The manifest of a plugin's folder; InvalidConfig with all that is wrong with it."""
-    document = load_toml(folder / FILE)
+    document = load_authors_toml(folder / FILE)
     lints = document.set_aside_unknown(Manifest, document.data)
     manifest = document.read(Manifest, (), document.data)
     about = document.data.get("plugin")

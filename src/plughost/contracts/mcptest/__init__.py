@@ -55,6 +55,7 @@ class McptestContract:
     reverse: Mapping[str, Reverse] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
+    binds_without_files = True
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest

@@ -62,6 +62,7 @@ class RuneContract:
     reverse: Mapping[str, Reverse] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
+    binds_without_files = True
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake

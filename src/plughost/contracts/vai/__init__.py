@@ -116,6 +116,7 @@ class VaiContract:
             own=Powers(read=_parts(folder, served, options), write=scratch),
             listable=(str(folder),),
             writable_tmp=options.scratch is None and _may_write(served, options),
+            file_locks=_may_write(served, options),
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:
@@ -123,13 +124,15 @@ class VaiContract:
         return VaiSession(settings.manifest, _host())
 
 
-def spec_of(folder: Path, *, name: str | None = None) -> PluginSpec:
+def spec_of(folder: Path, *, name: str | None = None, told: Manifest | None = None) -> PluginSpec:
     """A process of the package in a folder. Of one package there may be many, each with a name of its own.
 
-    The folder is not its own as a whole: of `assets` it sees what its exports have permission for.
+    The folder is not its own as a whole: of `assets` it sees what its exports have permission for. `told` is
+    its manifest where that is known already.
     """
     folder = folder.resolve()
-    told = manifest.read(folder, manifest.in_folder(folder))
+    if told is None:
+        told = manifest.read(folder, manifest.in_folder(folder))
     return PluginSpec(
         contract=CONTRACT.name,
         name=name or told.package_id,

@@ -8,14 +8,14 @@ from typing import Annotated, Literal, get_args
 import msgspec
 
 from plughost.base.located import as_text, read_text
-from plughost.base.located_toml import parse_toml
+from plughost.base.located_toml import LARGEST_OF_AUTHORS, parse_authors_toml
 from plughost.contracts.vai import rules
 from plughost.contracts.vai.rules import Holds
 
 FILE = "vai-plugin.toml"
 ASSETS = "assets"
 """The folder of a package that a plugin with `filesystem = "assets_ro"` may read."""
-LARGEST = 256 << 10
+LARGEST = LARGEST_OF_AUTHORS
 API_VERSION = "vai.plugin.v1"
 PROTOCOL = "vai.rpc.v1"
 
@@ -158,7 +158,7 @@ def in_folder(folder: Path) -> Holds:
 
 
 def _checked(text: str, name: str, holds: Holds | None) -> Manifest:
-    document = parse_toml(text, name)
+    document = parse_authors_toml(text, name)
     manifest = document.read(Manifest, (), document.data)
     rules.check(document, get_args(Kind), holds)
     document.check()

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
@@ -20,24 +19,24 @@ BEGIN, END = "<!-- settings: written by `make tables` -->", "<!-- settings: end 
 
 
 def table() -> str:
-    rows = ["| setting | may its author set it? |", "|---|---|"]
-    rows += _rows("", config.Common)
-    for name in names():
-        if type(contract(name)).__module__.startswith("plughost."):
-            rows += _rows(f"{name}: ", contract(name).options)
-    return "\n".join(rows)
+    rows = [
+        "| contract | its author may set | only the operator may set |",
+        "|---|---|---|",
+        _row("all", config.Common),
+    ]
+    ours = [name for name in names() if type(contract(name)).__module__.startswith("plughost.")]
+    return "\n".join([*rows, *(_row(name, contract(name).options) for name in ours)])
 
 
-def _rows(prefix: str, kind: type[msgspec.Struct]) -> Iterator[str]:
-    operators = []
+def _row(name: str, kind: type[msgspec.Struct]) -> str:
+    authors, operators = [], []
     for field in msgspec.structs.fields(kind):
         rule = author_rule(field)
         if rule is None:
             operators.append(f"`{field.encode_name}`")
         else:
-            yield f"| {prefix}`{field.encode_name}` | yes: {rule.describe(field.default)} |"
-    if operators:
-        yield f"| {prefix}{', '.join(operators)} | no |"
+            authors.append(f"`{field.encode_name}` ({rule.describe(field.default)})")
+    return f"| {name} | {', '.join(authors)} | {', '.join(operators)} |"
 
 
 def main() -> None:

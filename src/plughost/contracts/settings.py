@@ -51,7 +51,7 @@ class _Lower(AuthorRule, frozen=True):
         return f"{value!r:.50} is above the default of {default}, and only the operator can raise that"
 
     def describe(self, default: Any) -> str:
-        return f"above 0, up to the default of {default}"
+        return f"up to {default}"
 
 
 class _UpTo(AuthorRule, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class _UpTo(AuthorRule, frozen=True, kw_only=True):
         return f"{value!r:.50} is above {self.most}, and only the operator can set more"
 
     def describe(self, default: Any) -> str:
-        return f"above 0, up to {self.most}"
+        return f"up to {self.most}"
 
 
 NOT_POSITIVE = "{!r:.50} is not a positive number, and an author can set only such a one"

@@ -19,6 +19,8 @@ from plughost.sandbox.temporary_folder import open_folder
 PREFIX = "plughost-scratch-"
 MOST_COUNTED = 100_000
 """Files and folders of one invocation; more count as over any limit."""
+MOST_REMOVED = 2 * MOST_COUNTED
+"""Folders that are removed while a process may still make more; what is left goes when the host closes."""
 TOO_MUCH = 1 << 62
 FASTEST = 1 << 30
 """Bytes a second that a writer is thought to be able to."""
@@ -90,7 +92,7 @@ class Scratch:
         try:
             os.rmdir(path)
         except OSError:
-            removed = asyncio.get_running_loop().run_in_executor(None, remove, path)
+            removed = asyncio.get_running_loop().run_in_executor(None, remove, path, MOST_REMOVED)
             try:
                 await asyncio.shield(removed)
             except asyncio.CancelledError:

@@ -6,21 +6,26 @@ no path grows, nothing recurses, and only two directories are open at a time.
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 
 
-def remove(path: str) -> None:
-    """Nothing outside is touched: no symlink is followed. What cannot be removed is left."""
+def remove(path: str, most: float = math.inf) -> None:
+    """Nothing outside is touched: no symlink is followed. What cannot be removed is left.
+
+    So is what is there after `most` folders: a plugin that still runs may make them for ever.
+    """
     try:
         top = _opened(path, None)
     except OSError:
         return
     try:
-        moved = 0
-        while folders := _emptied(top):
+        moved = seen = 0
+        while seen < most and (folders := _emptied(top)):
             for name in folders:
                 moved = _flattened(top, name, moved)
+            seen += len(folders)
         os.rmdir(path)
     except OSError:
         pass

@@ -16,6 +16,8 @@ from typing import Any
 
 from msgspec import json
 
+from plughost.base.schema_references import resolved
+
 BUDGET = 1 << 20
 """Units of a check that is done at once: some 5 ms."""
 LARGEST_AT_ONCE = 64 << 10
@@ -155,14 +157,7 @@ class _Weigher:
     def _referred(self, reference: str) -> int:
         if reference not in self._known:
             self._known[reference] = 1  # one that leads back here is about another part of the value
-            target = self._root
-            for name in reference.removeprefix("#/").split("/"):
-                target = (
-                    target.get(name.replace("~1", "/").replace("~0", "~"))
-                    if isinstance(target, dict)
-                    else None
-                )
-            self._known[reference] = self.weigh(target)
+            self._known[reference] = self.weigh(resolved(self._root, reference))
         return self._known[reference]
 
 

@@ -183,6 +183,10 @@ def test_where_nothing_may_take_long_costly_schemas_are_refused():
         ("^[a-z]{1,64}$", 64, 1000),
         ("(((", 1, schema_cost.MOST_STATES + 1),
         ("a{999999999}", schema_cost.MOST_STATES, schema_cost.MOST_STATES + 1),
+        ("(?:[ab]{40})?{40}[^ab]", 12_000, 20_000),
+        (r"(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,63}$", 100, 10_000),
+        (r"^[!#$%&'*/=?^`{|}~-]{1,64}$", 64, 3000),
+        (r"^(?P<year>[0-9]{4})|(?<x>\p{Lu})\u00e4\x41$", 1024, 3000),
     ],
 )
 def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
@@ -190,8 +194,60 @@ def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:[ab]?){00000000005000}[^ab]",
+        "(?x)(?:[ab]?){ 5000 }[^ab]",
+        "(?:[ab]?){ 5000 }[^ab]",
+        "(?:[ab]?){5000 }",
+        "(?:[ab]?){٥٠٠٠}",
+        "(?:[ab]?){0,05000}",
+        "a{1000000000}",
+        "a{,5}",
+        "a{",
+        "(?m)^a",
+        "(?U)a*",
+        "(?-u:a)",
+        "(?ix)a{ 5 }",
+        "[a[b]]",
+        "[a&&b]",
+        "[]a]",
+        "[a",
+        r"\x{61}",
+        r"\u{61}",
+        r"\b{start}a",
+        r"\q",
+        "a\\",
+        "a)",
+        "(?=a)",
+    ],
+)
+def test_a_pattern_outside_the_common_syntax_is_never_compiled_at_once(pattern):
+    assert "is not known" in (wrong_at_once({"properties": {"a": {"pattern": pattern}}}) or "")
+    assert "is not known" in (wrong_at_once({"patternProperties": {pattern: {}}}) or "")
+    with pytest.raises(ValueError, match="is not known"):
+        problems_at_once({"pattern": pattern}, "a")
+
+
+@pytest.mark.parametrize("factor", [5e-324, 1e-16, 1e300, 2**60, 10**400])
+def test_nor_is_a_multiple_of_an_extreme_number(factor):
+    assert "multipleOf" in (wrong_at_once({"items": {"multipleOf": factor}}) or "")
+    assert wrong_at_once({"properties": {"multipleOf": {"multipleOf": 0.01}}}) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\s" * 1000, r"\w" * 500, r"(?i)" + r"\S" * 400, r"(?i)" + r"[^\x41]" * 200, r"\p{L}" * 100]
+)
+def test_a_pattern_that_is_short_but_takes_long_to_compile_is_not_compiled_at_once(pattern):
+    assert "patterns have some" in (wrong_at_once({"allOf": [{"pattern": pattern}, {"pattern": "a"}]}) or "")
+
+
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
+        ({"items": {"multipleOf": 0.01}}, [1e300] * 9000),
+        ({"items": {"multipleOf": 1e-15}}, [1e300] * 9000),
+        ({"items": {"pattern": "(?:[ab]{40})?{40}[^ab]"}}, ["ab" * 400] * 80),
         ({"items": {"unevaluatedProperties": False, "anyOf": [{"properties": {"a": True}}] * 10}}, [{"a": 1}] * 9000),
         ({"items": {"dependentRequired": {f"p{n}": ["x"] for n in range(300)}}}, [{"a": 1}] * 9000),
         ({"items": {"properties": {"a": {"multipleOf": 0.01}}}}, [{"a": 1}] * 9000),

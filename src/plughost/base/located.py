@@ -24,6 +24,8 @@ from plughost.base.text import visible
 T = TypeVar("T")
 Field = tuple[str | int, ...]
 LARGEST = 1 << 20
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""Those that a file may hold: of 64 bits. Python cannot even show one of thousands of digits."""
 
 
 class Problem(msgspec.Struct, frozen=True):

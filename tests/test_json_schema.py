@@ -73,6 +73,74 @@ def test_what_would_keep_a_checker_busy_is_refused(schema, why):
     assert why in (wrong(schema) or "")
 
 
+def doubling(levels: int) -> dict[str, Any]:
+    """The definitions of `levels` references, each to the next one twice."""
+    return {f"d{n}": {"allOf": [{"$ref": f"#/definitions/d{n + 1}"}] * 2} for n in range(levels)} | {
+        f"d{levels}": {}
+    }
+
+
+def another_resource(levels: int = 60, **words: Any) -> dict[str, Any]:
+    """The root's definitions are empty; those of the inner schema take a doubling time for each level."""
+    inner = {**words, "definitions": doubling(levels), "allOf": [{"$ref": "#/definitions/d0"}]}
+    return {"definitions": {name: {} for name in doubling(levels)}, "allOf": [inner]}
+
+
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (another_resource(**{"$schema": DRAFT_4, "id": "http://x.example/"}), "$schema is not accepted inside"),
+        (another_resource(id="http://x.example/"), "id is not accepted inside"),
+        (another_resource(**{"$id": "http://x.example/"}), "$id is not accepted inside"),
+        ({"properties": {"deep": another_resource(**{"$schema": DRAFT_4, "id": "http://x.example/"})}}, "$schema is not"),
+        ({"$schema": DRAFT_4}, "expected https://json-schema.org/draft/2020-12/schema"),
+        ({"$schema": 5}, "expected https://json-schema.org/draft/2020-12/schema"),
+        ({"$id": 5}, "$id: expected a string"),
+        ({"items": {"$schema": DIALECT}}, "$schema is not accepted inside"),
+        ({"$defs": {"a": {"$id": "http://x.example/", "b": {}}}, "$ref": "#/$defs/a/b"}, "$id is not accepted"),
+        ({"x-more": {"a": {"$id": "http://x.example/"}}}, "$id is not accepted"),
+        ({"$anchor": "a"}, "$anchor is not"),
+        ({"items": {"$dynamicAnchor": "a"}}, "$dynamicAnchor is not"),
+        ({"items": {"$recursiveAnchor": True}}, "$recursiveAnchor is not"),
+        ({"$recursiveRef": "#"}, "$recursiveRef is not accepted; use $ref"),
+        ({"$defs": {"a b": {}}, "$ref": "#/$defs/a b"}, "'#/$defs/a b' is not accepted"),
+        ({"$defs": {"~2": {}}, "$ref": "#/$defs/~2"}, "'#/$defs/~2' is not accepted"),
+        ({"$defs": {"": {"": {}}}, "$ref": "#/$defs//"}, "is not accepted"),
+        ({"$defs": {"a#b": {}}, "$ref": "#/$defs/a#b"}, "is not accepted"),
+        ({"$ref": "#"}, "refers to itself only"),
+        ({"$ref": ""}, "refers to itself only"),
+        (of({"dependencies": {"items": {"$ref": "#/$defs/Tree"}}}), "leads back to itself"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_could_mean_two_things_is_refused(schema, why):
+    assert why in (wrong_at_once(schema) or "")
+    with pytest.raises(ValueError, match=r"\w"):
+        Checker(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "fits_not"),
+    [
+        ({"properties": {"id": {"type": "string"}, "$schema": True, "$id": {}, "$anchor": False}}, {"id": "a"}, {"id": 1}),
+        ({"const": {"id": "a"}, "default": {"id": "a"}, "examples": [{"id": "a"}]}, {"id": "a"}, {"id": "b"}),
+        ({"enum": [{"id": "a"}]}, {"id": "a"}, {"id": "b"}),
+        ({"$defs": {"id": {"type": "string"}}, "$ref": "#/$defs/id"}, "a", 1),
+        ({"$defs": {"a/b": {"~1": {"type": "string"}}}, "$ref": "#/$defs/a~1b/~01"}, "a", 1),
+        ({"$defs": {"a": {"type": "string"}}, "$ref": "#/$defs/a", "maxLength": 1}, "a", "ab"),
+        ({"$schema": DIALECT, "$id": "https://x.example/a", "type": "string"}, "a", 1),
+        ({"$id": "https://json-schema.org/draft/2020-12/meta/core", "$defs": {"anchorString": {"type": "integer"}},
+          "$ref": "#/$defs/anchorString"}, 1, "a"),
+    ],
+)  # fmt: skip
+def test_names_and_data_may_look_like_such_keywords(schema, fits, fits_not):
+    checker = Checker(schema)
+    assert (checker.fits(fits), checker.fits(fits_not)) == (True, False)
+
+
 HOSTILE = {"pattern": "(?:a[ab]{3000}c|b[ab]{3000}d)"}
 MANY = {"properties": {f"p{number}": {"pattern": f"{number}[ab]{{3000}}"} for number in range(1000)}}
 
@@ -115,6 +183,10 @@ def test_where_nothing_may_take_long_costly_schemas_are_refused():
         ("^[a-z]{1,64}$", 64, 1000),
         ("(((", 1, schema_cost.MOST_STATES + 1),
         ("a{999999999}", schema_cost.MOST_STATES, schema_cost.MOST_STATES + 1),
+        ("(?:[ab]{40})?{40}[^ab]", 12_000, 20_000),
+        (r"(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,63}$", 100, 10_000),
+        (r"^[!#$%&'*/=?^`{|}~-]{1,64}$", 64, 3000),
+        (r"^(?P<year>[0-9]{4})|(?<x>\p{Lu})\u00e4\x41$", 1024, 3000),
     ],
 )
 def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
@@ -122,8 +194,60 @@ def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
 
 
 @pytest.mark.parametrize(
+    "pattern",
+    [
+        "(?:[ab]?){00000000005000}[^ab]",
+        "(?x)(?:[ab]?){ 5000 }[^ab]",
+        "(?:[ab]?){ 5000 }[^ab]",
+        "(?:[ab]?){5000 }",
+        "(?:[ab]?){٥٠٠٠}",
+        "(?:[ab]?){0,05000}",
+        "a{1000000000}",
+        "a{,5}",
+        "a{",
+        "(?m)^a",
+        "(?U)a*",
+        "(?-u:a)",
+        "(?ix)a{ 5 }",
+        "[a[b]]",
+        "[a&&b]",
+        "[]a]",
+        "[a",
+        r"\x{61}",
+        r"\u{61}",
+        r"\b{start}a",
+        r"\q",
+        "a\\",
+        "a)",
+        "(?=a)",
+    ],
+)
+def test_a_pattern_outside_the_common_syntax_is_never_compiled_at_once(pattern):
+    assert "is not known" in (wrong_at_once({"properties": {"a": {"pattern": pattern}}}) or "")
+    assert "is not known" in (wrong_at_once({"patternProperties": {pattern: {}}}) or "")
+    with pytest.raises(ValueError, match="is not known"):
+        problems_at_once({"pattern": pattern}, "a")
+
+
+@pytest.mark.parametrize("factor", [5e-324, 1e-16, 1e300, 2**60, 10**400])
+def test_nor_is_a_multiple_of_an_extreme_number(factor):
+    assert "multipleOf" in (wrong_at_once({"items": {"multipleOf": factor}}) or "")
+    assert wrong_at_once({"properties": {"multipleOf": {"multipleOf": 0.01}}}) is None
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\s" * 1000, r"\w" * 500, r"(?i)" + r"\S" * 400, r"(?i)" + r"[^\x41]" * 200, r"\p{L}" * 100]
+)
+def test_a_pattern_that_is_short_but_takes_long_to_compile_is_not_compiled_at_once(pattern):
+    assert "patterns have some" in (wrong_at_once({"allOf": [{"pattern": pattern}, {"pattern": "a"}]}) or "")
+
+
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
+        ({"items": {"multipleOf": 0.01}}, [1e300] * 9000),
+        ({"items": {"multipleOf": 1e-15}}, [1e300] * 9000),
+        ({"items": {"pattern": "(?:[ab]{40})?{40}[^ab]"}}, ["ab" * 400] * 80),
         ({"items": {"unevaluatedProperties": False, "anyOf": [{"properties": {"a": True}}] * 10}}, [{"a": 1}] * 9000),
         ({"items": {"dependentRequired": {f"p{n}": ["x"] for n in range(300)}}}, [{"a": 1}] * 9000),
         ({"items": {"properties": {"a": {"multipleOf": 0.01}}}}, [{"a": 1}] * 9000),

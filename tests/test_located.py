@@ -50,6 +50,30 @@ def problems(tmp_path: Path, text: str) -> list[tuple[int, str, str]]:
     return [(problem.line, problem.field, problem.message) for problem in caught.value.problems]
 
 
+LARGE = "an integer of more than 64 bits"
+
+
+@pytest.mark.parametrize(
+    "number", ["0x" + "f" * 5000, "0b" + "1" * 65, "18446744073709551616", "-9223372036854775809"]
+)
+def test_an_integer_of_more_than_64_bits_is_a_problem_at_its_line(tmp_path, number):
+    text = f"""
+[plugins.a]
+contract = "mcptest"
+command = ["x"]
+call_timeout = {number}
+env = {{ A = [1, {number}] }}
+"""
+    assert problems(tmp_path, text) == [
+        (5, "plugins.a.call_timeout", LARGE),
+        (6, "plugins.a.env.A[1]", LARGE),
+    ]
+
+
+def test_so_is_one_that_cannot_be_read(tmp_path):
+    assert problems(tmp_path, f"a = 1\nb = {'9' * 5000}\n") == [(2, "", LARGE)]
+
+
 def test_every_problem_is_told_at_once_with_its_line_and_field(tmp_path):
     found = {(line, field) for line, field, _ in problems(tmp_path, BROKEN)}
     assert found == {

@@ -359,6 +359,8 @@ def test_a_configuration_that_cannot_be_sent_is_refused(tmp_path):
         {"$schema": "http://127.0.0.1:1/schema"},
         {"allOf": [{"$id": "http://a/b", "$ref": "#/x"}]},
         {"$dynamicRef": "#x"},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"definitions": {"a": {}}, "allOf": [{"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a/"}]},
         {"pattern": "(a"},
         {"pattern": "((a{1,1000}){1,1000}){1,1000}"},
         {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},

@@ -23,7 +23,12 @@ from plughost.base.schema_cost import LARGEST_AT_ONCE
 from plughost.invocations.chains import Chain
 from plughost.invocations.checks import WORKER
 from plughost.invocations.record import Ended, Said
-from plughost.invocations.worker_pool import MOST_WAITING_OF_ONE, WorkerPool
+from plughost.invocations.worker_pool import (
+    MOST_WAITING,
+    MOST_WAITING_OF_ONE,
+    MOST_WAITING_OF_TENANT,
+    WorkerPool,
+)
 from tests.invocations.conftest import SECRET
 from tests.support import until
 
@@ -218,7 +223,7 @@ async def workers(**options: Any) -> AsyncIterator[WorkerPool]:
         assert not any(map(is_running, pids))
 
 
-async def check(pool: WorkerPool, key: str, *, slow: bool = False, seconds: float = 60) -> Any:
+async def check(pool: WorkerPool, *key: str, slow: bool = False, seconds: float = 60) -> Any:
     schema = json.dumps({"pattern": HOSTILE} if slow else {"type": "string"}).encode()
     value = json.dumps("ab" * 500_000 if slow else "").encode()
     head = {"job": "check", "schema": len(schema)}
@@ -267,6 +272,90 @@ async def test_who_waits_ends_at_his_own_deadline_and_what_waits_is_bounded() ->
         assert await asyncio.gather(*waiting) == [[]] * MOST_WAITING_OF_ONE
 
 
+@asynccontextmanager
+async def asked(*checks: Any) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """Checks that wait or run, in this order."""
+    tasks = [asyncio.ensure_future(each) for each in checks]
+    await asyncio.sleep(0)
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def note_ends(tasks: list[asyncio.Task[Any]], ended: list[int]) -> None:
+    """Which of them ended, in this order."""
+    for number, task in enumerate(tasks):
+        task.add_done_callback(lambda _, number=number: ended.append(number))
+
+
+async def test_a_tenant_with_many_packages_and_projects_has_one_turn_like_any_other() -> None:
+    async with workers(most=1) as pool, asked(check(pool, "one", "p", "slow", slow=True)) as slow:
+        many = [check(pool, "many", f"p{n % 5}", f"package {n}") for n in range(30)]
+        async with asked(*many, check(pool, "honest", "p", "package")) as tasks:
+            note_ends(tasks, ended := [])
+            slow[0].cancel()
+            await asyncio.wait(tasks)
+            assert 30 in ended[:2], ended
+            assert sorted(number % 5 for number in ended[:6] if number < 30) == [0, 1, 2, 3, 4], (
+                "projects, too"
+            )
+            assert all(task.result() == [] for task in tasks)
+            assert pool._turns == {}
+
+
+async def test_a_free_worker_is_for_the_tenant_who_has_none() -> None:
+    async with workers() as pool:
+        slow = check(pool, "many", "0", slow=True), check(pool, "other", "0", slow=True)
+        quick = check(pool, "many", "1"), check(pool, "many", "2"), check(pool, "honest", "0")
+        async with asked(*slow, *quick) as tasks:
+            note_ends(tasks, ended := [])
+            tasks[1].cancel()
+            await asyncio.wait(tasks[1:])
+            assert ended == [1, 4, 2, 3]
+
+
+async def test_nobody_is_ended_for_a_tenant_who_has_as_many_workers() -> None:
+    async with workers(share=0.05) as pool:
+        many = [check(pool, "many", str(n), slow=True) for n in range(4)]
+        async with asked(check(pool, "honest", "0", slow=True), *many) as (honest, *others):
+            await until(lambda: sum(task.done() for task in others) == 3, patience=60)
+            assert not honest.done()
+            assert all(isinstance(task.exception(), plughost.Overloaded) for task in others if task.done())
+
+
+async def test_what_a_tenant_has_waiting_is_bounded_and_keeps_nobody_else_from_waiting() -> None:
+    async with workers(most=1) as pool, asked(check(pool, "one", "slow", slow=True)) as slow:
+        many = [check(pool, "many", f"package {n % 17}") for n in range(17 * MOST_WAITING_OF_ONE)]
+        async with asked(*many) as tasks:
+            await until(lambda: any(task.done() for task in tasks))
+            over = [task for task in tasks if task.done()]
+            assert len(over) == len(tasks) - MOST_WAITING_OF_TENANT
+            assert all(isinstance(task.exception(), plughost.Overloaded) for task in over)
+            async with asked(check(pool, "honest", "package")) as honest:
+                assert not honest[0].done()
+                slow[0].cancel()
+                assert await honest[0] == []
+
+
+async def test_where_all_is_full_the_tenant_who_has_most_waiting_gives_way() -> None:
+    async with workers(most=1) as pool, asked(check(pool, "one", "slow", slow=True)) as slow:
+        full = MOST_WAITING // MOST_WAITING_OF_TENANT
+        many = [check(pool, f"t{n % full}", f"package {n // 50}") for n in range(MOST_WAITING)]
+        async with asked(*many) as tasks:
+            assert not any(task.done() for task in tasks)
+            async with asked(check(pool, "honest", "package")) as honest:
+                await until(lambda: any(task.done() for task in tasks))
+                (gone,) = (task for task in tasks if task.done())
+                assert isinstance(gone.exception(), plughost.Overloaded)
+                with pytest.raises(plughost.Overloaded):
+                    await check(pool, "t3", "package 0")
+                slow[0].cancel()
+                assert await honest[0] == []
+
+
 async def test_a_worker_that_is_killed_fails_its_check_and_another_takes_its_place() -> None:
     async with workers(most=1) as pool:
         running = asyncio.ensure_future(check(pool, "one", slow=True))
@@ -293,7 +382,7 @@ async def test_a_value_that_needs_too_much_memory_is_refused() -> None:
         deadline = asyncio.get_running_loop().time() + 60
         value = b"[" + b"[[]]," * (6 << 20) + b"0]"
         head = {"job": "check", "schema": 2}
-        told, _ = await pool.ask(head, b"{}", value, key="one", deadline=deadline)
+        told, _ = await pool.ask(head, b"{}", value, key=("one",), deadline=deadline)
         assert told == {"failed": "MemoryError"}
 
 
@@ -306,7 +395,7 @@ async def main():
     pool = WorkerPool({WORKER!r}, LoopClock(asyncio.get_running_loop()))
     schema, value = b'{{"pattern": "{HOSTILE}"}}', b'"' + b"ab" * 500_000 + b'"'
     head = {{"job": "check", "schema": len(schema)}}
-    asking = asyncio.ensure_future(pool.ask(head, schema, value, key=1, deadline=1e12))
+    asking = asyncio.ensure_future(pool.ask(head, schema, value, key=(1,), deadline=1e12))
     await asyncio.sleep(0)
     print(*pool.pids, flush=True)
     await asking

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from msgspec import json
 
 from plughost.base import schema_cost
+from plughost.base.schema_references import resolved, standalone
 from plughost.base.worker_process import ask_once
 
 MOST_PARTS = 5000
@@ -23,11 +24,10 @@ MOST_LEVELS = 32
 """Of a value whose problems are told one by one, where its schema holds itself."""
 MOST_ERRORS = 20
 LONGEST_ERROR = 500
-_ELSEWHERE = ("$dynamicRef", "$recursiveRef")
 _STEPS = {"properties", "patternProperties", "additionalProperties", "items", "prefixItems", "contains"}
 """Whose schemas are about what is inside the value."""
-_MAPS = {"properties", "patternProperties", "dependentSchemas"}
-"""Whose keys are no words of the language."""
+_MAPS = {"properties", "patternProperties", "dependentSchemas", "dependencies"}
+"""Whose keys are names and not keywords."""
 _TWICE = {"unevaluatedProperties", "unevaluatedItems"}
 """Which look once more at what others have looked at."""
 
@@ -104,10 +104,11 @@ class Checker:
     def __init__(self, schema: Any, mask: str | None = None) -> None:
         import jsonschema_rs
 
+        schema = standalone(schema)
         self._holds_itself = _measure(schema, schema, {}, (), ()).again > 0
         patterns = jsonschema_rs.RegexOptions(size_limit=1 << 20, dfa_size_limit=1 << 20)
         try:
-            self._validator = jsonschema_rs.validator_for(
+            self._validator = jsonschema_rs.Draft202012Validator(
                 schema, retriever=_retrieve_nothing, pattern_options=patterns, mask=mask
             )
         except jsonschema_rs.ValidationError as error:
@@ -154,11 +155,6 @@ def _measure(
         return _sum(_measure(item, root, known, open_, here) for item in node)
     if not isinstance(node, dict):
         return Measure(1)
-    for word in _ELSEWHERE:
-        if word in node:
-            raise ValueError(f"{word} is not taken; use $ref")
-    if "$id" in node and node is not root:
-        raise ValueError("a $id inside a schema is not taken")
     found = []
     for word, value in node.items():
         if word == "$defs":
@@ -193,7 +189,7 @@ def _referred(
     if len(open_) == LONGEST_CHAIN:
         raise ValueError(f"a chain of more than {LONGEST_CHAIN} references")
     if reference not in known:
-        target = _pointed(root, reference)
+        target = resolved(root, reference)
         known[reference] = _measure(target, root, known, (*open_, reference), (*here, reference))
     return known[reference]
 
@@ -204,20 +200,6 @@ def _sum(found: Iterable[Measure], again: int | None = None) -> Measure:
     if parts > MOST_PARTS:
         raise ValueError(f"with its references written out it has more than {MOST_PARTS} parts")
     return Measure(parts, sum(one.again for one in each) if again is None else again)
-
-
-def _pointed(root: dict[str, Any], reference: str) -> Any:
-    node: Any = root
-    if not reference.startswith("#/"):
-        _retrieve_nothing(reference)
-    if "%" in reference:  # a checker would read it, and find something else than we do
-        raise ValueError(f"the reference {reference!r} is written with %")
-    for part in reference.removeprefix("#/").split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or name not in node:
-            raise ValueError(f"the reference {reference!r} leads nowhere")
-        node = node[name]
-    return node
 
 
 def _line(error: Exception) -> str:

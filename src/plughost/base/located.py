@@ -26,6 +26,8 @@ Field = tuple[str | int, ...]
 LARGEST = 1 << 20
 MOST_SUGGESTIONS = 100
 """Problems after which no other name is looked for that an unknown key resembles: that takes long."""
+INTEGERS = range(-(1 << 63), 1 << 64)
+"""Those that a file may hold: of 64 bits. Python cannot even show one of thousands of digits."""
 
 
 class Problem(msgspec.Struct, frozen=True):

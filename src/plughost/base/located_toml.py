@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from plughost.base.errors import InvalidConfig
-from plughost.base.located import Document, Field, Problem, read_text
+from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
 
 MOST_KEY_PARTS = 32
 """Parts of a dotted key, as in `a.b.c = 1` or `[a.b.c]`. The parser's time grows with their square."""
@@ -48,9 +50,34 @@ def _parse(text: str, name: str) -> Document:
         place = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = re.sub(r" \(at .*\)$", "", str(error))
         raise InvalidConfig([Problem(name, int(place[1]) if place else 0, "", message)]) from error
-    except (ValueError, RecursionError) as error:  # numbers of thousands of digits, thousands of brackets
+    except RecursionError as error:  # thousands of brackets
         raise InvalidConfig([Problem(name, 0, "", str(error))]) from error
-    return Document(name, data, _toml_lines(text))
+    except ValueError as error:  # a number of thousands of digits
+        digits = _MANY_DIGITS.search(text)
+        line = text.count("\n", 0, digits.start()) + 1 if digits else 0
+        raise InvalidConfig([Problem(name, line, "", _TOO_LARGE if digits else str(error))]) from error
+    document = Document(name, data, _toml_lines(text))
+    for field in _large_integers(data):
+        document.problem(field, _TOO_LARGE)
+    document.check()
+    return document
+
+
+_TOO_LARGE = "an integer of more than 64 bits"
+_MANY_DIGITS = re.compile(r"[0-9](?:_?[0-9]){999}")
+
+
+def _large_integers(data: dict[str, Any]) -> Iterator[Field]:
+    """Where there is one. A hexadecimal one may have any number of digits."""
+    left: list[tuple[Field, Any]] = [((), data)]
+    while left:
+        field, value = left.pop()
+        if isinstance(value, dict):
+            left += [((*field, name), each) for name, each in value.items()]
+        elif isinstance(value, list):
+            left += [((*field, number), each) for number, each in enumerate(value)]
+        elif isinstance(value, int) and value not in INTEGERS:
+            yield field
 
 
 _SCAN = re.compile(

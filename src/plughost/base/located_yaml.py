@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plughost.base.errors import InvalidConfig
-from plughost.base.located import Document, Field, Problem, read_text
+from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
 
 LARGEST = 64 << 10
 DEEPEST = 64
@@ -154,6 +154,9 @@ class _Reader:
             value = self._loader.construct_object(yaml.ScalarNode(_PREFIX + kind, event.value))
         except (ValueError, KeyError, OverflowError):  # a number of thousands of digits, for one
             self._blame(field, event, f"a value that cannot be read: {event.value[:40]!r}")
+            return None
+        if isinstance(value, int) and value not in INTEGERS:
+            self._blame(field, event, f"the integer {event.value[:40]} has more than 64 bits")
             return None
         if isinstance(value, float) and not math.isfinite(value):
             self._blame(field, event, f"{event.value} is no number that JSON has")

@@ -16,6 +16,8 @@ from typing import Any
 
 from msgspec import json
 
+from plughost.base.schema_references import resolved
+
 BUDGET = 1 << 20
 """Units of a check that is done at once: some 5 ms."""
 LARGEST_AT_ONCE = 64 << 10
@@ -32,60 +34,103 @@ TOLD = 64
 
 _NOTES = {"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default",
           "examples", "deprecated", "readOnly", "writeOnly"}  # fmt: skip
-_SLOW = {"uniqueItems", "multipleOf", "format", "contentMediaType", "contentEncoding", "contentSchema"}
+_SLOW = {"uniqueItems", "format", "contentMediaType", "contentEncoding", "contentSchema"}
 _LISTS = {"allOf", "anyOf", "oneOf"}
 _SAME_PART = {"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
               "unevaluatedProperties"}  # fmt: skip
 _INSIDE = {"items", "additionalItems", "additionalProperties"}
-_TOKEN = re.compile(
-    r"(?P<open>\()|(?P<close>\))|\{(?P<least>\d{1,9})(?:,(?P<most>\d{0,9}))?(?P<times>\})"
-    r"|(?P<many>\\[pP]\{[^}]*\}|\\[^0-9]|\[(?:[^\]\\]|\\.)*\]|\.|[^\x00-\x7f])|.",
-    re.S,
-)
-_ANY_CASE = re.compile(r"\(\?[a-zA-Z]*i")
 CLASS = 8
-"""States of a class of characters, and a factor for a pattern in any case, where all are classes."""
+"""States of a class of characters, at least; and a factor for a pattern in any case: all are classes then."""
+PROPERTY = 1 << 10
+"""States of a class that is a Unicode property, such as `\\p{L}`."""
+UNKNOWN = MOST_STATES + 1
+"""For a pattern whose states are not known: it is never compiled at once."""
+FRACTION = 1000
+"""Units of a `multipleOf` that is not an integer: it is checked with exact fractions."""
+LARGEST_FACTOR = 1 << 53
+_FRACTIONS = (1e-15, 1e15)
+"""Others take long: the digits of the fraction grow with the exponent."""
+
+_PROPERTY = r"\\[pP](?:\{[A-Za-z0-9_=]+\}|[A-Z])"
+_ESCAPED = r"\\(?:[dDwWsSbBtnrfv]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[!-/:-@\[-`{-~])"
+_TOKEN = re.compile(
+    rf"""(?P<flags>\(\?[is]+\))|(?P<open>\((?:\?(?:[is]*:|P?<[A-Za-z_][A-Za-z0-9_]*>)|(?!\?)))|(?P<close>\))
+    |\{{(?P<least>0|[1-9][0-9]{{0,8}})(?:,(?P<most>0|[1-9][0-9]{{0,8}})?)?(?P<times>\}})|(?P<repeat>[*+?])
+    |(?P<property>{_PROPERTY})
+    |(?P<class>\[\^?(?:[^\[\]\\&~-]|&(?!&)|~(?!~)|-(?!-)|{_ESCAPED}|{_PROPERTY})+\])
+    |(?P<many>{_ESCAPED}|\.|[^\x00-\x7f])|(?P<one>[^\\\[({{])""",
+    re.VERBOSE,
+)
+"""The patterns whose states are known: any other escape, flag, count or class is not matched."""
+_ANY_CASE = re.compile(r"\(\?s*i")
+_TRANSLATED = re.compile(r"\\[dDwWsSc]")
+_WIDE = re.compile(r"\[\^|\\[SDWux]|[^\x00-\x7f]")
+"""In a class or escape: it may stand for much of Unicode."""
 
 
 def pattern_states(pattern: str) -> int:
     """An upper bound, roughly, of the states of a pattern's automaton: what is repeated counts as often."""
-    groups: list[tuple[int, int]] = []
-    states = last = 0  # of the group so far; of the thing that a repetition would repeat
-    for token in _TOKEN.finditer(pattern):
-        kind = token.lastgroup
+    any_case = _ANY_CASE.search(pattern) is not None
+    groups: list[int] = []
+    states = last = position = 0  # of the group so far; of the thing that a repetition would repeat
+    while position < len(pattern):
+        if (token := _TOKEN.match(pattern, position)) is None:
+            return UNKNOWN
+        position, kind = token.end(), token.lastgroup
         if kind == "open":
-            groups.append((states, last))
+            groups.append(states)
             states = last = 0
         elif kind == "close":
             if not groups:
-                return MOST_STATES
-            inner = states + 1
-            states, _ = groups.pop()
-            states, last = states + inner, inner
+                return UNKNOWN
+            last = states + 1
+            states = groups.pop() + last
         elif kind == "times":
             more = last * (max(int(token["most"] or token["least"]), 1) - 1)
             states, last = states + more, last + more
+        elif kind == "repeat":
+            states, last = states + 1, last + 1  # and another repetition after it repeats the whole
         else:
-            last = CLASS if kind == "many" else 1
+            last = _states_of(kind, token[0], any_case)
             states += last
         if states > MOST_STATES:
             return MOST_STATES
-    return (
-        MOST_STATES
-        if groups
-        else min(CLASS * states if _ANY_CASE.search(pattern) else states, MOST_STATES) + 1
-    )
+    if groups:
+        return UNKNOWN
+    return min(states, MOST_STATES) + 1
+
+
+def _states_of(kind: str | None, token: str, any_case: bool) -> int:
+    """States of what stands for one character."""
+    states = CLASS if kind == "many" else max(CLASS, len(token)) if kind == "class" else 1
+    states += PROPERTY * len(re.findall(_PROPERTY, token))
+    if not any_case:
+        return states
+    # To find the other case of each character of a large class takes a millisecond.
+    return CLASS * states + (PROPERTY if _WIDE.search(token) else 0)
 
 
 def compile_states(schema: Any) -> int:
     """States of all patterns in a schema, wherever they stand: what compiling it costs beside its length."""
-    return sum(map(pattern_states, _patterns(schema)))
+    return sum(pattern_states(pattern) + _translation(pattern) for pattern in _patterns(schema))
+
+
+def _translation(pattern: str) -> int:
+    """What it costs, in states, to write the pattern's escapes as ECMA has them: it is read anew for each."""
+    escapes = len(_TRANSLATED.findall(pattern))
+    return escapes * (len(pattern) + 60 * escapes) // 12
 
 
 def too_costly(schema: Any) -> str | None:
     """Why a schema is not compiled at once; None for one that is."""
     if (size := len(json.encode(schema))) > LARGEST_AT_ONCE:
         return f"it has {size} bytes; at most {LARGEST_AT_ONCE} are compiled at once"
+    for factor in _factors(schema):
+        if _factor_units(factor) == HEAVIEST:
+            return f"what multipleOf {factor!r:.40} costs is not known; use one of at least {_FRACTIONS[0]:g}"
+    for pattern in _patterns(schema):
+        if pattern_states(pattern) == UNKNOWN:
+            return f"what the pattern {pattern[:80]!r} costs is not known; write it with common syntax"
     if (states := compile_states(schema)) > MOST_STATES:
         return f"its patterns have some {states} states; at most {MOST_STATES} are compiled at once"
     return None
@@ -102,6 +147,23 @@ def _patterns(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for each in node:
             yield from _patterns(each)
+
+
+def _factors(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        if "multipleOf" in node and isinstance(node["multipleOf"], (int, float)):
+            yield node["multipleOf"]
+        node = [*node.values()]
+    if isinstance(node, list):
+        for each in node:
+            yield from _factors(each)
+
+
+def _factor_units(factor: Any) -> int:
+    if isinstance(factor, int):
+        return SLOW_WORD if factor <= LARGEST_FACTOR else HEAVIEST
+    least, most = _FRACTIONS
+    return FRACTION if isinstance(factor, float) and least <= factor <= most else HEAVIEST
 
 
 def weight(schema: Any, *, holds_itself: bool = False) -> int:
@@ -142,6 +204,8 @@ class _Weigher:
             return self._referred(value)
         if word == "pattern" and isinstance(value, str):
             return pattern_states(value)
+        if word == "multipleOf":
+            return _factor_units(value)
         if word == "patternProperties" and isinstance(value, dict):
             return sum(pattern_states(name) + self.weigh(inner) for name, inner in value.items())
         if word in _LISTS and isinstance(value, list):
@@ -155,14 +219,7 @@ class _Weigher:
     def _referred(self, reference: str) -> int:
         if reference not in self._known:
             self._known[reference] = 1  # one that leads back here is about another part of the value
-            target = self._root
-            for name in reference.removeprefix("#/").split("/"):
-                target = (
-                    target.get(name.replace("~1", "/").replace("~0", "~"))
-                    if isinstance(target, dict)
-                    else None
-                )
-            self._known[reference] = self.weigh(target)
+            self._known[reference] = self.weigh(resolved(self._root, reference))
         return self._known[reference]
 
 

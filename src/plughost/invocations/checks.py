@@ -7,20 +7,21 @@ at its invocation's deadline like everything else of it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Hashable
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
+from plughost.invocations.binding import Scope
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.prepared import Prepared
 from plughost.invocations.run import Run
 from plughost.invocations.schemas import Schema
 from plughost.invocations.settlement import failure, unsuccessful, wrong_output
 from plughost.invocations.work import Tool
-from plughost.invocations.worker_pool import WorkerPool
+from plughost.invocations.worker_pool import Key, WorkerPool
 from plughost.wire.envelope import encode
 
 WORKER = "plughost.invocations.answer_worker"
@@ -104,7 +105,7 @@ class Checks:
             raise Malformed(why)
         return msgspec.json.decode(shown)
 
-    async def _problems(self, schema: Schema, written: bytes, key: Hashable, deadline: float) -> list[str]:
+    async def _problems(self, schema: Schema, written: bytes, key: Key, deadline: float) -> list[str]:
         head = {"job": "check", "schema": len(schema.text)}
         told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
         _refuse(told, schema)
@@ -116,9 +117,9 @@ def _wrong_input(run: Run, problems: list[str]) -> Outcome:
     return run.ended_as("failed", "invalid_input", "; ".join(problems))
 
 
-def _key(prepared: Prepared, scope: Hashable) -> Hashable:
-    """Whose turn it is: a package's, for a tenant."""
-    return prepared.package.digest, scope
+def _key(prepared: Prepared, scope: Scope) -> Key:
+    """Whose turn it is: a package's, in a project of an organisation."""
+    return scope.org_id, scope.project_id, prepared.package.digest
 
 
 def _refuse(told: dict[str, Any], schema: Schema | None) -> None:

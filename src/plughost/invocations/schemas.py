@@ -13,7 +13,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.base.json_schema import Checker
-from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, MOST_STATES, TOLD, compile_states
+from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
 from plughost.guard.beneath import Escapes, open_beneath
 
 LARGEST = 1 << 20
@@ -77,7 +77,7 @@ def _made(path: str, text: bytes) -> Schema:
     if len(text) > LARGEST_AT_ONCE:
         return Schema(path, text, None, -1, -1)
     document = msgspec.json.decode(text)
-    if compile_states(document) > MOST_STATES:
+    if too_costly(document) is not None:
         return Schema(path, text, None, -1, -1)
     checker = Checker(document, mask="the value")
     at_once = min(BUDGET // checker.weight, LARGEST_AT_ONCE)

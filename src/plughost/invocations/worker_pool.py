@@ -1,18 +1,22 @@
 """A few worker processes for checks that may take long, shared by all tenants.
 
 - At most `most` processes, started when they are needed and ended when nobody has needed one for a while.
-- One job at a time for each key (a package of a tenant), and keys in turn: who sends much, or a schema that
-  takes all of its time, leaves the other workers to the others.
+- One job at a time for each key: a path such as (organisation, project, package), whose first part is the
+  tenant. A free worker is for the tenant who has the fewest and has waited longest, in it for the project of
+  which that is true, and so on: who sends much, or a schema that takes all of its time, leaves the others
+  theirs, however many packages and projects it has.
 - Waiting counts: a job ends with Timeout at its deadline, wherever it is then, and its worker is killed.
-- A job that has had `SHARE` seconds is ended when another one waits for a worker.
-- What waits is bounded for each key and in all; more is Overloaded.
+- A job that has had `SHARE` seconds is ended when another one of its tenant waits for a worker, or one of a
+  tenant with fewer workers.
+- What waits is bounded for each key, for each tenant and in all; more is Overloaded. Where all is full, that
+  is the newest job of the tenant who has most waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections import Counter, deque
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import msgspec
@@ -23,15 +27,18 @@ from plughost.invocations.worker import Reply, Worker
 
 MOST = 2
 MOST_WAITING = 1024
+MOST_WAITING_OF_TENANT = 256
 MOST_WAITING_OF_ONE = 64
 SHARE = 5.0
 IDLE = 30.0
+
+Key = tuple[Hashable, ...]
 
 
 class Job(msgspec.Struct, eq=False):
     head: dict[str, Any]
     body: tuple[bytes | memoryview, ...]
-    key: Hashable
+    key: Key
     done: asyncio.Future[Reply]
     worker: Worker | None = None
     began: float = 0.0
@@ -55,8 +62,13 @@ class WorkerPool:
         self._workers: set[Worker] = set()
         self._free: list[Worker] = []
         self._ending: set[Worker] = set()
-        self._running: dict[Hashable, Job] = {}
-        self._waiting: OrderedDict[Hashable, deque[Job]] = OrderedDict()
+        self._running: dict[Key, Job] = {}
+        self._waiting: dict[Key, deque[Job]] = {}
+        self._present = Counter[Key]()
+        """Jobs that wait or run, by key and by each beginning of one."""
+        self._turns: dict[Key, int] = {}
+        """When each of these came or last had a worker."""
+        self._turn = 0
         self._timer: Timer | None = None
         self._closed = False
         self.jobs = 0
@@ -67,18 +79,17 @@ class WorkerPool:
         """Of its workers."""
         return [worker.pid for worker in self._workers]
 
-    async def ask(
-        self, head: dict[str, Any], *body: bytes | memoryview, key: Hashable, deadline: float
-    ) -> Reply:
+    async def ask(self, head: dict[str, Any], *body: bytes | memoryview, key: Key, deadline: float) -> Reply:
         """A worker's reply. Timeout when there is none by `deadline` (of the pool's clock)."""
         if self._closed:
             raise Stopped("this host is closed")
-        line = self._waiting.get(key, ())
-        if len(line) >= MOST_WAITING_OF_ONE or sum(map(len, self._waiting.values())) >= MOST_WAITING:
-            raise Overloaded("too many checks wait for a worker process")
+        self._make_room(key)
         job = Job(head, body, key, asyncio.get_running_loop().create_future())
         self.jobs += 1
         self._waiting.setdefault(key, deque()).append(job)
+        for part in _parts(key):
+            self._present[part] += 1
+            self._turns.setdefault(part, self._next_turn())
         late = self._clock.call_at(deadline, lambda: job.fail(Timeout("checking it took too long")))
         try:
             self._go_on()
@@ -87,6 +98,28 @@ class WorkerPool:
             late.cancel()
             self._leave(job)
             self._go_on()
+
+    def _make_room(self, key: Key) -> None:
+        """Overloaded when a job of `key` may not wait. Where all is full, another one may have to leave."""
+        waiting = Counter[Hashable]()
+        for other, line in self._waiting.items():
+            waiting[other[0]] += len(line)
+        own = waiting[key[0]]
+        if len(self._waiting.get(key, ())) >= MOST_WAITING_OF_ONE or own >= MOST_WAITING_OF_TENANT:
+            raise Overloaded("too many checks wait for a worker process")
+        if waiting.total() < MOST_WAITING:
+            return
+        ((tenant, most),) = waiting.most_common(1)
+        if own + 1 >= most:
+            raise Overloaded("too many checks wait for a worker process")
+        line = max((line for other, line in self._waiting.items() if other[0] == tenant), key=len)
+        newest = line[-1]
+        newest.fail(Overloaded("too many checks of this tenant wait for a worker process"))
+        self._leave(newest)
+
+    def _next_turn(self) -> int:
+        self._turn += 1
+        return self._turn
 
     def _leave(self, job: Job) -> None:
         """It has its reply, or does not want one any more: then its worker is of no use."""
@@ -104,20 +137,34 @@ class WorkerPool:
             line.remove(job)
             if not line:
                 del self._waiting[job.key]
+        else:
+            return  # it has left already
+        for part in _parts(job.key):
+            self._present[part] -= 1
+            if not self._present[part]:
+                del self._present[part], self._turns[part]
 
     def _go_on(self) -> None:
         """Whoever's turn it is, as far as there are workers."""
-        while (key := next((key for key in self._waiting if key not in self._running), None)) is not None:
+        while (self._free or len(self._workers) < self._most) and (ready := self._ready()):
             if (worker := self._worker()) is None:
                 break
-            line = self._waiting.pop(key)
-            job = line.popleft()
-            if line:
-                self._waiting[key] = line  # behind the others
+            key = ready[0]
+            job = self._waiting[key].popleft()
+            if not self._waiting[key]:
+                del self._waiting[key]
+            for part in _parts(key):
+                self._turns[part] = self._next_turn()  # behind the others
             job.worker, job.began = worker, self._clock.time()
             self._running[key] = job
             worker.ask(job.head, job.body, job.done)
         self._arm()
+
+    def _ready(self) -> list[Key]:
+        """The keys that wait and do not run, in the order of their turns."""
+        running = Counter(part for key in self._running for part in _parts(key))
+        ready = [key for key in self._waiting if key not in self._running]
+        return sorted(ready, key=lambda key: [(running[part], self._turns[part]) for part in _parts(key)])
 
     def _worker(self) -> Worker | None:
         while self._free:
@@ -145,15 +192,26 @@ class WorkerPool:
             self._timer.cancel()
             self._timer = None
         due = [worker.idle_since + self._idle for worker in self._free]
-        if self._crowd:
-            due += [job.began + self._share for job in self._running.values()]
+        due += [job.began + self._share for job in self._displaceable()]
         if due and not self._closed:
             self._timer = self._clock.call_at(min(due), self._due)
 
-    @property
-    def _crowd(self) -> int:
-        """How many wait who could run if there were more workers."""
-        return sum(key not in self._running for key in self._waiting)
+    def _displaceable(self) -> list[Job]:
+        """The jobs that end when they have had their share: at most one for each key that could run then."""
+        jobs = [job for job in self._running.values() if not job.done.done()]
+        jobs.sort(key=lambda job: job.began)
+        running = Counter(job.key[0] for job in jobs)
+        found: list[Job] = []
+        for key in self._ready()[len(self._running) - len(jobs) :]:  # the first have a worker in a moment
+            tenant = key[0]
+            others = [job for job in jobs if job.key[0] == tenant or running[job.key[0]] > running[tenant]]
+            if others:
+                job = max(others, key=lambda job: running[job.key[0]])  # the oldest of them
+                jobs.remove(job)
+                found.append(job)
+                running[job.key[0]] -= 1
+                running[tenant] += 1
+        return found
 
     def _due(self) -> None:
         self._timer = None
@@ -162,12 +220,10 @@ class WorkerPool:
             self._free.remove(worker)
             self._workers.discard(worker)
             self._kill(worker)
-        if self._crowd:
-            late = [job for job in self._running.values() if job.began + self._share <= now]
-            for job in sorted(late, key=lambda job: job.began)[: self._crowd]:
-                job.fail(
-                    Overloaded(f"checking it took more than {self._share:g} seconds while others waited")
-                )
+        for job in self._displaceable():
+            if job.began + self._share <= now:
+                why = f"checking it took more than {self._share:g} seconds while others waited"
+                job.fail(Overloaded(why))
         self._arm()
 
     async def close(self) -> None:
@@ -188,3 +244,8 @@ class WorkerPool:
         worker.kill()
         self._ending.add(worker)
         worker.gone.add_done_callback(lambda _: self._ending.discard(worker))
+
+
+def _parts(key: Key) -> Iterator[Key]:
+    """A key's beginnings: its tenant, its project in that, and so on to the key itself."""
+    return (key[:end] for end in range(1, len(key) + 1))

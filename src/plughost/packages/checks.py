@@ -19,8 +19,6 @@ from plughost.packages.errors import HoldsSecret
 from plughost.packages.layer import Layer
 from plughost.packages.limits import SMALL
 
-DIALECT = "https://json-schema.org/draft/2020-12/schema"
-
 
 def checked(layer: Layer, shown: Path) -> manifest.Manifest:
     """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
@@ -72,8 +70,6 @@ def _wrong_schema(text: bytes) -> str | None:
         return f"not JSON: {error}"
     if not isinstance(document, dict):
         return "a schema is an object"
-    if document.get("$schema", DIALECT) != DIALECT:
-        return f"$schema: expected {DIALECT}, or none"
     try:
         return wrong(document)
     except RecursionError:

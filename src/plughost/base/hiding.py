@@ -17,10 +17,12 @@ from typing import Any
 
 import msgspec
 
+from plughost.base.cut_text import begun, ended
 from plughost.base.json_pieces import SLICE, pieces
 from plughost.base.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
+from plughost.base.text import Head, head
 from plughost.base.text_set import Span, TextSet
-from plughost.base.unescape import LONGEST_ESCAPE, TRIGGER, Unescaped, unescaped
+from plughost.base.unescape import TRIGGER, Unescaped, unescaped
 
 HIDDEN = "***"
 NO_SECRET = 1
@@ -37,10 +39,6 @@ MOST_SECRETS = 10_000
 LONGEST_SHAPED = 8192
 """Characters of a text that has a shape; of a longer one the beginning is hidden."""
 _WORD = re.compile(r"\S+")
-_CUT_ESCAPE = re.compile(
-    r"[uUxX#]?\{?[0-9a-zA-Z]{0,31}(?:[;}]|(?:%[89abAB][0-9a-fA-F]){1,3}|[\udc00-\udfff])?"
-)
-"""The end of an escape whose beginning was cut off."""
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
@@ -107,7 +105,7 @@ class Hidden:
         if self._hides_all:
             return HIDDEN
         if len(said) > AT_ONCE:
-            return f"{self.piece(said[:HEAD])}… ({len(said)} characters in all)"
+            return f"{self.head(head(said, HEAD))} ({len(said)} characters in all)"
         return _without(said, self._found(said))
 
     def whole(self, said: str) -> str:
@@ -131,13 +129,27 @@ class Hidden:
             return HIDDEN
         if len(said) > AT_ONCE:
             return self.text(said)
-        found = self._found(said)
-        for text, start, stop in _passes(said):
-            for known, part in ((self._known, text), (self._hex, lower_hex(text))):
-                found += [(start(first), stop(last)) for first, last in _parts(known, part)]
+        found = self._found(said) + self._parts_of(said, begun) + self._parts_of(said, ended)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
+
+    def head(self, said: Head) -> str:
+        """The same of a text whose end may have been cut off."""
+        if not said.is_cut:
+            return self.text(said.unhidden)
+        if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
+            return f"{self.text(said.unhidden)}…"
+        found = self._found(said.unhidden) + self._parts_of(said.unhidden, ended)
+        return f"{_without(said.unhidden, found)}…"
+
+    def _parts_of(self, said: str, parts: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
+        return [
+            (start(first), stop(last))
+            for text, start, stop in _passes(said)
+            for known, part in ((self._known, text), (self._hex, lower_hex(text)))
+            for first, last in parts(known, part)
+        ]
 
     def _found(self, said: str, passes: int = PASSES) -> list[Span]:
         found = [match.span() for shape in self._shapes.values() for match in shape.finditer(said)]
@@ -361,27 +373,6 @@ def _without(said: str, found: list[Span]) -> str:
             shown += [said[end:start], HIDDEN]
         end = max(end, stop)
     return "".join([*shown, said[end:]])
-
-
-def _parts(known: TextSet, said: str) -> Iterator[Span]:
-    """Where a text that was cut begins with the end of a secret, or ends with its beginning.
-
-    An escape may have been cut in two as well: what is left of it goes with the rest.
-    """
-    if known.holds_part(said):
-        yield 0, len(said)
-        return
-    cut = _CUT_ESCAPE.match(said)
-    for first in range(cut.end() + 1 if cut else 1):
-        if size := known.ends_in(said[first : first + known.longest]):
-            yield 0, first + size
-    end = len(said)
-    for last in (
-        end,
-        *(end - back for back in range(1, LONGEST_ESCAPE) if said[-back:][:1] in ("\\", "%", "&")),
-    ):
-        if size := known.begins_in(said[max(last - known.longest, 0) : last]):
-            yield last - size, end
 
 
 class _Room:

@@ -60,7 +60,7 @@ class TextSet:
         for start in range(len(said) - START + 1):
             if (begun := said[start : start + START]) in lengths:
                 for length in lengths[begun]:
-                    if said[start : start + length] in texts:
+                    if start + length <= len(said) and said[start : start + length] in texts:
                         yield start, start + length
 
     def holds_part(self, said: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.base import schema_worker
+from plughost.base import schema_worker, text
 from plughost.base.errors import Malformed
 from plughost.base.json_pieces import pieces
 from plughost.base.worker_process import serve
@@ -28,9 +28,10 @@ def handle(head: dict[str, Any], body: bytes) -> schema_worker.Reply:
         told = outcome(head["op"], msgspec.Raw(memoryview(body)[size:]))
     except Malformed as error:
         return {"malformed": error.message, "head": error.head.hex()}, b""
-    reply: dict[str, Any] = {"status": told.status, "code": "", "message": None}
+    reply: dict[str, Any] = {"status": told.status, "code": text.Head(""), "message": None}
     if told.problem is not None:
-        reply |= {"code": told.problem.code[:LONGEST], "message": told.problem.message[: 4 * LONGEST]}
+        reply |= {"code": text.head(told.problem.code, LONGEST)}
+        reply |= {"message": text.head(told.problem.message, 4 * LONGEST)}
     if told.result is None:
         return reply | {"pieces": None}, b""
     result = plain(told.result)

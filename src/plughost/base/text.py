@@ -47,7 +47,7 @@ def head(said: str, longest: int) -> Head:
     return Head(said[:longest], len(said) > longest)
 
 
-def head_of_bytes(said: bytes | memoryview, longest: int) -> Head:
+def head_of_bytes(said: bytes | bytearray, longest: int) -> Head:
     """Without half of a character where it is cut; what is not text is shown as escapes."""
     if len(said) <= longest:
         return Head(bytes(said).decode(errors="backslashreplace"))

@@ -16,7 +16,8 @@ import msgspec
 
 from plughost import interrupt
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Subscription
+from plughost.base.events import Logged, Subscription
+from plughost.base.text import Head
 from plughost.cli import targets, watch
 from plughost.cli.building import Build
 from plughost.cli.screen import Screen
@@ -26,6 +27,7 @@ from plughost.cli.wires import Wires, readable, shortened
 from plughost.cli.words import in_words
 from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
+from plughost.services.logs import LONGEST
 from plughost.wire.envelope import ABSENT
 
 INTERVAL = 0.2
@@ -102,7 +104,12 @@ async def _tell(events: Subscription, screen: Screen) -> None:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = in_words(event)[0]  # its last words were shown when it said them
-        screen.show(type(event).__name__.lower(), f"{event.plugin}#{event.generation} {words}", **fields)
+        kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
+        if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
+            fields["message"] = Head(event.message, is_cut=True)
+            screen.show(kind, who, Head(words, is_cut=True), **fields)
+        else:
+            screen.show(kind, f"{who} {words}", **fields)
 
 
 class Workshop:

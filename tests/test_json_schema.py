@@ -10,6 +10,7 @@ import pytest
 
 from plughost.base import schema_cost
 from plughost.base.json_schema import Checker, problems_apart, problems_at_once, wrong, wrong_at_once
+from plughost.base.text import Head
 
 TREE = {"type": "object", "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
 OPTIONAL = {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}]}
@@ -47,7 +48,9 @@ def test_and_is_checked_in_a_moment_however_deep_a_value_is(tree, step):
         assert Checker(of(tree)).problems(value) != []
         for _ in range(100):
             value = step(value)
-    assert Checker(of(tree)).problems(value) == ["it does not fit, and is too many levels deep to say where"]
+    assert Checker(of(tree)).problems(value) == [
+        Head("it does not fit, and is too many levels deep to say where")
+    ]
     assert Checker({"type": "string"}).problems(value) == Checker(of(tree)).problems(value)
     assert time.perf_counter() - began < 10
 

@@ -211,6 +211,35 @@ async def test_no_value_of_a_variable_and_nothing_that_a_terminal_obeys_is_shown
             assert answer["result"] == ["***", None, "\x1b[31m\x9b"]
 
 
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+async def test_where_a_text_is_cut_no_part_of_a_variable_is_shown(tmp_path, mark, flag):
+    token = "hunter2-of-25-characters!"
+    evil = '["q" * 455 + os.environ["TOKEN"], print("q" * 8175 + os.environ["TOKEN"], file=sys.stderr)][0]'
+    folder = plugin(tmp_path / "p", mark, evil, f'{{ TOKEN = "{token}" }}')
+    build = f"printf 'b%.0s' $(seq 8175); echo '{token}'"
+    (tmp_path / "build").write_text(build)
+    options = ["--until-eof", "--build", f"sh {tmp_path}/build", *flag]
+    process = await asyncio.create_subprocess_exec(*DEV, folder, *options, stdin=-1, stdout=-1, stderr=-1)
+    said, problem = await asyncio.wait_for(process.communicate(b"ping\n"), 60)
+    assert (process.returncode, problem) == (0, b"")
+    text = said.decode()
+    assert "hun" not in text
+    assert text.count("qqq***") >= 2
+    assert "bbb***" in text
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("before", range(470, 501))
+def test_a_frame_that_is_cut_inside_a_secret_shows_nothing_of_it(as_json, before):
+    told = Lines()
+    screen = Screen(told, as_json=as_json)
+    screen.hide({"TOKEN": "hunter2-of-25-characters!"})
+    listen = Wires(screen)(Origin("p", "mcptest", "Lines"))
+    listen("in", b"q" * before + b"hunter2-of-25-characters!" + b"q" * 70_000 + b"\n")
+    assert told.lines
+    assert not any("qh" in line for line in told.lines)
+
+
 async def test_a_plugin_that_does_not_launch_is_started_once_it_can_be(tmp_path, mark):
     folder = tmp_path / "p"
     folder.mkdir()

@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import textwrap
+from html.entities import html5
 from itertools import pairwise
 from urllib.parse import quote, quote_plus
 
@@ -17,13 +18,14 @@ from hypothesis import strategies as st
 import plughost
 from plughost.base.events import Dropped, Logged
 from plughost.base.hiding import HIDDEN, Hidden
+from plughost.base.json_pieces import pieces as pieces_of
 from plughost.contracts.vai import framed
 from plughost.contracts.vai.errors import InvalidFrame
-from plughost.invocations.answer_worker import pieces as pieces_of
 from tests.support import until
 
 SECRET = 'p4ss"word\\ ü/?'
 GIVEN = [SECRET, "tok%41en&<b>-\U0001f600", "aXaXa", "two words+more", "n0t"]
+NAMES = {each: f"&{name}" for name, each in html5.items() if name[-1] == ";" and len(each) == 1}
 SPELLINGS = {
     "quote": quote,
     "quote_plus": quote_plus,
@@ -40,6 +42,11 @@ SPELLINGS = {
     ),
     "HTML": html.escape,
     "HTML, numbers": lambda secret: "".join(f"&#{ord(each)};" for each in secret),
+    "HTML, names": lambda secret: "".join(NAMES.get(each, each) for each in secret),
+    "JavaScript": lambda secret: "".join(f"\\u{{{ord(each):x}}}" for each in secret),
+    "hex, mixed": lambda secret: "".join(
+        each.upper() if number % 3 else each for number, each in enumerate(secret.encode().hex())
+    ),
     "repr": lambda secret: ascii(secret)[1:-1],
     "Basic, user": lambda secret: "Basic " + base64.b64encode(f"user:{secret}".encode()).decode(),
     "Basic, me": lambda secret: "Basic " + base64.b64encode(f"me:{secret}".encode()).decode(),
@@ -117,7 +124,7 @@ def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, da
 
 @given(
     st.recursive(
-        st.one_of(pieces, st.integers(4700, 4720)),
+        st.one_of(pieces, st.integers(4700, 4720), st.sampled_from([4711.0, -4711, 14711, 0.4711, 1e300])),
         lambda inner: st.lists(inner) | st.dictionaries(pieces, inner),
     )
 )
@@ -145,7 +152,7 @@ def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
     hidden = Hidden()
     key = "".join(chr(33 + number * 7 % 90) for number in range(10_000))
     hidden.learn([key])
-    assert hidden._longest <= 256
+    assert hidden.longest <= 256
     assert hidden.text(f"<{key}>").replace(HIDDEN, "") == "<>"
     assert hidden.text(f"<{base64.b64encode(b'u:' + key.encode()).decode()}>").replace(HIDDEN, "") in (
         "<dTo>",
@@ -180,6 +187,15 @@ def test_a_number_that_is_a_secret_is_hidden() -> None:
     hidden = Hidden()
     hidden.learn(["4711", "12"])
     assert hidden.value({"pin": 4711, "count": 12, "yes": True}) == {"pin": HIDDEN, "count": 12, "yes": True}
+
+
+@pytest.mark.parametrize("number", [9876543210.0, 9876543210.5, -9876543210, 19876543210, 0.9876543210123])
+async def test_a_number_whose_digits_hold_a_secret_is_hidden(number: float) -> None:
+    hidden = Hidden()
+    hidden.learn(["9876543210"])
+    written = msgspec.json.encode({"n": [number, 12.5]})
+    assert hidden.value({"n": [number, 12.5]}) == {"n": [HIDDEN, 12.5]}
+    assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == {"n": [HIDDEN, 12.5]}
 
 
 def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:

@@ -311,7 +311,7 @@ def test_an_endless_path_is_refused_at_once_and_not_sent_back_whole(service, roo
     for path in (f"{root}/" + "../x/" * 10**6, "/" * 10**7):
         gc.disable()  # what it collects of other tests may take as long
         begin = time.process_time()
-        with refused(InvalidSpec, f"read {path[:100]}…: File name too long"):
+        with refused(InvalidSpec, f"read something of {len(path)} characters: File name too long"):
             service.read_file(GRANTED, path)
         took = time.process_time() - begin
         gc.enable()

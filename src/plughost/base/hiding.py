@@ -3,6 +3,9 @@
 They are hidden as they are, in base64 and hex, and however JSON, URLs, HTML and Python escape them, up to
 three times over. A plugin that means to tell one can write it otherwise; this is for what careless code
 prints.
+
+A text is a stranger's, and may be made to take long. `text` and `value` look at so much and no more; what is
+longer is hidden in slices, others having their turn in between (`json`, `everything`), or in a thread.
 """
 
 from __future__ import annotations
@@ -14,34 +17,42 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.spellings import PASSES, SHORTEST, forms
-from plughost.base.unescape import LONGEST_ESCAPE, TRIGGER, Unescaped, unescaped
+from plughost.base.cut_text import begun, ended
+from plughost.base.json_pieces import SLICE, pieces
+from plughost.base.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
+from plughost.base.text import Head, head
+from plughost.base.text_set import Span, TextSet
+from plughost.base.unescape import TRIGGER, Unescaped, unescaped
 
 HIDDEN = "***"
 NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
-SLICE = 8 << 10
-"""Characters that are looked through before others have their turn."""
+AT_ONCE = 64 << 10
+"""Characters that `text` and `value` look at: some 50 ms where all of them are escapes."""
+HEAD = 16 << 10
+"""Of a longer text only so many are shown."""
+NUMBER = 4
+"""What a number counts for among them."""
+MOST_SECRETS = 10_000
+"""Where more are learned, every text is hidden."""
 LONGEST_SHAPED = 8192
 """Characters of a text that has a shape; of a longer one the beginning is hidden."""
 _WORD = re.compile(r"\S+")
-_CUT_ESCAPE = re.compile(r"[uUxX#]?[0-9a-zA-Z]{0,8}(?:;|(?:%[89abAB][0-9a-fA-F]){1,3}|[\udc00-\udfff])?")
-"""The end of an escape whose beginning was cut off."""
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9]{1,100}(?![0-9.eE+-])', re.S)
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
-Span = tuple[int, int]
 
 
 class Hidden:
     """Grows with every secret that is given; what it has learned, it hides for good."""
 
-    __slots__ = ("_known", "_learned", "_longest", "_shapes")
+    __slots__ = ("_hex", "_known", "_learned", "_shapes")
 
     def __init__(self) -> None:
-        self._known: frozenset[str] = frozenset()
-        self._learned: frozenset[str] = frozenset()
-        self._longest = 0
+        self._known = TextSet()
+        self._hex = TextSet()
+        """Those that are looked for in a text with its hex digits in lower case."""
+        self._learned: set[str] = set()
         self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
 
     def __repr__(self) -> str:
@@ -51,16 +62,26 @@ class Hidden:
     def _is_empty(self) -> bool:
         return not self._known and not self._shapes
 
+    @property
+    def _hides_all(self) -> bool:
+        return len(self._learned) > MOST_SECRETS
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest form that is looked for."""
+        return max(self._known.longest, self._hex.longest)
+
     def learn(self, secrets: Iterable[str]) -> None:
-        for secret in secrets:
-            if secret in self._learned:
-                continue
-            self._learned |= {secret}
-            if NO_SECRET < len(secret) < SHORTEST:
+        new = {secret for secret in secrets if len(secret) > NO_SECRET} - self._learned
+        for secret in new:
+            if self._hides_all:
+                return
+            self._learned.add(secret)
+            if len(secret) < SHORTEST:
                 self.learn_shape(rf"(?<!\w){re.escape(secret)}(?!\w)")
-            elif len(secret) >= SHORTEST:
-                self._known |= {form for form in forms(secret) if len(form) >= SHORTEST}
-                self._longest = max(map(len, self._known))
+            else:
+                self._known.add(forms(secret))
+                self._hex.add(hex_forms(secret))
 
     def learn_shape(self, shape: str) -> None:
         """All texts that a regular expression describes, for what is made anew too often to be learned."""
@@ -69,17 +90,29 @@ class Hidden:
 
     def learn_from(self, other: Hidden) -> None:
         """All that another has learned."""
-        if not other._is_empty:
-            self._known |= other._known
+        if not other._learned <= self._learned:
             self._learned |= other._learned
-            self._longest = max(self._longest, other._longest)
+            self._known.add(other._known.texts)
+            self._hex.add(other._hex.texts)
+        if not other._shapes.keys() <= self._shapes.keys():
             self._shapes = {**self._shapes, **other._shapes}
 
     def text(self, said: str) -> str:
-        """Two secrets may overlap: what belongs to either is left out."""
+        """Two secrets may overlap: what belongs to either is left out. Of a very long text only the beginning
+        is looked at, and shown."""
         if self._is_empty:
             return said
+        if self._hides_all:
+            return HIDDEN
+        if len(said) > AT_ONCE:
+            return f"{self.head(head(said, HEAD))} ({len(said)} characters in all)"
         return _without(said, self._found(said))
+
+    def whole(self, said: str) -> str:
+        """The same of a text of any length, all of it. It may take long: not for an event loop."""
+        slices = self.slices()
+        parts = (said[at : at + SLICE] for at in range(0, len(said), SLICE))
+        return "".join([*(slices.feed(part) for part in parts), slices.feed("", final=True)])
 
     def slices(self) -> Sliced:
         """The same for a text that comes in slices."""
@@ -92,16 +125,31 @@ class Hidden:
         """
         if self._is_empty:
             return said
-        found = self._found(said)
-        for text, start, stop in _passes(said):
-            found += [(start(first), stop(last)) for first, last in self._cut(text)]
+        if self._hides_all:
+            return HIDDEN
+        if len(said) > AT_ONCE:
+            return self.text(said)
+        found = self._found(said) + self._parts_of(said, begun) + self._parts_of(said, ended)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
 
-    def _cut(self, said: str) -> Iterator[Span]:
-        for known in self._known:
-            yield from _parts(known, said)
+    def head(self, said: Head) -> str:
+        """The same of a text whose end may have been cut off."""
+        if not said.is_cut:
+            return self.text(said.unhidden)
+        if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
+            return f"{self.text(said.unhidden)}…"
+        found = self._found(said.unhidden) + self._parts_of(said.unhidden, ended)
+        return f"{_without(said.unhidden, found)}…"
+
+    def _parts_of(self, said: str, parts: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
+        return [
+            (start(first), stop(last))
+            for text, start, stop in _passes(said)
+            for known, part in ((self._known, text), (self._hex, lower_hex(text)))
+            for first, last in parts(known, part)
+        ]
 
     def _found(self, said: str, passes: int = PASSES) -> list[Span]:
         found = [match.span() for shape in self._shapes.values() for match in shape.finditer(said)]
@@ -113,9 +161,8 @@ class Hidden:
     def _holds(self, said: str, passes: int) -> bool:
         """Whether there is a form of a secret in it: that is seen sooner than where it is."""
         for _ in range(passes + 1):
-            for known in self._known:
-                if known in said:
-                    return True
+            if self._known.is_in(said) or self._hex.is_in(lower_hex(said)):
+                return True
             if TRIGGER.search(said) is None:
                 return False
             before, said = said, unescaped(said)
@@ -125,27 +172,40 @@ class Hidden:
 
     def places(self, text: str) -> Iterator[Span]:
         """Where forms of secrets stand in a text whose escapes are undone; they may overlap."""
-        for known in self._known:
-            start = text.find(known)
-            while start >= 0:
-                yield start, start + len(known)
-                start = text.find(known, start + 1)
+        yield from self._known.places(text)
+        yield from self._hex.places(lower_hex(text))
 
-    def value(self, said: Any, depth: int = 0) -> Any:
-        """The same of all texts in a JSON value, names and numbers too."""
-        if self._is_empty:
-            return said
+    def value(self, said: Any) -> Any:
+        """The same of all texts in a JSON value, names and numbers too. What is too much for one look, all in
+        all, is hidden."""
+        return said if self._is_empty else self._value(said, 0, _Room())
+
+    def _value(self, said: Any, depth: int, room: _Room) -> Any:
         if isinstance(said, str):
-            return self.text(said)
+            return self.text(said) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(said, dict):
-            return {self.value(name): self.value(inner, depth + 1) for name, inner in said.items()}
+            return {
+                self._value(name, depth, room): self._value(inner, depth + 1, room)
+                for name, inner in said.items()
+            }
         if isinstance(said, list):
-            return [self.value(inner, depth + 1) for inner in said]
-        if type(said) is int and str(said) in self._known:
-            return HIDDEN
+            return [self._value(inner, depth + 1, room) for inner in said]
+        if type(said) in (int, float):
+            return self._number(said) if room.takes(NUMBER) else HIDDEN
         return said
+
+    def _number(self, said: float) -> Any:
+        """Its digits may be a secret, or a part of them."""
+        return HIDDEN if self._hides_all or self._known.is_in(repr(said)) else said
+
+    async def everything(self, said: Any) -> Any:
+        """What `value` does, of a JSON value of any size: others have their turn in between."""
+        if self._is_empty:
+            return said
+        written = msgspec.json.encode(said)
+        return msgspec.json.decode(await self.json(written, pieces(written)))
 
     async def json(self, written: bytes | memoryview, sizes: Iterable[int]) -> bytes:
         """The same of a large JSON document, in pieces of the given sizes: others have their turn in between.
@@ -164,13 +224,13 @@ class Hidden:
 
     def _tokens(self, text: str) -> str:
         # Strings are JSON here: one more pass than in their values. What is found across several is none.
-        if not self._shapes and not self._holds(text, PASSES + 1):
+        if not self._shapes and not self._hides_all and not self._holds(text, PASSES + 1):
             return text
         return _JSON_TOKEN.sub(self._token, text)
 
     def _token(self, token: re.Match[str]) -> str:
         said = msgspec.json.decode(token[0])
-        shown = self.value(said)
+        shown = self.text(said) if isinstance(said, str) else self._number(said)
         return token[0] if shown == said else msgspec.json.encode(shown).decode()
 
     async def _long(self, text: str) -> str:
@@ -203,10 +263,12 @@ class Sliced:
 
     def feed(self, said: str, *, final: bool = False) -> str:
         """Take the next slice; what can be shown by now."""
+        if self._hidden._hides_all:
+            return HIDDEN if final else ""
         self._text += said
         sure = self._shaped(final=final)
         sure = min(sure, self._unpassed(said, final=final))
-        kept = 0 if final else max(self._hidden._longest - 1, 0)
+        kept = 0 if final else max(self._hidden.longest - 1, 0)
         first = max(self._looked - self._at, 0)
         self._found += [
             (self._at + first + start, self._at + first + stop)
@@ -223,7 +285,7 @@ class Sliced:
             self._passes = [Unescaped() for _ in range(PASSES)]
             self._passes[0].begin(self._at)
             said = self._text
-        kept = 0 if final else max(self._hidden._longest - 1, 0)
+        kept = 0 if final else max(self._hidden.longest - 1, 0)
         for number, each in enumerate(self._passes):
             said = each.feed(said, final=final)
             for start, stop in self._hidden.places(each.text):
@@ -313,34 +375,14 @@ def _without(said: str, found: list[Span]) -> str:
     return "".join([*shown, said[end:]])
 
 
-def _parts(known: str, said: str) -> Iterator[Span]:
-    """Where a text that was cut begins with the end of a secret, or ends with its beginning.
+class _Room:
+    """How much of a value may still be looked at."""
 
-    An escape may have been cut in two as well: what is left of it goes with the rest.
-    """
-    if said and said in known:
-        yield 0, len(said)
-        return
-    cut = _CUT_ESCAPE.match(said)
-    for first in range(cut.end() + 1 if cut else 1):
-        if size := _ends(known, said[first : first + len(known)]):
-            yield 0, first + size
-    end = len(said)
-    for last in (
-        end,
-        *(end - back for back in range(1, LONGEST_ESCAPE) if said[-back:][:1] in ("\\", "%", "&")),
-    ):
-        if size := _begins(known, said[max(last - len(known), 0) : last]):
-            yield last - size, end
+    __slots__ = ("_left",)
 
+    def __init__(self) -> None:
+        self._left = 2 * AT_ONCE
 
-def _ends(known: str, said: str) -> int:
-    """How many characters a text begins with that are the end of `known`."""
-    sizes = range(min(len(known) - 1, len(said)), 0, -1)
-    return next((size for size in sizes if known.endswith(said[:size])), 0)
-
-
-def _begins(known: str, said: str) -> int:
-    """How many characters a text ends with that are the beginning of `known`."""
-    sizes = range(min(len(known) - 1, len(said)), 0, -1)
-    return next((size for size in sizes if known.startswith(said[-size:])), 0)
+    def takes(self, characters: int) -> bool:
+        self._left -= characters
+        return self._left >= 0

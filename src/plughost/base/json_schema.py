@@ -15,6 +15,7 @@ from msgspec import json
 
 from plughost.base import schema_cost
 from plughost.base.schema_references import resolved, standalone
+from plughost.base.text import Head, head
 from plughost.base.worker_process import ask_once
 
 MOST_PARTS = 5000
@@ -58,7 +59,10 @@ def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
 
 
 def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
-    """What of a value is not as a schema wants it, found in a process of its own, which is waited for."""
+    """What of a value is not as a schema wants it, found in a process of its own, which is waited for.
+
+    For values that hold no secrets.
+    """
     text = json.encode(schema)
     head = {"job": "check", "schema": len(text), "shown": True}
     told = ask_once(WORKER, head, text + json.encode(value), seconds)
@@ -66,8 +70,7 @@ def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[st
         return [f"checking it takes longer than {seconds:g} seconds"]
     if (why := told[0].get("wrong_schema") or told[0].get("failed")) is not None:
         raise ValueError(why)
-    problems: list[str] = told[0]["problems"]
-    return problems
+    return [problem["unhidden"] for problem in told[0]["problems"]]
 
 
 def problems_at_once(schema: Any, value: Any) -> list[str]:
@@ -81,7 +84,7 @@ def problems_at_once(schema: Any, value: Any) -> list[str]:
         return []
     if size * checker.weight * schema_cost.TOLD > schema_cost.BUDGET:
         return ["it does not fit, and is too large to say where"]
-    return checker.problems(value)
+    return [problem.unhidden for problem in checker.problems(value)]
 
 
 def wrong_at_once(schema: dict[str, Any]) -> str | None:
@@ -117,10 +120,11 @@ class Checker:
         self.weight = schema_cost.weight(schema, holds_itself=self._holds_itself)
         """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
 
-    def problems(self, value: Any) -> list[str]:
+    def problems(self, value: Any) -> list[Head]:
         """What of a value is not as the schema wants it."""
-        found: list[str] = []
-        too_deep = [] if self.fits(value) else ["it does not fit, and is too many levels deep to say where"]
+        found: list[Head] = []
+        deep = Head("it does not fit, and is too many levels deep to say where")
+        too_deep = [] if self.fits(value) else [deep]
         if self._holds_itself and _is_deeper(value, MOST_LEVELS):
             return too_deep  # what does not fit is told anew at each level: the work grows with its square
         try:
@@ -129,7 +133,7 @@ class Checker:
             return too_deep
         for error in errors:
             place = ".".join(str(part) for part in error.instance_path)
-            found.append((f"{place}: {error.message}" if place else error.message)[:LONGEST_ERROR])
+            found.append(head(f"{place}: {error.message}" if place else error.message, LONGEST_ERROR))
             if len(found) == MOST_ERRORS:
                 break
         return found

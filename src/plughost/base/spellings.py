@@ -18,12 +18,27 @@ PASSES = 3
 
 
 def forms(secret: str) -> Iterator[str]:
-    """A secret of several lines is also told line by line, where a line is long enough to be one."""
+    """All but hex. A secret of several lines is also told line by line, where one is long enough."""
     for part in {secret, secret.strip(), *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
         yield from _plain(part)
     data = secret.encode(errors="surrogatepass")
     for each in {data, data.strip()}:
         yield from _encoded(each)
+
+
+def hex_forms(secret: str) -> Iterator[str]:
+    """In lower case: they are looked for in a text whose hex digits are, see `lower_hex`."""
+    data = secret.encode(errors="surrogatepass")
+    for each in {data, data.strip()}:
+        if len(each) >= SHORTEST:
+            yield from pieces(each.hex())
+
+
+def lower_hex(text: str) -> str:
+    """The same text, as long as it was, with all hex digits in lower case."""
+    for digit in "ABCDEF":
+        text = text.replace(digit, digit.lower())
+    return text
 
 
 def _plain(part: str) -> Iterator[str]:
@@ -38,9 +53,6 @@ def _plain(part: str) -> Iterator[str]:
 
 
 def _encoded(data: bytes) -> Iterator[str]:
-    if len(data) >= SHORTEST:
-        yield from pieces(data.hex())
-        yield from pieces(data.hex().upper())
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         yield from pieces(encode(data).decode().rstrip("="))
         for before in range(3):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 
+import msgspec
+
 _CONTINUED = bytes(range(0x80, 0xC0))
 _decoder = codecs.getincrementaldecoder("utf-8")
 
@@ -17,6 +19,39 @@ def brief(value: object) -> str:
     """A value in a message: all of it, or how long it is. In a part of it nobody would know a secret."""
     told = repr(value)
     return told if len(told) <= WHOLE else f"something of {len(told)} characters"
+
+
+LONGEST_SAID = 16 << 10
+"""Characters of a plugin's own words for a failure: they are searched for secrets on the event loop."""
+
+
+def bounded(said: str, longest: int = LONGEST_SAID) -> str:
+    """A plugin's own words in an error: all of them, or how many there are."""
+    return said if len(said) <= longest else f"something of {len(said)} characters"
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The beginning of a text, or all of it. It is shown by `Hidden.head` only: where it was cut, a part of a
+    secret may be left, which looks like nothing that is known."""
+
+    unhidden: str
+    is_cut: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Head: {len(self.unhidden)} characters>"
+
+    __str__ = __repr__
+
+
+def head(said: str, longest: int) -> Head:
+    return Head(said[:longest], len(said) > longest)
+
+
+def head_of_bytes(said: bytes | bytearray, longest: int) -> Head:
+    """Without half of a character where it is cut; what is not text is shown as escapes."""
+    if len(said) <= longest:
+        return Head(bytes(said).decode(errors="backslashreplace"))
+    return Head(_decoder("backslashreplace").decode(bytes(said[:longest])), is_cut=True)
 
 
 def cut_out(data: bytes) -> str:

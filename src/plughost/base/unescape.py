@@ -1,17 +1,18 @@
 r"""Escapes of JSON, URLs, HTML and Python undone, knowing where in the text each character came from.
 
-One pass undoes `\u0026`, `\/`, `\x26`, `%26`, `%C3%BC`, `%u0026`, `&amp;`, `&#38;` and the like, each of
-which becomes one character. What was escaped twice takes two passes. A text may come in slices: wherever
-it is cut, the characters and their places are those of the whole.
+One pass undoes `\u0026`, `\u{26}`, `\/`, `\x26`, `%26`, `%C3%BC`, `%u0026`, `&amp;`, `&#38;` and the like,
+each of which becomes one character. What was escaped twice takes two passes. A text may come in slices:
+wherever it is cut, the characters and their places are those of the whole.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from html.entities import html5
 
-LONGEST_ESCAPE = 12
-"""Characters of `\\ud83d\\ude00` or `%F0%9F%98%80`."""
+LONGEST_ESCAPE = 34
+"""Characters of an HTML entity with the longest name."""
 _HEX = "[0-9a-fA-F]"
 _NEXT = f"%[89abAB]{_HEX}"
 TRIGGER = re.compile(r"[\\%&]")
@@ -22,12 +23,13 @@ _ESCAPE = re.compile(
     rf"|\\x({_HEX}{{2}})"
     r"|\\([\"'\\/bfnrtv])"
     rf"|(%[0-7]{_HEX}|%[cdCD]{_HEX}{_NEXT}|%[eE]{_HEX}(?:{_NEXT}){{2}}|%[fF][0-7](?:{_NEXT}){{3}})"
-    r"|&#(\d{1,7});|&#[xX]([0-9a-fA-F]{1,6});|&([a-zA-Z]{2,4});"
+    r"|&#(\d{1,7});|&#[xX]([0-9a-fA-F]{1,6});|&([a-zA-Z][a-zA-Z0-9]{1,31});"
+    rf"|\\u\{{({_HEX}{{1,6}})\}}"
 )
 KEPT = 4
 """Characters of an escape that is remembered: there are some thousand of `%26`, `\\x26` and `\\n`."""
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_NAMES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_NAMES = {name[:-1]: each for name, each in html5.items() if name[-1] == ";" and len(each) == 1}
 
 
 _known: dict[str, str] = {}
@@ -59,7 +61,7 @@ def _read(escape: re.Match[str]) -> str | None:
         except ValueError:
             return None
     if group == 10:
-        return _NAMES.get(said.lower())
+        return _NAMES.get(said) or _NAMES.get(said.lower())
     number = int(said, 10 if group == 8 else 16)
     return chr(number) if number < 0x110000 else None
 

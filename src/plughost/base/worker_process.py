@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+
 SIZES = struct.Struct(">II")
 MEMORY = 1 << 30
 """Bytes of address space."""
@@ -95,7 +97,7 @@ def serve(handle: Handler, host: int) -> None:
         except (MemoryError, RecursionError) as error:
             told, reply = {"failed": type(error).__name__}, b""
         del body
-        written = json.dumps(told).encode()
+        written = json.dumps(told, default=msgspec.to_builtins).encode()
         taken.write(SIZES.pack(len(written), len(reply)) + written)
         taken.write(reply)
         taken.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -15,7 +16,8 @@ import msgspec
 
 from plughost import interrupt
 from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Subscription
+from plughost.base.events import Logged, Subscription
+from plughost.base.text import Head
 from plughost.cli import targets, watch
 from plughost.cli.building import Build
 from plughost.cli.screen import Screen
@@ -23,7 +25,9 @@ from plughost.cli.teller import Teller
 from plughost.cli.typed import Typed
 from plughost.cli.wires import Wires, readable, shortened
 from plughost.cli.words import in_words
+from plughost.contracts.contract import PluginSpec
 from plughost.host import Host
+from plughost.services.logs import LONGEST
 from plughost.wire.envelope import ABSENT
 
 INTERVAL = 0.2
@@ -100,7 +104,12 @@ async def _tell(events: Subscription, screen: Screen) -> None:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = in_words(event)[0]  # its last words were shown when it said them
-        screen.show(type(event).__name__.lower(), f"{event.plugin}#{event.generation} {words}", **fields)
+        kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
+        if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
+            fields["message"] = Head(event.message, is_cut=True)
+            screen.show(kind, who, Head(words, is_cut=True), **fields)
+        else:
+            screen.show(kind, f"{who} {words}", **fields)
 
 
 class Workshop:
@@ -141,6 +150,8 @@ class Workshop:
             await self._start()
             return []
         before = self._seen
+        with contextlib.suppress(PluginError):  # it may be the build that makes it a plugin
+            self._spec()
         well = await self._build.run()
         self._seen = await self._look()
         changes = self._build.others(before, self._seen)
@@ -152,15 +163,21 @@ class Workshop:
         for name in self._host.plugins:
             await self._host.remove(name)
         try:
-            spec = self._target.adjusted(self._target.in_folder(self._folder))
-            self._screen.hide(spec.env)
-            plugin = await self._host.add(spec)
+            spec = self._spec()
+            plugin = await self._host.add(spec, start=False)
+            plugin.hidden.learn_from(self._screen.hidden)  # what it says is cut before the screen has it
             await plugin.start()
         except PluginError as error:
             self._screen.error(error)
         else:
             words = f"ready: {spec.name} ({spec.contract})"
             self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
+
+    def _spec(self) -> PluginSpec:
+        """What is in the folder now. No value of its variables is shown from here on."""
+        spec = self._target.adjusted(self._target.in_folder(self._folder))
+        self._screen.hide(spec.env)
+        return spec
 
     async def _look(self) -> watch.Look:
         return await asyncio.to_thread(watch.look, self._folder, self._ignored)
@@ -200,8 +217,8 @@ class Workshop:
             self._screen.error(error)
         else:
             took = (time.monotonic() - start) * 1000
-            words = f"{method} answered in {took:.1f} ms: {shortened(answer)}"
-            self._screen.show("answer", words, method=method, ms=took, result=readable(answer))
+            words, said = f"{method} answered in {took:.1f} ms:", readable(answer)
+            self._screen.show("answer", words, shortened(answer), method=method, ms=took, result=said)
 
     async def _call(self, method: str, text: str) -> msgspec.Raw:
         try:

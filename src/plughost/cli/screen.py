@@ -8,6 +8,7 @@ from typing import Any
 
 from plughost.base.errors import PluginError
 from plughost.base.hiding import Hidden
+from plughost.base.text import Head
 from plughost.cli import output
 from plughost.cli.teller import Teller
 
@@ -22,27 +23,36 @@ class Screen:
     def __init__(self, teller: Teller, *, as_json: bool) -> None:
         self._teller = teller
         self._as_json = as_json
-        self._hidden = Hidden()
+        self.hidden = Hidden()
+        """What is not shown. Who cuts texts before they come here hides it in them first."""
 
     def hide(self, env: Mapping[str, str]) -> None:
         """Show none of these values from now on, nor a line of one, however a plugin spells it."""
-        self._hidden.learn(value for value in env.values() if len(value) >= SHORTEST)
+        self.hidden.learn(value for value in env.values() if len(value) >= SHORTEST)
 
-    def show(self, kind: str, words: str, **fields: Any) -> None:
-        """`words` for people, which may be of several lines; `fields` for programs."""
+    def show(self, kind: str, words: str, *more: Head, **fields: Any) -> None:
+        """`words` for people, of several lines or one, and what a plugin said; `fields` for programs."""
         if self._as_json:
             self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
         else:
-            first, *more = self._hidden.text(words).split("\n")
-            lines = (f"{_clock()} {first}", *(f"             {line}" for line in more))
+            said = " ".join([self.hidden.text(words), *map(self._one_line, more)])
+            first, *others = said.split("\n")
+            lines = (f"{_clock()} {first}", *(f"             {line}" for line in others))
             self._teller.tell(output.text_lines(*lines))
 
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
 
+    def _one_line(self, said: Head) -> str:
+        return self.hidden.head(said).rstrip("\r").replace("\n", "\\n")
+
     def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> output.Line:
         try:
-            return output.json_line(self._hidden.value({**head, **fields}))
+            shown = {
+                name: self.hidden.head(said) if isinstance(said, Head) else self.hidden.value(said)
+                for name, said in fields.items()
+            }
+            return output.json_line({**head, **shown})
         except RecursionError:
             return output.json_line({**head, "left_out": "nested too deeply to be shown"})
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from plughost.base.text import Head, head_of_bytes
 from plughost.cli.screen import Screen
 from plughost.runtime.tap import Listener, Origin, Way
 from plughost.testkit.frames import TakenApart, Unreadable, id_of, method_of, value
-from plughost.wire.framing import Frame, FrameError
+from plughost.wire.framing import HEAD, Frame, FrameError
 
 SHOWN = 500
 """Bytes of a frame for people."""
@@ -41,9 +42,10 @@ class Wires:
         return listen
 
     def _broken(self, origin: Origin, way: Way, error: FrameError) -> None:
-        head = error.head.decode(errors="backslashreplace")
-        words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}: {shortened(error.head)}"
-        self._screen.show("no_frame", words, plugin=origin.plugin, way=way, why=error.message, head=head)
+        head = head_of_bytes(error.head, HEAD - 1)  # it has been cut there, if it is as long as that
+        words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}:"
+        about = {"plugin": origin.plugin, "way": way, "why": error.message, "head": head}
+        self._screen.show("no_frame", words, shortened(error.head), **about)
 
     def _frame(
         self,
@@ -68,12 +70,12 @@ class Wires:
             f"#{number}" if number is not None else "",
             f"{len(frame)} B",
             f"{took:.1f} ms" if took is not None else "",
-            shortened(frame),
         ]
         whole = said is not Unreadable and len(frame) <= WHOLE
         self._screen.show(
             "frame",
             " ".join(filter(None, about)),
+            shortened(frame),
             plugin=origin.plugin,
             generation=origin.generation,
             way=way,
@@ -85,15 +87,14 @@ class Wires:
         )
 
 
-def shortened(text: Frame) -> str:
-    """The beginning, on one line."""
-    start = bytes(text[:SHOWN]).decode(errors="backslashreplace").rstrip("\r").replace("\n", "\\n")
-    return start + ("…" if len(text) > SHOWN else "")
+def shortened(text: Frame) -> Head:
+    """The beginning."""
+    return head_of_bytes(text, SHOWN)
 
 
 def readable(json: bytes | msgspec.Raw) -> Any:
-    """The value; when it cannot be read, how its text begins."""
-    said = value(bytes(json))
+    """The value; when it cannot be read or is large, how its text begins."""
+    said = value(bytes(json)) if len(bytes(json)) <= WHOLE else Unreadable
     return shortened(bytes(json)) if said is Unreadable else said
 
 

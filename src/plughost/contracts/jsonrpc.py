@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import CallFailed, Denied, InvalidSpec, PluginError, Timeout, UnknownMethod
+from plughost.base.text import bounded
 from plughost.runtime.session import Conversation, Incoming
 from plughost.wire import envelope
 from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
@@ -126,7 +127,7 @@ class JsonRpc(Conversation):
 
     def failure(self, method: str, answer: Answer) -> CallFailed:
         error = errors.decode(answer.error)
-        told = f"it answered {method!r} with error {error.code}: {error.message}"
+        told = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
         return CallFailed(told, error=msgspec.to_builtins(error))
 
 

@@ -6,18 +6,16 @@ piece begins or ends inside a string, but one that is a long string alone.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
-from plughost.base import schema_worker
+from plughost.base import schema_worker, text
 from plughost.base.errors import Malformed
-from plughost.base.hiding import SLICE
+from plughost.base.json_pieces import pieces
 from plughost.base.worker_process import serve
 from plughost.contracts.vai.results import outcome, plain
 
-_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^"]{1,4000},|[^"]{1,4000}', re.S)
 LONGEST = 4096
 """Characters of a plugin's own words for its failure."""
 
@@ -30,9 +28,10 @@ def handle(head: dict[str, Any], body: bytes) -> schema_worker.Reply:
         told = outcome(head["op"], msgspec.Raw(memoryview(body)[size:]))
     except Malformed as error:
         return {"malformed": error.message, "head": error.head.hex()}, b""
-    reply: dict[str, Any] = {"status": told.status, "code": "", "message": None}
+    reply: dict[str, Any] = {"status": told.status, "code": text.Head(""), "message": None}
     if told.problem is not None:
-        reply |= {"code": told.problem.code[:LONGEST], "message": told.problem.message[: 4 * LONGEST]}
+        reply |= {"code": text.head(told.problem.code, LONGEST)}
+        reply |= {"message": text.head(told.problem.message, 4 * LONGEST)}
     if told.result is None:
         return reply | {"pieces": None}, b""
     result = plain(told.result)
@@ -46,18 +45,6 @@ def handle(head: dict[str, Any], body: bytes) -> schema_worker.Reply:
             return reply | {"problems": checker.problems(output), "missing": output is None}, b""
     written = msgspec.json.encode(result)
     return reply | {"pieces": pieces(written)}, written
-
-
-def pieces(written: bytes) -> list[int]:
-    """Sizes of the pieces of a JSON document."""
-    sizes, size = [], 0
-    for token in _TOKEN.finditer(written):
-        length = token.end() - token.start()
-        if size and size + length > SLICE:
-            sizes.append(size)
-            size = 0
-        size += length
-    return [*sizes, size] if size else sizes
 
 
 def main(host: int) -> None:

@@ -40,7 +40,7 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden:
         content = _content(artifact["path"], scratch, left)
         left -= len(content)
         text = content.decode(errors="replace")
-        if hidden.text(text) != text:
+        if hidden.whole(text) != text:
             raise Denied(f"the artifact {brief(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:

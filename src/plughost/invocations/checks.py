@@ -14,6 +14,7 @@ import msgspec
 
 from plughost.base.clock import Clock
 from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
+from plughost.base.text import Head
 from plughost.invocations.binding import Scope
 from plughost.invocations.outcome import Outcome
 from plughost.invocations.prepared import Prepared
@@ -48,7 +49,7 @@ class Checks:
         written = msgspec.json.encode(dict(binding.config))
         wrong = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
         if wrong:
-            why = "; ".join(f"config: {problem}" for problem in wrong)
+            why = "; ".join(f"config: {problem.unhidden}" for problem in wrong)
             raise InvalidSpec(why, plugin=binding.package_id)
         self._good[binding.binding_id] = prepared
 
@@ -83,10 +84,11 @@ class Checks:
         if (why := told.get("malformed")) is not None:
             raise Malformed(why, head=bytes.fromhex(told["head"]))
         if "problems" in told:
-            return wrong_output(run, told["problems"], missing=told["missing"])
+            return wrong_output(run, _heads(told), missing=told["missing"])
         payload = await self._payload(run, told["pieces"], written)
         if told["status"] != "succeeded":
-            return unsuccessful(run, told["status"], told["code"], told["message"], payload)
+            code, message = msgspec.convert((told["code"], told["message"]), tuple[Head, Head | None])
+            return unsuccessful(run, told["status"], code, message, payload)
         return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
 
     async def _payload(self, run: Run, pieces: list[int] | None, written: memoryview) -> Any:
@@ -105,16 +107,19 @@ class Checks:
             raise Malformed(why)
         return msgspec.json.decode(shown)
 
-    async def _problems(self, schema: Schema, written: bytes, key: Key, deadline: float) -> list[str]:
+    async def _problems(self, schema: Schema, written: bytes, key: Key, deadline: float) -> list[Head]:
         head = {"job": "check", "schema": len(schema.text)}
         told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
         _refuse(told, schema)
-        problems: list[str] = told["problems"]
-        return problems
+        return _heads(told)
 
 
-def _wrong_input(run: Run, problems: list[str]) -> Outcome:
-    return run.ended_as("failed", "invalid_input", "; ".join(problems))
+def _heads(told: dict[str, Any]) -> list[Head]:
+    return msgspec.convert(told["problems"], list[Head])
+
+
+def _wrong_input(run: Run, problems: list[Head]) -> Outcome:
+    return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.head, problems)))
 
 
 def _key(prepared: Prepared, scope: Scope) -> Key:

@@ -135,7 +135,7 @@ class Preparer:
         config = dict(binding.config)
         quick = schema is None or len(msgspec.json.encode(config)) <= schema.told_at_once
         problems = schema.problems(config) if schema is not None and quick else []
-        wrong = [f"config: {problem}" for problem in problems]
+        wrong = [f"config: {problem.unhidden}" for problem in problems]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
         wrong += senseless(policies)

@@ -14,6 +14,7 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 from plughost.base.json_schema import Checker
 from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
+from plughost.base.text import Head
 from plughost.guard.beneath import Escapes, open_beneath
 
 LARGEST = 1 << 20
@@ -34,7 +35,7 @@ class Schema(msgspec.Struct, frozen=True, eq=False):
         assert self.checker is not None
         return self.checker.fits(value)
 
-    def problems(self, value: Any) -> list[str]:
+    def problems(self, value: Any) -> list[Head]:
         """What is wrong with a value of at most `told_at_once` bytes, by name and not by value: it goes into
         records."""
         assert self.checker is not None

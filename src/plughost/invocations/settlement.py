@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import HostFailed, PluginError
+from plughost.base.text import Head
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.invocations.artifacts import taken
@@ -35,8 +36,9 @@ class Settlement:
         result: Any = None if told.result is None else run.hidden.value(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
-            code, message = ("", None) if problem is None else (problem.code, problem.message)
-            return unsuccessful(run, told.status, code, message, result)
+            if problem is None:
+                return unsuccessful(run, told.status, Head(""), None, result)
+            return unsuccessful(run, told.status, Head(problem.code), Head(problem.message), result)
         schema = run.prepared.output
         if schema is None or result["is_error"] or schema.fits(output := result["structured_output"]):
             return Outcome(invocation_id=run.id, status="succeeded", payload=result, retries=run.retries)
@@ -112,15 +114,15 @@ def failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
     return run.ended_as(judged.status, judged.reason, why, last_words, error.hint), judged.again
 
 
-def unsuccessful(run: Run, status: str, code: str, message: str | None, payload: Any) -> Outcome:
+def unsuccessful(run: Run, status: str, code: Head, message: Head | None, payload: Any) -> Outcome:
     """What a plugin said of its failure, with secrets hidden before it is cut."""
-    code = run.hidden.text(code)
-    reason = f"{PLUGINS_OWN}{code}"[:LONGEST_REASON] if code else SAID_SO
-    message = None if message is None else run.hidden.text(message)[:LONGEST_MESSAGE]
-    return msgspec.structs.replace(run.ended_as(status, reason, message), payload=payload)
+    word = run.hidden.head(code)
+    reason = f"{PLUGINS_OWN}{word}"[:LONGEST_REASON] if word else SAID_SO
+    why = None if message is None else run.hidden.head(message)[:LONGEST_MESSAGE]
+    return msgspec.structs.replace(run.ended_as(status, reason, why), payload=payload)
 
 
-def wrong_output(run: Run, problems: list[str], *, missing: bool) -> Outcome:
+def wrong_output(run: Run, problems: list[Head], *, missing: bool) -> Outcome:
     if missing and (tool := run.prepared.export.tool) is not None:
-        problems = [f"there is no structured_output, and {tool.output_schema} wants one"]
-    return run.ended_as("failed", "invalid_output", "; ".join(problems))
+        problems = [Head(f"there is no structured_output, and {tool.output_schema} wants one")]
+    return run.ended_as("failed", "invalid_output", "; ".join(map(run.hidden.head, problems)))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import InvalidSpec, PluginError, UnknownMethod
+from plughost.base.text import bounded
 from plughost.runtime.caller import Caller
 from plughost.runtime.channel import Channel
 from plughost.runtime.session import Session
@@ -109,7 +110,7 @@ class Serving:
     async def _respond(self, request: Request) -> None:
         try:
             if self._serve is None:
-                raise UnknownMethod(f"method not found: {request.method[:SHOWN]}")
+                raise UnknownMethod(f"method not found: {bounded(request.method, SHOWN)}")
             result = await self._serve(self._caller, request.method, request.params)
             while self._is_full():  # before the answer takes up memory, too
                 self._room.append(asyncio.get_running_loop().create_future())
@@ -120,7 +121,7 @@ class Serving:
         except FrameTooLarge as error:
             frame = self._refusal(request, InvalidSpec(f"the answer is too large: {error}"))
         except Exception as error:  # a service's own fault must not end the conversation
-            fault = f"the host failed to serve {request.method[:SHOWN]!r}: {type(error).__name__}"
+            fault = f"the host failed to serve {bounded(request.method, SHOWN)!r}: {type(error).__name__}"
             frame = self._refusal(request, PluginError(fault))
         finally:
             self._held -= len(request.params)

@@ -12,6 +12,7 @@ import msgspec
 from plughost import guard
 from plughost.base.clock import done_within
 from plughost.base.errors import Denied, InvalidSpec, PluginError, Timeout
+from plughost.base.text import WHOLE, bounded
 from plughost.runtime.caller import Caller
 from plughost.services.directory import Directory, offering
 from plughost.wire.ledger import FOREVER
@@ -54,7 +55,7 @@ class Actions:
         limit = min(params.timeout_ms, LONGEST_MS) / 1000 if params.timeout_ms else FOREVER
         try:
             if not await done_within(caller.plugin.clock, limit, work):
-                raise Timeout(f"action timed out: {params.action[:200]}")
+                raise Timeout(f"action timed out: {bounded(params.action, WHOLE)}")
             return work.result()
         finally:
             work.cancel()
@@ -71,7 +72,7 @@ class Actions:
         directory = self._directory()
         found = offering(directory, "cli_namespaces", params.action) if directory is not None else None
         if found is None:
-            raise InvalidSpec(f"unknown action: {params.action[:200]}")
+            raise InvalidSpec(f"unknown action: {bounded(params.action, WHOLE)}")
         name, plugin = found
         if name == caller.name:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from plughost.base.errors import Denied, InvalidSpec
+from plughost.base.text import bounded
 from plughost.guard.beneath import O_PATH, Escapes, identity, open_beneath
 from plughost.guard.public_files import others_may_read
 
@@ -183,7 +184,7 @@ def _identities(folders: list[str]) -> Set[tuple[int, int]]:
 
 def _check_name(verb: str, path: str) -> None:
     if len(path) > LONGEST:
-        raise _invalid(verb, f"{path[:100]}…", os.strerror(errno.ENAMETOOLONG))
+        raise _invalid(verb, bounded(path, 100), os.strerror(errno.ENAMETOOLONG))
     try:
         possible = b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:

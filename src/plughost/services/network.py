@@ -23,6 +23,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from plughost.base.errors import Denied, InvalidSpec, Stopped
+from plughost.base.text import bounded
 from plughost.guard.addresses import Target, names, parse_url, shown
 from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
 from plughost.guard.operators_word import OperatorsWord
@@ -189,13 +190,13 @@ def first_hop(request: Fetch) -> Hop:
         raise InvalidSpec(f"fetch {shown(request.url)}: {error}") from None
     method = request.method.upper() or "GET"
     if not _TOKEN.fullmatch(method) or method in _NO_METHODS:
-        raise InvalidSpec(f"fetch {target}: the method {request.method[:32]!a} is not sent")
+        raise InvalidSpec(f"fetch {target}: the method {bounded(request.method, 32)!a} is not sent")
     headers = []
     for name, value in request.headers:
         if not _TOKEN.fullmatch(name):
-            raise InvalidSpec(f"fetch {target}: {name[:64]!a} is no header name")
+            raise InvalidSpec(f"fetch {target}: {bounded(name, 64)!a} is no header name")
         if not _VALUE.fullmatch(value):
-            raise InvalidSpec(f"fetch {target}: the header {name[:64]} is not all printable ASCII")
+            raise InvalidSpec(f"fetch {target}: the header {bounded(name, 64)} is not all printable ASCII")
         if name.lower() not in _OURS and not name.lower().startswith("proxy-"):
             headers.append((name, value.strip()))
     given = {name.lower() for name, _ in headers}

@@ -20,6 +20,8 @@ class Redactor:
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.casefold() for name in names}
         self._hidden = Hidden()
+        self._found: set[str] = set()
+        """Secrets that are learned, all at once, before anything is hidden."""
 
     def learn(self, frame: Frame | FrameError) -> None:
         """Find the secrets of a frame. All are learned before any is hidden: one may come up early."""
@@ -31,6 +33,8 @@ class Redactor:
         was looked at; and one that cannot be read is hidden whole."""
         if not isinstance(frame, FrameError) and not frame.strip():
             return bytes(frame)
+        self._hidden.learn(self._found)
+        self._found.clear()
         said = Unreadable if isinstance(frame, FrameError) else value(frame)
         return msgspec.json.encode(HIDDEN if said is Unreadable else self._clean(said))
 
@@ -45,7 +49,7 @@ class Redactor:
             for place, inner in enumerate(said):
                 self._learn(inner, secret=secret or (place == 1 and self._is_pair(said)))
         elif secret and isinstance(said, str) and len(said) >= SHORTEST and said != HIDDEN:
-            self._hidden.learn([said])
+            self._found.add(said)
 
     def _is_pair(self, said: list[Any]) -> bool:
         """Headers are often lists of a name and a value."""
@@ -61,4 +65,4 @@ class Redactor:
             if self._is_pair(said):
                 return [said[0], HIDDEN]
             return [self._clean(inner) for inner in said]
-        return self._hidden.text(said) if isinstance(said, str) else said
+        return self._hidden.whole(said) if isinstance(said, str) else said

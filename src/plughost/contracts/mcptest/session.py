@@ -17,6 +17,7 @@ from plughost.base.errors import (
     Quarantined,
     Timeout,
 )
+from plughost.base.text import bounded
 from plughost.contracts.mcptest.errors import (
     ApplicationError,
     InvalidJson,
@@ -110,7 +111,7 @@ class McptestSession(Conversation):
     def failure(self, method: str, answer: Answer) -> CallFailed:
         error = _errors.decode(answer.error)
         return ApplicationError(
-            f"it answered {method!r} with error {error.code}: {error.message}",
+            f"it answered {method!r} with error {error.code}: {bounded(error.message)}",
             error=msgspec.json.decode(answer.error),
             id=answer.id,
         )

@@ -10,6 +10,7 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import CallFailed, HandshakeFailed, InvalidSpec, Malformed, PluginError
+from plughost.base.text import WHOLE, bounded
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
@@ -159,8 +160,9 @@ class RuneSession(Conversation):
 
     def failure(self, method: str, answer: Answer) -> CallFailed:
         error = msgspec.json.decode(answer.error)
-        code = f" {error['code']}" if error["code"] else ""
-        return ExecutionError(f"it answered {method!r} with error{code}: {error['message']}", error=error)
+        code = f" {bounded(error['code'], WHOLE)}" if error["code"] else ""
+        told = f"it answered {method!r} with error{code}: {bounded(error['message'])}"
+        return ExecutionError(told, error=error)
 
 
 def _malformed(message: str, frame: Frame) -> PluginError:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from plughost.base.errors import CallFailed, HandshakeFailed, Malformed, PluginError
-from plughost.base.text import brief
+from plughost.base.text import WHOLE, bounded, brief
 from plughost.contracts.vai import framed
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.local import Local
@@ -136,7 +136,8 @@ def _number(id: str | None) -> int | None:
 
 def _error(envelope: Envelope) -> ErrorObject:
     try:
-        return _errors.decode(envelope.error)
+        said = _errors.decode(envelope.error)
+        return ErrorObject(bounded(said.code, WHOLE), bounded(said.message))
     except (ValueError, RecursionError):
         return ErrorObject(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 

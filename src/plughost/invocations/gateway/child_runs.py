@@ -72,7 +72,8 @@ class ChildRuns:
         if asked.export is not None:
             binding = bound(self._bindings, guest, asked.export, asked.package_id)
         guest.spend(len(body))
-        run = _record(guest, asked, named(guest, "run", head.key))
+        task = await guest.run.hidden.everything(asked.task)
+        run = _record(guest, asked, named(guest, "run", head.key), task)
         guest.has_runs = True
         try:
             if not await self._state.runs.start(run, policy.max_child_runs):
@@ -84,9 +85,9 @@ class ChildRuns:
             raise over()
         if binding is not None:
             wanted = _invocation(guest, asked, run, binding)
-            task = guest.begin(self._carry_out(run.run_id, wanted))
-            self._under_way[run.run_id] = task
-            task.add_done_callback(lambda _: self._under_way.pop(run.run_id, None))
+            child = guest.begin(self._carry_out(run.run_id, wanted))
+            self._under_way[run.run_id] = child
+            child.add_done_callback(lambda _: self._under_way.pop(run.run_id, None))
         return Answer(201, msgspec.to_builtins(run))
 
     async def look(self, guest: Guest, run_id: str, head: Head, body: bytes) -> Answer:
@@ -108,7 +109,7 @@ class ChildRuns:
             task.cancel(BY_PARENT)
             await asyncio.wait([task])
             return Answer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
-        output = None if asked.output is None else guest.run.hidden.text(asked.output)
+        output = await guest.run.hidden.everything(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
             raise Problem(409, "run_is_over", "the run is over already")
         return Answer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
@@ -133,7 +134,7 @@ class ChildRuns:
         )
 
 
-def _record(guest: Guest, asked: NewRun, run_id: str) -> RunRecord:
+def _record(guest: Guest, asked: NewRun, run_id: str, task: str) -> RunRecord:
     parent = guest.harness.target
     return RunRecord(
         run_id=run_id,
@@ -144,7 +145,7 @@ def _record(guest: Guest, asked: NewRun, run_id: str) -> RunRecord:
         parent_run_id=guest.run.wanted.related.run_id,
         invocation_id=guest.run.id,
         export_id=asked.export,
-        task=guest.run.hidden.text(asked.task),
+        task=task,
     )
 
 

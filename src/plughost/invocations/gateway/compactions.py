@@ -59,7 +59,7 @@ class Compactions:
                 compaction_id=compaction_id,
                 chain_id=chain.chain_id,
                 blocks=blocks,
-                pinned_items=guest.run.hidden.value(asked.pinned_items),
+                pinned_items=await guest.run.hidden.everything(asked.pinned_items),
                 token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,

@@ -1,0 +1,96 @@
+"""To hide secrets takes a bounded time, whatever the text is and however many secrets there are."""
+
+import random
+import time
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plughost.base.hiding import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Hidden
+from plughost.base.text_set import FEW, TextSet
+from plughost.testkit.redaction import Redactor
+
+SECRET = "s3cret-of-thirty-four-characters-x"
+COSTLY = "%252526&amp;"
+
+
+def knowing(*secrets: str) -> Hidden:
+    hidden = Hidden()
+    hidden.learn(secrets)
+    return hidden
+
+
+@pytest.mark.parametrize("at", range(HEAD - len(SECRET), HEAD + 1))
+def test_of_a_very_long_text_the_beginning_is_shown_without_a_part_of_a_secret(at: int) -> None:
+    shown = knowing(SECRET).text("q" * at + SECRET + "q" * AT_ONCE)
+    assert shown.startswith("q" * (HEAD - len(SECRET)))
+    assert "s3" not in shown
+    assert shown.endswith(f"({at + len(SECRET) + AT_ONCE} characters in all)")
+
+
+@pytest.mark.parametrize("way", ["text", "piece"])
+def test_a_costly_text_takes_no_longer_than_its_beginning(way: str) -> None:
+    hide = getattr(knowing(SECRET), way)
+    began = time.thread_time()
+    hide(COSTLY * 1_000_000)
+    assert time.thread_time() - began < 1  # whole, it takes 7
+
+
+def test_of_a_value_only_so_much_is_looked_at_and_the_rest_hidden() -> None:
+    began = time.thread_time()
+    shown = knowing(SECRET).value([COSTLY * 1000] * 1000)
+    assert time.thread_time() - began < 2
+    assert shown[0] == COSTLY * 1000
+    assert shown[-1] == HIDDEN
+    small = ["x" * 100] * (AT_ONCE // 103)
+    assert knowing(SECRET).value(small) == small
+
+
+async def test_all_of_a_large_value_or_text_is_looked_at_where_there_is_time() -> None:
+    said = {"a": ["x" * 100_000 + SECRET, *[SECRET, 1.5] * 20_000]}
+    shown = {"a": ["x" * 100_000 + HIDDEN, *[HIDDEN, 1.5] * 20_000]}
+    assert await knowing(SECRET).everything(said) == shown
+    assert await Hidden().everything(said) is said
+    assert knowing(SECRET).whole("x" * 100_000 + SECRET) == "x" * 100_000 + HIDDEN
+
+
+@given(st.integers(0, 1 << 32), st.text("abAB", max_size=40))
+def test_many_texts_are_found_where_few_are(seed: int, said: str) -> None:
+    chance = random.Random(seed)
+    texts = {"".join(chance.choices("abAB", k=chance.randint(4, 9))) for _ in range(2 * FEW)}
+    many, found = TextSet(), set()
+    many.add(texts)
+    assert len(many) > FEW
+    for text in texts:
+        one = TextSet()
+        one.add([text])
+        found |= set(one.places(said))
+    assert set(many.places(said)) == found
+    assert many.is_in(said) == bool(found)
+    ends = [size for size in range(len(said) + 1) if any(text.endswith(said[:size]) for text in texts)]
+    begins = [
+        size
+        for size in range(len(said) + 1)
+        if any(text.startswith(said[len(said) - size :]) for text in texts)
+    ]
+    assert (many.ends_in(said), many.begins_in(said)) == (max(ends), max(begins))
+
+
+def test_thousands_of_secrets_are_learned_and_hidden_in_seconds() -> None:
+    frames = [msgspec.json.encode({"token": f"token-{n:06}", "said": f"<token-{n:06}>"}) for n in range(6000)]
+    began = time.thread_time()
+    redactor = Redactor(["token"])
+    for frame in frames:
+        redactor.learn(frame)
+    assert {redactor.clean(frame) for frame in frames} == {b'{"token":"***","said":"<***>"}'}
+    assert knowing(*(f"token-{n:06}" for n in range(6000))).piece("it is token-00") == f"it is {HIDDEN}"
+    assert time.thread_time() - began < 15  # one by one it takes 50
+
+
+async def test_where_there_are_too_many_secrets_every_text_is_hidden() -> None:
+    hidden = knowing(*(f"{n:06}" for n in range(MOST_SECRETS + 1)))
+    assert hidden.value({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
+    assert await hidden.everything({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
+    assert (hidden.text("words"), hidden.piece("words"), hidden.whole("words" * 9999)) == (HIDDEN,) * 3

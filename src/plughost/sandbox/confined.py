@@ -65,6 +65,7 @@ def confined(
             return confine(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
         given = granted(powers, spec.allow, to_come)
+        parted = tuple(map(os.path.realpath, listable))
         found = runnable.find(
             command,
             cwd,
@@ -75,6 +76,7 @@ def confined(
             command_is_told=spec.command_is_told,
             path_is_told=_path_is_told(spec, binding_env),
             kept_from=spec.kept_from,
+            parted=parted,
         )
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
         private = bases(quarters.base)
@@ -101,7 +103,7 @@ def confined(
             same=_same(path for path in (*given_away, *found.libraries) if path != to_come),
             footing=footing,
             private=private,
-            listable=tuple(map(os.path.realpath, listable)),
+            listable=parted,
             writable_tmp=writable_tmp,
             way_out=way_out,
             group=group,

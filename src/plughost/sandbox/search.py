@@ -59,6 +59,7 @@ class Search:
         path_is_told: bool,
         kept_from: str | None,
         parted: tuple[str, ...] = (),
+        resolved: tuple[tuple[str, str], ...] = (),
     ) -> None:
         said = without_env(tuple(command))
         self._command = with_whole_path(said) if cwd is None else said
@@ -69,11 +70,13 @@ class Search:
         self._kept_from = kept_from
         self._env = env
         self._execute = execute
-        self._trust = trust.Trust((*execute, *read), parted)
+        known = dict(resolved)
+        programs = (known.get(path) or os.path.realpath(path) for path in execute)
+        self._trust = trust.Trust((*programs, *read), parted)
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
         self._programs: list[Program] = []
-        self._walked = Ways(self._command[0], self._trust)
+        self._walked = Ways(self._command[0], self._trust, known)
         self.stamps = self._walked.stamps
 
     def run(self) -> Runnable:

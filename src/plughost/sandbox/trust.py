@@ -17,7 +17,18 @@ from typing import NamedTuple
 from plughost.base.errors import Unconfinable
 from plughost.guard.public_files import is_file, is_public
 
-__all__ = ["Trust", "Walk", "Word", "is_beneath", "is_broad", "is_file", "is_plain", "is_public", "walk"]
+__all__ = [
+    "Trust",
+    "Walk",
+    "Word",
+    "is_beneath",
+    "is_broad",
+    "is_file",
+    "is_plain",
+    "is_public",
+    "walk",
+    "walk_again",
+]
 
 MOST_LINKS = 40
 LONGEST = 4096
@@ -61,7 +72,10 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
         if not stat.S_ISLNK(lstat(step).st_mode):
             here = step
             continue
-        text = os.readlink(step)
+        try:
+            text = os.readlink(step)
+        except OSError as error:
+            raise _replaced(step) from error
         links.append((step, text))
         if len(links) > MOST_LINKS or len(text) > LONGEST:
             raise Unconfinable(f"too many symlinks on the way from {path!r}")
@@ -69,6 +83,25 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
             here = ""
         todo += [part for part in text.split("/") if part][::-1]
     return Walk(here or "/", tuple(links))
+
+
+def walk_again(path: str, resolved: str) -> Walk:
+    """Follow a path that somebody else has written, and that has been checked as where it led to then.
+
+    Unconfinable when it leads elsewhere by now: what was checked is not what would be shown. A real path
+    leads to itself as long as nobody puts a symlink into it.
+    """
+    walked = walk(path)
+    if walked.real != resolved:
+        raise _replaced(path)
+    return walked
+
+
+def _replaced(path: str) -> Unconfinable:
+    return Unconfinable(
+        f"{path} was replaced while it was looked at: it leads elsewhere now",
+        hint="if that is meant, remove the plugin and add it again; if not, find out who may write there",
+    )
 
 
 class Word(enum.Enum):
@@ -79,7 +112,8 @@ class Word(enum.Enum):
 
 
 class Trust:
-    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given.
+    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given;
+    all are real paths.
 
     `parted` are folders that its author has filled as well, and of which it is given only parts.
     """
@@ -87,7 +121,7 @@ class Trust:
     def __init__(self, granted: Iterable[str], parted: Iterable[str] = ()) -> None:
         self.code: list[str] = []
         self.parted = tuple(parted)
-        self._granted = tuple(os.path.realpath(path) for path in granted)
+        self._granted = tuple(granted)
 
     def is_own(self, real: str) -> bool:
         """Whether it is the plugin's own, and so is there for it."""

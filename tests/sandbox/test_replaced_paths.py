@@ -22,7 +22,7 @@ from plughost.sandbox.confined import confined
 from plughost.sandbox.grants import granted
 from plughost.sandbox.keeper import effective
 from tests.confinable import needs
-from tests.contracts import kaged_support
+from tests.contracts import ainb_support, kaged_support
 from tests.sandbox.support import ENV, run
 
 LAB = Path(__file__).parent.parent / "invocations/lab"
@@ -170,6 +170,21 @@ async def test_a_reload_does_not_follow_a_symlink_in_the_place_of_the_folder(hos
     with pytest.raises(plughost.PluginError, match="was replaced while it was looked at"):
         await plugin.reload()
     assert "secret" not in await plugin.call("ls")
+
+
+@CLASSES
+def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, quarters, class_):
+    """It starts elsewhere: what is its own is told by where its program is."""
+    place = ainb_support.folder(folder, "p", capabilities={})
+    for program in (place / "p", private / "p"):
+        program.write_text("#!/bin/sh\nexit 0\n")
+        program.chmod(0o755)
+    spec = config.of_folder(place)
+    binding = contract("ainb").bind(spec)
+    assert str(place) in {shown.path for shown in decide(spec, quarters, class_, binding).places}
+    swap(place, private)
+    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+        decide(spec, quarters, class_, binding)
 
 
 async def test_nor_does_it_take_another_folder_for_it(host, strict, plug, private):

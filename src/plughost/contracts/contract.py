@@ -40,7 +40,8 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd_is_own: bool = True
     """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
     command_is_told: bool = False
-    """Whether its own folder says the command: then that names no more than anything else written there."""
+    """Whether its own folder says the command: then that names no more than anything else written there. That
+    folder is `cwd` or, without one, the folder of the program."""
     kept_from: str | None = None
     """A file that no folder of its own may hold: the one that binds it and other plugins."""
     env: Mapping[str, str] = {}

@@ -66,8 +66,8 @@ def confined(
             return confine(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
         known = dict(resolved or {})
-        if cwd is not None and spec.command_is_told:
-            known[cwd] = cwd
+        told = _told_folder(command, cwd) if spec.command_is_told else ()
+        known.update((folder, folder) for folder in told)
         parted = tuple(_still_real(path) for path in listable)
         given = granted(powers, spec.allow, to_come, known)
         found = runnable.find(
@@ -86,7 +86,7 @@ def confined(
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
         private = bases(quarters.base)
         check_private(given_away, private)
-        footing = _footing(found, given, (cwd,) if cwd in known else ())
+        footing = _footing(found, given, told)
         if cwd is not None and not spec.cwd_is_own:
             cwd = _seen_inside(cwd, found, given)
         room = quarters.room(spec.name)
@@ -123,6 +123,13 @@ def _path_is_told(spec: PluginSpec, env: Mapping[str, str]) -> bool:
     """Whether PATH is neither the host's own nor the operator's."""
     by_operator = None if spec.command_is_told else spec.env.get("PATH")
     return env.get("PATH") not in (None, by_operator, os.environ.get("PATH"))
+
+
+def _told_folder(command: tuple[str, ...], cwd: str | None) -> tuple[str, ...]:
+    """The folder that says what the plugin is, as whoever has read it there has resolved it."""
+    if cwd is not None:
+        return (cwd,)
+    return (os.path.dirname(command[0]),) if os.path.isabs(command[0]) else ()
 
 
 def _still_real(path: str) -> str:

@@ -84,6 +84,8 @@ class Search:
         own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
             own.by_folder(self._cwd)
+        elif self._cwd is None and self._command_is_told and os.path.isabs(self._command[0]):
+            own.by_folder(os.path.dirname(self._command[0]))
         if self._command_is_told:
             by_name = "/" not in self._command[0] and runtimes.is_interpreter(start)
             path, argv = self._chain(start, self._command, Word.OPERATOR if by_name else Word.PLUGIN)

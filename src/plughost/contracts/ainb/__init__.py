@@ -131,6 +131,7 @@ class AinbContract:
             contract=self.name,
             name=read.manifest.plugin.name,
             command=[str(program)],
+            command_is_told=True,
             grants=self.default_grants,
             options={"folder": str(folder)},
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.located import Document, Field, Problem, expand
 from plughost.base.located_toml import load_authors_toml, load_toml
 from plughost.base.names import wrong_name
+from plughost.base.real_path import real_path
 from plughost.contracts.contract import (
     Contract,
     PluginSpec,
@@ -84,11 +86,12 @@ def load_found(path: Path) -> dict[str, PluginSpec]:
 
 def _load_own(path: Path) -> PluginSpec:
     """The one plugin that the file in a plugin's folder binds."""
-    document = load_authors_toml(path)
+    place = Path(real_path(path.parent)) / path.name
+    document = load_authors_toml(place, str(path))
     tables = document.data.get("plugins")
     if isinstance(tables, dict) and len(tables) > 1:  # before each of them has the folder's manifest read
         raise InvalidSpec(f"{path} binds {len(tables)} plugins; a plugin folder's file binds one")
-    specs = _bound(document, path, SetBy.AUTHOR, from_host(*HARMLESS))
+    specs = _bound(document, place, SetBy.AUTHOR, from_host(*HARMLESS))
     if not specs:
         raise InvalidSpec(f"{path} binds no plugin; a plugin folder's file binds one")
     return next(iter(specs.values()))
@@ -110,11 +113,14 @@ def of_folder(folder: Path) -> PluginSpec:
 
 
 def _load(path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
-    document = load_toml(path) if by is SetBy.OPERATOR else load_authors_toml(path)
-    return _bound(document, path, by, variables)
+    base = Path(real_path(path.parent))  # once: what the file says counts for this folder and for no other
+    read = load_toml if by is SetBy.OPERATOR else load_authors_toml
+    return _bound(read(base / path.name, str(path)), base / path.name, by, variables)
 
 
 def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
+    """The plugins of a document. `path` is where it was found, its folder resolved."""
+    base = path.parent
     tables = document.data.setdefault("plugins", {})
     for key in document.data.keys() - {"plugins"}:
         document.problem((key,), "unknown key; known here: plugins")
@@ -122,13 +128,11 @@ def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, st
         document.problem(("plugins",), "expected tables such as [plugins.my-plugin]")
         tables = {}
     specs = {
-        name: spec
-        for name in tables
-        if (spec := _plugin(document, name, path.parent, by, variables)) is not None
+        name: spec for name in tables if (spec := _plugin(document, name, base, by, variables)) is not None
     }
     document.check()
     if len(specs) > 1:
-        shared = str(path.resolve())
+        shared = real_path(base / path.name)
         specs = {name: msgspec.structs.replace(spec, kept_from=shared) for name, spec in specs.items()}
     return specs
 
@@ -179,15 +183,16 @@ def _plugin(
         return None
     document.read(contract(kind).options, field, options)
     is_own = table.get("cwd") is not None
+    start = None if common is None else partial(_start, base, common.cwd)
+    cwd = None if start is None else _understood(document, (*field, "cwd"), None, start)
     if by is SetBy.AUTHOR:
-        is_own = _check_author(document, field, table, contract(kind), base) and (is_own or is_alone)
-    if common is None:
+        is_own = _check_author(document, field, table, contract(kind), base, cwd) and (is_own or is_alone)
+    if common is None or cwd is None:
         return None
     if not common.command:
         document.problem((*field, "command"), "expected at least the program to run")
         return None
     env = {key: _value(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
-    here = str(base.resolve())
     allow = {
         kind: [_value(document, (*field, "allow", kind), word, variables) for word in words]
         for kind, words in common.allow.items()
@@ -196,15 +201,15 @@ def _plugin(
         contract=kind,
         name=name,
         command=common.command,
-        cwd=str((base / (common.cwd or ".")).resolve()),
+        cwd=str(cwd),
         cwd_is_own=is_own,
         command_is_told=by is SetBy.AUTHOR,
-        folder=str((base / (common.cwd or ".")).resolve()) if by is SetBy.AUTHOR else None,
+        folder=str(cwd) if by is SetBy.AUTHOR else None,
         env=env,
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
-        allow=_understood(document, (*field, "allow"), NONE, lambda: allowance.powers(allow, here)),
+        allow=_understood(document, (*field, "allow"), NONE, lambda: allowance.powers(allow, str(base))),
         limits=_understood(document, (*field, "limits"), Limits(), lambda: allowance.limits(common.limits)),
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
@@ -215,8 +220,21 @@ def _plugin(
     return spec
 
 
-def _check_author(document: Document, field: Field, table: dict[str, Any], its: Contract, base: Path) -> bool:
-    """Note everything in the table of a plugin that its author cannot say.
+def _start(base: Path, cwd: str | None) -> Path:
+    """The folder in which a plugin starts, resolved: what is checked is what is kept."""
+    return Path(real_path(base / (cwd or ".")))
+
+
+def _check_author(
+    document: Document,
+    field: Field,
+    table: dict[str, Any],
+    its: Contract,
+    folder: Path,
+    start: Path | None,
+) -> bool:
+    """Note everything in the table of a plugin that its author cannot say. `start` is where it starts; None
+    when that is wrong, and noted already.
 
     Whether the folder may be the plugin's own: not where its manifest gives it only parts of that.
     """
@@ -229,12 +247,10 @@ def _check_author(document: Document, field: Field, table: dict[str, Any], its: 
             (*field, name),
             f"{reason}. If this file is yours, name it: -c {document.file}; otherwise {REMEDY}",
         )
-    cwd = table.get("cwd", ".")
-    if not isinstance(cwd, str) or "\0" in cwd:
-        return False  # told already, by its type
-    start, folder = (base / cwd).resolve(), base.resolve()
+    if start is None:
+        return False
     if not start.is_relative_to(folder):
-        document.problem((*field, "cwd"), f"{cwd!r} is outside of the plugin's folder")
+        document.problem((*field, "cwd"), f"{table['cwd']!r} is outside of the plugin's folder")
         return False
     found = [contract_of(place) for place in dict.fromkeys((folder, start)) if place.is_dir()]
     manifests = [told for told in found if told is not None]

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from plughost.base.errors import Unconfinable
 from plughost.contracts.contract import contract
 from plughost.contracts.vai import spec_of
 from plughost.guard.powers import Limits
@@ -86,9 +87,11 @@ def found_in(
     return dict(json.loads(ran.out))
 
 
-def decided(package: Path, quarters: Quarters, class_: str = "strict", **options: object) -> Confinement:
+def decided(
+    package: Path, quarters: Quarters, class_: str = "strict", told: bool = True, **options: object
+) -> Confinement:
     needs(class_)
-    spec = msgspec.structs.replace(spec_of(package), options=options)
+    spec = msgspec.structs.replace(spec_of(package), options=options, command_is_told=told)
     binding = contract("vai").bind(spec)
     return confined(
         spec,
@@ -143,3 +146,17 @@ def test_what_cannot_be_written_is_told_so(package, quarters):
     held = {each.what: each.by for each in decided(package, quarters, exports=["reads"]).holdings}
     [scratch] = [by for what, by in held.items() if what.startswith("scratch")]
     assert "cannot be written" in scratch
+
+
+@pytest.mark.parametrize("class_", ["strict", "landlock"])
+@pytest.mark.parametrize("told", [True, False])
+def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, quarters, class_, told):
+    """Nor the libraries that are installed for it; also not where the operator names the command."""
+    private = package.parent / "private/bin/python3"
+    private.parent.mkdir(parents=True, mode=0o700)
+    shutil.copy("/usr/bin/python3", private)
+    (package / "pyvenv.cfg").touch()
+    (package / "bin/python3").symlink_to(private)
+    (package / "bin/plugin").write_text(f"#!{package}/bin/python3 -S\n")
+    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        decided(package, quarters, class_, told=told)

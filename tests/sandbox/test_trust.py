@@ -276,6 +276,58 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
         }  # fmt: skip
 
 
+@pytest.fixture
+def fake_venv(code, home):
+    """A plugin's folder that looks like a virtual environment, with somebody's Python as its interpreter."""
+    (code / "pyvenv.cfg").write_text("")
+    (code / "bin").mkdir()
+    (code / "bin" / "python3.99").symlink_to(home / "py" / "bin" / "python3.99")
+    script(code / "bin", code / "bin" / "python3.99")
+    (code / "bin" / "run").chmod(0o755)
+    return code
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_venv, told):
+    """Of which the plugin is given parts: whoever has named the command, the first line is the author's."""
+    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        find(
+            fake_venv,
+            [str(fake_venv / "bin" / "run")],
+            read=[str(fake_venv / "bin"), str(fake_venv / "pyvenv.cfg")],
+            cwd_is_own=False,
+            command_is_told=told,
+            parted=(str(fake_venv),),
+        )
+
+
+@pytest.mark.parametrize("name", ["run", "python3.99"])
+def test_nor_does_a_folder_whose_file_binds_several_plugins(fake_venv, name):
+    (fake_venv / "bin" / "base").mkdir()
+    for cwd in (fake_venv, fake_venv / "bin" / "base"):
+        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+            find(cwd, [str(fake_venv / "bin" / name)], cwd_is_own=False, command_is_told=True)
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, home, told):
+    """Its prefix is not where it looks like one: that is a folder of the user's."""
+    package = home / "py" / "package"
+    package.mkdir()
+    (package / "python3.99").write_bytes(program(None, ("private.so",), str(home / "py" / "lib")))
+    (package / "python3.99").chmod(0o755)
+    (home / "py" / "lib" / "private.so").write_bytes(program())
+    found = find(
+        package,
+        [str(package / "python3.99")],
+        read=[str(package / "python3.99")],
+        cwd_is_own=False,
+        command_is_told=told,
+        parted=(str(package),),
+    )
+    assert {*brought(found)} == {str(package / "python3.99")}
+
+
 def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
     def told(*command):
         return runnable.find(command, str(code), ENV, command_is_told=True)

@@ -20,14 +20,15 @@ MOST_MARKS = 10_000
 Reading the worst such file takes about 50 ms."""
 
 
-def load_toml(path: Path) -> Document:
-    """Read an operator's TOML file; a file that cannot be read or parsed is one located problem."""
-    return _parse(read_text(path), str(path))
+def load_toml(path: Path, name: str | None = None) -> Document:
+    """Read an operator's TOML file, called `name` in messages; a file that cannot be read or parsed is one
+    located problem."""
+    return _parse(read_text(path), name or str(path))
 
 
-def load_authors_toml(path: Path) -> Document:
+def load_authors_toml(path: Path, name: str | None = None) -> Document:
     """The same for a file that came with a plugin: it has bounds within which it is read quickly."""
-    return parse_authors_toml(read_text(path, LARGEST_OF_AUTHORS), str(path))
+    return parse_authors_toml(read_text(path, LARGEST_OF_AUTHORS), name or str(path))
 
 
 def parse_authors_toml(text: str, name: str) -> Document:

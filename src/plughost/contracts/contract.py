@@ -17,6 +17,7 @@ import msgspec
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
 from plughost.base.names import check_name
+from plughost.base.real_path import real_path
 from plughost.guard.operators_word import OperatorsWord
 from plughost.guard.powers import NONE, Limits, Powers
 from plughost.runtime.policy import Policy
@@ -36,14 +37,15 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     command: Sequence[str]
     cwd: str | None = None
-    """Where it starts."""
+    """Where it starts; a real path where `command_is_told`."""
     cwd_is_own: bool = True
     """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
     folder: str | None = None
     """The folder of a plugin that was found by its folder: its manifest is there, whatever its command says,
     and data that is kept for it belongs to it."""
     command_is_told: bool = False
-    """Whether its own folder says the command: then that names no more than anything else written there."""
+    """Whether its own folder says the command: then that names no more than anything else written there. That
+    folder is `cwd` or, without one, the folder of the program."""
     kept_from: str | None = None
     """A file that no folder of its own may hold: the one that binds it and other plugins."""
     env: Mapping[str, str] = {}
@@ -139,6 +141,9 @@ class Binding(msgspec.Struct, frozen=True):
     listable: tuple[str, ...] = ()
     """Folders of which it is given parts, and whose entries it may list: without that an interpreter does not
     find what lies in them."""
+    resolved: Mapping[str, str] = {}
+    """Of the paths in `own`, those that are not the operator's word, with the real path that was checked: a
+    path that leads elsewhere when the plugin is confined was replaced, and is refused."""
     writable_tmp: bool = True
     """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
     file_locks: bool = True
@@ -227,6 +232,15 @@ def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
         problems = "; ".join(str(problem).removeprefix("options: ") for problem in document.problems)
         raise InvalidSpec(problems, plugin=spec.name)
     return options
+
+
+def folder_of(spec: PluginSpec) -> Path:
+    """The folder in which a plugin starts. One that is not the operator's word was resolved when it was
+    found, and is not followed again: whoever confines the plugin refuses a symlink in it."""
+    from pathlib import Path
+
+    here = spec.cwd or "."
+    return Path(os.path.abspath(here) if spec.command_is_told else real_path(here))
 
 
 def check_runnable(spec: PluginSpec, binding: Binding) -> None:

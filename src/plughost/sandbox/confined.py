@@ -47,6 +47,7 @@ def confined(
     group: Group | None = None,
     to_come: str | None = None,
     listable: tuple[str, ...] = (),
+    resolved: Mapping[str, str] | None = None,
     writable_tmp: bool = True,
     file_locks: bool = True,
     here: machine.Machine | None = None,
@@ -56,7 +57,7 @@ def confined(
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
     `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
     room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
-    `listable`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
+    `listable`, `resolved`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
     """
     here = here or machine.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -65,7 +66,11 @@ def confined(
         if class_ == "none":
             return confine(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
-        given = granted(powers, spec.allow, to_come)
+        known = dict(resolved or {})
+        told = _told_folder(command, cwd) if spec.command_is_told else ()
+        known.update((folder, folder) for folder in told)
+        parted = tuple(_still_real(path) for path in listable)
+        given = granted(powers, spec.allow, to_come, known)
         found = runnable.find(
             command,
             cwd,
@@ -76,11 +81,13 @@ def confined(
             command_is_told=spec.command_is_told,
             path_is_told=_path_is_told(spec, binding_env),
             kept_from=spec.kept_from,
+            parted=parted,
+            resolved=known,
         )
         given_away = (*found.code, *found.reads, *found.executes, *given.read, *given.write)
         private = bases(quarters.base)
         check_private(given_away, private)
-        footing = _footing(found, given)
+        footing = _footing(found, given, told)
         if cwd is not None and not spec.cwd_is_own:
             cwd = _seen_inside(cwd, found, given)
         room = quarters.room(spec.name)
@@ -102,7 +109,7 @@ def confined(
             same=_same(path for path in (*given_away, *found.libraries) if path != to_come),
             footing=footing,
             private=private,
-            listable=tuple(map(os.path.realpath, listable)),
+            listable=parted,
             writable_tmp=writable_tmp,
             file_locks=file_locks,
             way_out=way_out,
@@ -120,11 +127,25 @@ def _path_is_told(spec: PluginSpec, env: Mapping[str, str]) -> bool:
     return env.get("PATH") not in (None, by_operator, os.environ.get("PATH"))
 
 
-def _footing(found: runnable.Runnable, given: Granted) -> Footing:
+def _told_folder(command: tuple[str, ...], cwd: str | None) -> tuple[str, ...]:
+    """The folder that says what the plugin is, as whoever has read it there has resolved it."""
+    if cwd is not None:
+        return (cwd,)
+    return (os.path.dirname(command[0]),) if os.path.isabs(command[0]) else ()
+
+
+def _still_real(path: str) -> str:
+    """A real path that its contract has resolved; Unconfinable when a symlink is in it by now."""
+    identity(path)
+    return path
+
+
+def _footing(found: runnable.Runnable, given: Granted, folders: tuple[str, ...]) -> Footing:
     """Unconfinable when it could change it itself, and so what its next process is given."""
     links = (link for link, _ in (*found.links, *given.links))
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
-    footing = Footing(given.write, given.read, tuple(dict.fromkeys(code)))
+    identities = tuple((folder, identity(folder)) for folder in folders)
+    footing = Footing(given.write, given.read, tuple(dict.fromkeys(code)), identities)
     if (shaken := footing.shaken_by(footing)) is not None:
         raise Unconfinable(
             f"{shaken[0]} would be writable by what it is granted: it is in {shaken[1]}",

@@ -19,6 +19,8 @@ class Footing(msgspec.Struct, frozen=True):
     reads: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     """Its own folders, its programs and their libraries, and every symlink that was followed."""
+    folders: tuple[tuple[str, str], ...] = ()
+    """The folder that says what it is, with its identity, where that is not the operator's word."""
 
     def shaken_by(self, other: Footing) -> tuple[str, str] | None:
         """A path that this is built from, and what the other may write that puts it in its hands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import msgspec
 
@@ -21,15 +22,23 @@ class Granted(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def granted(powers: Powers, allowed: Powers = NONE, to_come: str | None = None) -> Granted:
+def granted(
+    powers: Powers,
+    allowed: Powers = NONE,
+    to_come: str | None = None,
+    resolved: Mapping[str, str] | None = None,
+) -> Granted:
     """Unconfinable for what cannot be granted: it is not there, or is no file or folder.
 
     `allowed` are the operator's own words: a path below one of them is a manifest's, and must not lead out.
     What lies in a folder that may be written is granted with that folder, and not a second time. `to_come` is
-    one that need not be there yet.
+    one that need not be there yet. `resolved` says where paths led when they were checked.
     """
-    read = [_walked(path) for path in powers.read]
-    write = [trust.Walk(path, ()) if path == to_come else _walked(path) for path in powers.write]
+    known = resolved or {}
+    read = [_walked(path, known.get(path)) for path in powers.read]
+    write = [
+        trust.Walk(path, ()) if path == to_come else _walked(path, known.get(path)) for path in powers.write
+    ]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
         _check_within(path, walked.real, (*allowed.read, *allowed.write))
     links = {link: text for walked in (*read, *write) for link, text in walked.links}
@@ -55,11 +64,11 @@ def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _walked(path: str) -> trust.Walk:
+def _walked(path: str, resolved: str | None) -> trust.Walk:
     if not os.path.isabs(path):
         raise Unconfinable(f"the granted path {path!r} is relative", hint="grant it with its whole path")
     try:
-        walked = trust.walk(path)
+        walked = trust.walk(path) if resolved is None else trust.walk_again(path, resolved)
     except OSError as error:
         raise Unconfinable(
             f"the granted path {path} cannot be given: {error.strerror}",

@@ -101,6 +101,7 @@ class Keeper:
                 group=kept.group,
                 to_come=binding.data.path if self._foresees and binding.data is not None else None,
                 listable=binding.listable,
+                resolved=binding.resolved,
                 writable_tmp=binding.writable_tmp,
                 file_locks=binding.file_locks,
             )
@@ -144,6 +145,13 @@ class Keeper:
                 "a path that it is granted leads elsewhere than when it was added",
                 plugin=plugin,
                 hint="if that is meant, remove it and add it again; if not, find out who may write there",
+            )
+        if kept.footings and kept.footings[-1].folders != footing.folders:
+            raise Unconfinable(
+                "its folder is not the one that was there when it was added",
+                plugin=plugin,
+                hint="if that is meant, remove the plugin and add it again, or put the new files "
+                "into the old folder; if not, find out who may write there",
             )
         for name, standing in self._others(plugin):
             if (shaken := footing.shaken_by(standing)) is not None:

@@ -58,7 +58,7 @@ class OwnCode:
             return None  # a program of the system
         walked = self._walked(os.path.dirname(start))
         folder = walked.real
-        if self._trust.is_own(folder) or any(self._trust.is_own(link) for link, _ in walked.links):
+        if any(map(self._trust.is_authors, (folder, *(link for link, _ in walked.links)))):
             return None
         if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
             return os.path.join(folder, os.path.basename(start))

@@ -24,14 +24,19 @@ def find(
     command_is_told: bool = False,
     path_is_told: bool = False,
     kept_from: str | None = None,
+    parted: tuple[str, ...] = (),
+    resolved: Mapping[str, str] | None = None,
 ) -> Runnable:
     """The command as it can be run; `execute` and `read` are what the operator granted beside it.
 
     `path_is_told`: the PATH in `env` is the plugin's own word, and leads no further than others of its words.
+    `parted` are folders of its author's of which it is given parts, among `read`, whose paths are real.
+    `resolved` says where paths led when they were checked: Unconfinable if one leads elsewhere now.
     LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
     """
     said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
-    whose = (cwd_is_own, command_is_told, path_is_told, kept_from)
+    led = tuple(sorted((resolved or {}).items()))
+    whose = (cwd_is_own, command_is_told, path_is_told, kept_from, parted, led)
     key = (said, whose, os.environ.get("PATH"), cwd or os.getcwd())
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered

@@ -19,6 +19,7 @@ from plughost.sandbox.elf import Elf, read_elf
 from plughost.sandbox.libraries import Program
 from plughost.sandbox.own_code import OwnCode, with_whole_path
 from plughost.sandbox.scripts import FirstLine, first_line, without_env
+from plughost.sandbox.trust import Word
 from plughost.sandbox.ways import Ways
 
 MOST_INTERPRETERS = 5
@@ -57,6 +58,8 @@ class Search:
         command_is_told: bool,
         path_is_told: bool,
         kept_from: str | None,
+        parted: tuple[str, ...] = (),
+        resolved: tuple[tuple[str, str], ...] = (),
     ) -> None:
         said = without_env(tuple(command))
         self._command = with_whole_path(said) if cwd is None else said
@@ -67,11 +70,13 @@ class Search:
         self._kept_from = kept_from
         self._env = env
         self._execute = execute
-        self._trust = trust.Trust((*execute, *read))
+        known = dict(resolved)
+        programs = (known.get(path) or os.path.realpath(path) for path in execute)
+        self._trust = trust.Trust((*programs, *read), parted)
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
         self._programs: list[Program] = []
-        self._walked = Ways(self._command[0], self._trust)
+        self._walked = Ways(self._command[0], self._trust, known)
         self.stamps = self._walked.stamps
 
     def run(self) -> Runnable:
@@ -79,12 +84,14 @@ class Search:
         own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
             own.by_folder(self._cwd)
+        elif self._cwd is None and self._command_is_told and os.path.isabs(self._command[0]):
+            own.by_folder(os.path.dirname(self._command[0]))
         if self._command_is_told:
             by_name = "/" not in self._command[0] and runtimes.is_interpreter(start)
-            path, argv = self._chain(start, self._command, None if by_name else self._cwd or "")
+            path, argv = self._chain(start, self._command, Word.OPERATOR if by_name else Word.PLUGIN)
         else:
             if (alone := own.by_command(start)) is not None:
-                self._bring(alone, os.path.dirname(alone))
+                self._bring(alone, os.path.dirname(alone), Word.OPERATOR)
             path, argv = self._chain(start, self._command)
         for granted in self._execute:
             self._chain(granted, (granted,))
@@ -124,14 +131,20 @@ class Search:
     # Programs and their interpreters
 
     def _chain(
-        self, path: str, argv: tuple[str, ...], named_by: str | None = None
+        self, path: str, argv: tuple[str, ...], word: Word = Word.OPERATOR
     ) -> tuple[str, tuple[str, ...]]:
-        """Bring a program in with all that stands behind it; what to execute, and with which words."""
+        """Bring a program in with all that stands behind it; what to execute, and with which words.
+
+        `word` is whose word the path is. From the first file of the plugin's author on it is the plugin's,
+        until the operator's PATH says what an interpreter's name means.
+        """
         start = path
         by_kernel = False
+        script: str | None = None
         for _ in range(MOST_INTERPRETERS + 1):
-            real = self._program(path, named_by)
-            behind = None if self._trust.is_own(real) else runtimes.behind_shim(real, self._cwd, self._env)
+            real, word = self._program(path, word, script)
+            authors = self._trust.is_authors(real)
+            behind = None if authors else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
                 if not by_kernel:  # an interpreter finds what is its own by the name it was called by
@@ -142,7 +155,7 @@ class Search:
             elf = read_elf(real)
             line = first_line(real) if elf is None else None
             if elf is not None:
-                self._native(path, real, elf)
+                self._native(path, real, elf, word)
             if line is None:
                 return start, argv  # and if it is no program at all, the kernel says so
             if line.by_name:
@@ -150,22 +163,27 @@ class Search:
                 if not by_kernel:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
-                path, named_by = found, real if self._path_is_told else None
+                path, script = found, None
+                word = Word.PLUGIN if self._path_is_told else Word.OPERATOR
             else:
-                path, named_by, by_kernel = line.interpreter, real, True
+                path, script, by_kernel = line.interpreter, real, True
         raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
-    def _program(self, path: str, named_by: str | None) -> str:
-        """The real path of a program that may be brought in; None is the operator."""
+    def _program(self, path: str, word: Word, script: str | None) -> tuple[str, Word]:
+        """The real path of a program that may be brought in, and whose word it is what is written in it.
+
+        `script` is the file whose first line names it, if one does.
+        """
         if not path.startswith("/"):
             raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
         if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
-        if self._trust.may_lead(walked, by_plugin=named_by is not None):
-            return walked.real
-        if named_by is not None and self._is_beside(named_by, walked):
-            return walked.real
+        after = self._trust.word_after(walked, word)
+        if self._trust.may_lead(walked, by_plugin=word is Word.PLUGIN or script is not None):
+            return walked.real, after
+        if after is Word.OPERATOR and script is not None and self._is_beside(script, walked):
+            return walked.real, after
         if trust.is_public(walked.real):
             raise Unconfinable(
                 f"it wants to run {path}, and the way there is neither part of it nor public",
@@ -178,8 +196,11 @@ class Search:
 
     def _is_beside(self, script: str, walked: trust.Walk) -> bool:
         """A tool that is installed in a virtual environment names its interpreter there, which is a symlink
-        to one that may be anywhere. What is reached so must be an interpreter by its name and its content."""
-        if self._trust.is_own(script) or runtimes.venv_of(script) is None:
+        to one that may be anywhere. What is reached so must be an interpreter by its name and its content.
+
+        Only for a tool that the operator has named, and that is not of the plugin's author.
+        """
+        if runtimes.venv_of(script) is None:
             return False
         places = (walked.real, *(link for link, _ in walked.links))
         return (
@@ -202,10 +223,10 @@ class Search:
             )
         return os.path.abspath(found)
 
-    def _native(self, path: str, real: str, elf: Elf) -> None:
-        own = self._trust.is_own(real)
+    def _native(self, path: str, real: str, elf: Elf, word: Word) -> None:
+        authors = self._trust.is_authors(real)
         prefix = os.path.dirname(os.path.dirname(real))
-        prefixes = tuple(self._trust.code) if own else (prefix,)
+        prefixes = (*self._trust.code, *self._trust.parted) if authors else (prefix,)
         self._programs.append(Program(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)
@@ -215,27 +236,31 @@ class Search:
                     hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
             self._executes[walked.real] = None
-        if own:
+        if authors:
             return
         venv = runtimes.venv_of(f"{self._walked(os.path.dirname(path)).real}/{os.path.basename(path)}")
-        if venv is not None and not self._trust.is_own(venv):
+        if venv is not None and not self._trust.is_authors(venv):
             for part in ("pyvenv.cfg", "lib", "lib64"):
-                self._bring(f"{venv}/{part}", venv)
+                self._bring(f"{venv}/{part}", venv, word)
         belongings = runtimes.belongings(real, libraries.triplet(elf))
+        by = Word.OPERATOR if trust.is_public(real) else word  # what root has installed, root answers for
         for folder in belongings.folders:
-            self._bring(folder, prefix)
+            self._bring(folder, prefix, by)
         self._programs += [
             Program(module, found, prefixes) for module in belongings.modules if (found := read_elf(module))
         ]
 
     # What is brought in
 
-    def _bring(self, path: str, prefix: str) -> None:
-        """What belongs to a program, by the word of whoever made its prefix."""
+    def _bring(self, path: str, prefix: str, word: Word) -> None:
+        """What belongs to a program, by the word of whoever made its prefix. What is private there comes only
+        with a program that the operator has named."""
         if not os.path.exists(path):
             return
         real = self._walked(path).real
         beneath = trust.is_beneath(real, prefix) and trust.is_plain(real)
+        if word is Word.PLUGIN and not self._trust.may_pass(real):
+            return
         public = trust.is_public(real) and (trust.is_file(real) or trust.is_public(prefix))
         if beneath or public:
             self._reads[real] = None
@@ -243,7 +268,7 @@ class Search:
     def _library(self, library: Program) -> str | None:
         """A library's real path; None for one that is there anyhow, or may not be brought in."""
         walked = trust.walk(library.path)
-        by_plugin = any(self._trust.is_own(prefix) for prefix in library.prefixes)
+        by_plugin = any(self._trust.is_authors(prefix) for prefix in library.prefixes)
         if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):
             return None
         prefixes = (prefix for prefix in library.prefixes if not trust.is_broad(prefix))

@@ -8,6 +8,7 @@ for more learns nothing that any user of the machine could not.
 
 from __future__ import annotations
 
+import enum
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -16,7 +17,18 @@ from typing import NamedTuple
 from plughost.base.errors import Unconfinable
 from plughost.guard.public_files import is_file, is_public
 
-__all__ = ["Trust", "Walk", "is_beneath", "is_broad", "is_file", "is_plain", "is_public", "walk"]
+__all__ = [
+    "Trust",
+    "Walk",
+    "Word",
+    "is_beneath",
+    "is_broad",
+    "is_file",
+    "is_plain",
+    "is_public",
+    "walk",
+    "walk_again",
+]
 
 MOST_LINKS = 40
 LONGEST = 4096
@@ -60,7 +72,10 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
         if not stat.S_ISLNK(lstat(step).st_mode):
             here = step
             continue
-        text = os.readlink(step)
+        try:
+            text = os.readlink(step)
+        except OSError as error:
+            raise _replaced(step) from error
         links.append((step, text))
         if len(links) > MOST_LINKS or len(text) > LONGEST:
             raise Unconfinable(f"too many symlinks on the way from {path!r}")
@@ -70,16 +85,56 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
     return Walk(here or "/", tuple(links))
 
 
-class Trust:
-    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given."""
+def walk_again(path: str, resolved: str) -> Walk:
+    """Follow a path that somebody else has written, and that has been checked as where it led to then.
 
-    def __init__(self, granted: Iterable[str]) -> None:
+    Unconfinable when it leads elsewhere by now: what was checked is not what would be shown. A real path
+    leads to itself as long as nobody puts a symlink into it.
+    """
+    walked = walk(path)
+    if walked.real != resolved:
+        raise _replaced(path)
+    return walked
+
+
+def _replaced(path: str) -> Unconfinable:
+    return Unconfinable(
+        f"{path} was replaced while it was looked at: it leads elsewhere now",
+        hint="if that is meant, remove the plugin and add it again; if not, find out who may write there",
+    )
+
+
+class Word(enum.Enum):
+    """Who has named a file."""
+
+    OPERATOR = enum.auto()
+    PLUGIN = enum.auto()
+
+
+class Trust:
+    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given;
+    all are real paths.
+
+    `parted` are folders that its author has filled as well, and of which it is given only parts.
+    """
+
+    def __init__(self, granted: Iterable[str], parted: Iterable[str] = ()) -> None:
         self.code: list[str] = []
-        self._granted = tuple(os.path.realpath(path) for path in granted)
+        self.parted = tuple(parted)
+        self._granted = tuple(granted)
 
     def is_own(self, real: str) -> bool:
-        """Whether it is the plugin's own, and so says what the plugin wants."""
+        """Whether it is the plugin's own, and so is there for it."""
         return any(is_beneath(real, own) for own in self.code)
+
+    def is_authors(self, real: str) -> bool:
+        """Whether the plugin's author has put it there: what is written in it is the plugin's word."""
+        return any(is_beneath(real, folder) for folder in (*self.code, *self.parted))
+
+    def word_after(self, walked: Walk, word: Word) -> Word:
+        """Whose word it is what is written at the end of a way that began as somebody's word."""
+        places = (walked.real, *(link for link, _ in walked.links))
+        return Word.PLUGIN if any(map(self.is_authors, places)) else word
 
     def may_lead(self, walked: Walk, by_plugin: bool) -> bool:
         """Whether a path may be followed: the operator's to anywhere, the plugin's to what it may name.
@@ -87,17 +142,18 @@ class Trust:
         A path is the plugin's from the first symlink of its own on.
         """
         for link, _ in walked.links:
-            if self.is_own(link):
+            if self.is_authors(link):
                 by_plugin = True
-            elif by_plugin and not self._may_pass(os.path.dirname(link)):
+            elif by_plugin and not self.may_pass(os.path.dirname(link)):
                 return False
         return not by_plugin or self.may_name(walked.real)
 
     def may_name(self, real: str) -> bool:
         """Whether the plugin's word is enough for this file."""
-        return is_file(real) and self._may_pass(real)
+        return is_file(real) and self.may_pass(real)
 
-    def _may_pass(self, real: str) -> bool:
+    def may_pass(self, real: str) -> bool:
+        """Whether it is the plugin's own, public or granted."""
         return self.is_own(real) or is_public(real) or any(is_beneath(real, path) for path in self._granted)
 
 

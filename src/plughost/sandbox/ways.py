@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 
 from plughost.base.errors import LaunchFailed
-from plughost.sandbox.trust import Trust, Walk, walk
+from plughost.sandbox.trust import Trust, Walk, walk, walk_again
 
 Stamp = tuple[int, int, int]
 
 
 class Ways:
-    """`links` are those that a plugin needs to go the same ways; those in its own folders are seen anyhow."""
+    """`links` are those that a plugin needs to go the same ways; those in its own folders are seen anyhow.
 
-    def __init__(self, program: str, trust: Trust) -> None:
+    `resolved` has the real path of each that was checked before: it must lead there still.
+    """
+
+    def __init__(self, program: str, trust: Trust, resolved: Mapping[str, str]) -> None:
         self.links: dict[str, str] = {}
         self.stamps: dict[str, Stamp | None] = {}
         self._program = program
         self._trust = trust
+        self._resolved = resolved
 
     def __call__(self, path: str) -> Walk:
         try:
-            walked = walk(path)
+            resolved = self._resolved.get(path)
+            walked = walk(path) if resolved is None else walk_again(path, resolved)
         except OSError as error:
             raise LaunchFailed(
                 f"cannot execute {self._program!r}: {path}: {error.strerror}",

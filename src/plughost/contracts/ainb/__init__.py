@@ -12,6 +12,7 @@ import msgspec
 from plughost import guard
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
@@ -121,15 +122,17 @@ class AinbContract:
     }
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
+        folder = Path(real_path(folder))
         if not (folder / manifest.FILE).exists():
             return None
         read = manifest.read(folder)
-        program = folder.resolve() / read.manifest.plugin.name
+        program = folder / read.manifest.plugin.name
         return PluginSpec(
             contract=self.name,
             name=read.manifest.plugin.name,
             command=[str(program)],
-            folder=str(folder.resolve()),
+            command_is_told=True,
+            folder=str(folder),
             grants=self.default_grants,
         )
 
@@ -155,6 +158,7 @@ class AinbContract:
             names,
             data if "write_plugin_data" in names else None,
         )
+        programs = own_words.programs(held, spec)
         return Binding(
             _policy(told, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
@@ -171,8 +175,9 @@ class AinbContract:
             granting={"item": "{name}={path}"},
             own=Powers(
                 write=() if settings.data_folder is None else (settings.data_folder,),
-                execute=own_words.programs(held),
+                execute=programs.paths,
             ),
+            resolved=programs.resolved,
         )
 
     def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:

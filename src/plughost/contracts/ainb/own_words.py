@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from plughost.base.capability import Capability
+from plughost.base.real_path import real_path
 from plughost.base.text import visible
 from plughost.contracts.contract import PluginSpec
 from plughost.guard.addresses import canonical_host, is_private_host
@@ -43,10 +45,29 @@ def without_private(
     return frozenset(left), tuple(sorted(lints))
 
 
-def programs(held: Iterable[Capability]) -> tuple[str, ...]:
+class Programs(NamedTuple):
     """Those that its list of spawn_subprocess names and that are there; a sandbox shows it no others."""
-    named = (item for each in held if each.name == SPAWN for item in each.scope or ())
-    return tuple(path for item in named if (path := _program(item)) is not None)
+
+    paths: tuple[str, ...]
+    resolved: dict[str, str]
+    """Where those led that only the manifest names, when they were found to be public."""
+
+
+def programs(held: Iterable[Capability], spec: PluginSpec) -> Programs:
+    named = _named(spec)
+    paths: dict[str, None] = {}
+    resolved: dict[str, str] = {}
+    for item in (item for each in held if each.name == SPAWN for item in each.scope or ()):
+        path = _program(item)
+        if path is None:
+            continue
+        if (SPAWN, item) not in named and path not in spec.allow.execute:
+            real = real_path(path)
+            if not _is_public(real):
+                continue  # it was when the capability was given
+            resolved[path] = real
+        paths[path] = None
+    return Programs(tuple(paths), resolved)
 
 
 def _why_not(
@@ -64,10 +85,14 @@ def _why_not(
     path = _program(item)
     if path is None or path in spec.allow.execute:
         return None
-    real = os.path.realpath(path)
-    if is_file(real) and is_public(real):
+    real = real_path(path)
+    if _is_public(real):
         return None
     return f"{visible(real)} is not a file that everybody may read and only root may change"
+
+
+def _is_public(real: str) -> bool:
+    return is_file(real) and is_public(real)
 
 
 def _program(item: str) -> str | None:

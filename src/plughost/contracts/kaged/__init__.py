@@ -13,12 +13,14 @@ import msgspec
 
 from plughost.base import json_schema
 from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
 from plughost.contracts.contract import (
     Binding,
     DataFolder,
     Given,
     PluginSpec,
     Reverse,
+    folder_of,
     from_host,
     read_options,
     sandbox_of,
@@ -85,6 +87,7 @@ class KagedContract:
     }
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
+        folder = Path(real_path(folder))
         path = manifest.find(folder)
         if path is None:
             return None
@@ -94,13 +97,13 @@ class KagedContract:
             name=told.name,
             command=told.command,
             command_is_told=True,
-            cwd=str(folder.resolve()),
+            cwd=str(folder),
             grants=self.default_grants,
         )
 
     def bind(self, spec: PluginSpec) -> Binding:
         options: Options = read_options(Options, spec)
-        folder = Path(spec.cwd or ".").resolve()
+        folder = folder_of(spec)
         path = manifest.find(folder)
         if path is None:
             files = " or ".join(manifest.FILES)
@@ -146,6 +149,7 @@ class KagedContract:
             data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
             folder=str(folder),
             own=own,
+            resolved=granted.resolved,
             granting=capabilities.GRANTING,
         )
 

@@ -7,7 +7,7 @@ is asked of the host over the wire, or a power, to which the kernel holds the pr
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -39,9 +39,15 @@ class Held(msgspec.Struct, frozen=True):
 
     capabilities: frozenset[Capability] = frozenset()
     powers: Powers = NONE
+    resolved: Mapping[str, str] = {}
+    """Where paths of a manifest led when they were checked."""
 
     def __or__(self, other: Held) -> Held:
-        return Held(self.capabilities | other.capabilities, joined(self.powers, other.powers))
+        return Held(
+            self.capabilities | other.capabilities,
+            joined(self.powers, other.powers),
+            {**self.resolved, **other.resolved},
+        )
 
     def covers(self, other: Held) -> bool:
         """Whether all of `other` is part of this."""

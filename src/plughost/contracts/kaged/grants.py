@@ -8,10 +8,10 @@ granted by name.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import NO_NETWORK, Held
 from plughost.contracts.kaged.manifest import Manifest
@@ -42,17 +42,20 @@ def _declared(manifest: Manifest) -> Held:
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("its manifest wants the whole machine; grant folders and files by name")
     asked = held.powers
+    read = {path: real for path in asked.read if (real := _public(path, folders=True)) is not None}
+    execute = {path: real for path in asked.execute if (real := _public(path)) is not None}
     public = Powers(
-        read=tuple(path for path in asked.read if _is_public(path, folders=True)),
-        execute=tuple(path for path in asked.execute if _is_public(path)),
+        read=tuple(read),
+        execute=tuple(execute),
         connect=tuple(each for each in asked.connect if each.host == "*" or not is_private_host(each.host)),
     )
-    return Held(held.capabilities, public)
+    return Held(held.capabilities, public, {**read, **execute})
 
 
-def _is_public(path: str, folders: bool = False) -> bool:
-    real = os.path.realpath(path)
-    return (is_file(real) and is_public(real)) or (folders and is_public_folder(real))
+def _public(path: str, folders: bool = False) -> str | None:
+    """Where the path leads, if that is public."""
+    real = real_path(path)
+    return real if (is_file(real) and is_public(real)) or (folders and is_public_folder(real)) else None
 
 
 def remarks(words: Iterable[str], manifest: Manifest, held: Held) -> Iterable[str]:

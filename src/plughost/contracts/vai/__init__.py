@@ -12,11 +12,13 @@ import msgspec
 
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
 from plughost.contracts.contract import (
     Binding,
     DataFolder,
     PluginSpec,
     Reverse,
+    folder_of,
     from_host,
     read_options,
     sandbox_of,
@@ -89,7 +91,7 @@ class VaiContract:
 
     def bind(self, spec: PluginSpec) -> Binding:
         options: Options = read_options(Options, spec)
-        folder = Path(spec.cwd or ".").resolve()
+        folder = folder_of(spec)
         if not (folder / manifest.FILE).exists():
             raise InvalidSpec(
                 f"its cwd must be its package, but {folder} has no {manifest.FILE}", plugin=spec.name
@@ -100,6 +102,7 @@ class VaiContract:
         machine.refuse_foreign(told)
         served = _served(told, options, spec.name)
         _check_allowed(spec, served)
+        parts = _parts(folder, served, options)
         scratch = () if options.scratch is None else (options.scratch,)
         temporary = {} if options.scratch is None else {"TMPDIR": options.scratch}
         return Binding(
@@ -113,8 +116,9 @@ class VaiContract:
             lints=_unenforced(sandbox_of(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),
-            own=Powers(read=_parts(folder, served, options), write=scratch),
+            own=Powers(read=parts, write=scratch),
             listable=(str(folder),),
+            resolved={part: part for part in parts},
             writable_tmp=options.scratch is None and _may_write(served, options),
             file_locks=_may_write(served, options),
         )
@@ -130,7 +134,7 @@ def spec_of(folder: Path, *, name: str | None = None, told: Manifest | None = No
     The folder is not its own as a whole: of `assets` it sees what its exports have permission for. `told` is
     its manifest where that is known already.
     """
-    folder = folder.resolve()
+    folder = Path(real_path(folder))
     if told is None:
         told = manifest.read(folder, manifest.in_folder(folder))
     return PluginSpec(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -69,7 +70,11 @@ class Stub(Dialogue):
 async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[Stub]:
     """A new process with nothing said yet, and a home of its own: no axis finds what another left behind."""
     with temporary_folder("plughost-conform-") as home:
-        async with subject.wire({"AINB_HOME": home}) as wire:
+        data_root = os.path.join(home, "plugins")
+        os.mkdir(data_root)
+        options = {**subject.spec.options, "data_root": data_root}
+        spec = msgspec.structs.replace(subject.spec, options=options)
+        async with subject.wire({"AINB_HOME": home}, spec) as wire:
             yield Stub(subject, wire, answers, home)
 
 

@@ -34,7 +34,7 @@ _home = tempfile.mkdtemp(prefix="plughost-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.chmod(_home, 0o755)  # plugins of a root host are other users
 _homes = itertools.count(1)
-for _variable in ("XDG_DATA_HOME", "XDG_STATE_HOME", "AINB_HOME"):  # of fixtures that serve several tests
+for _variable in ("XDG_DATA_HOME", "XDG_STATE_HOME"):  # of fixtures that serve several tests
     os.environ[_variable] = f"{_home}/0/{_variable.lower()}"
 
 

@@ -117,7 +117,7 @@ def test_a_folder_is_the_one_that_its_file_was_read_in(folder, plug, private, mo
         shutil.copy(kaged_support.folder(folder, command=["./run"]) / "manifest.yaml", plug)
     place = folder / "current"
     place.symlink_to(plug)
-    module, name = (config, "parse_toml") if kind == "mcptest" else (manifest, "read")
+    module, name = (config, "load_authors_toml") if kind == "mcptest" else (manifest, "read")
     read = getattr(module, name)
 
     def swapped(*words):

@@ -40,9 +40,13 @@ class Tools:
         command = [_python(), "-m", "venv", "--without-pip", str(home)]
         subprocess.run(command, check=True, capture_output=True, timeout=100)
         [packages] = home.glob("lib/*/site-packages")
-        shutil.copytree(ROOT / "sdk/python/src/plughost_sdk", packages / "plughost_sdk")
-        paths = [ROOT / "src", *(path for path in sys.path if "site-packages" in path)]
-        (packages / "installed.pth").write_text("".join(f"{path}\n" for path in paths))
+        # Copies: the checkout, and all that is installed in it, may be in a folder that only its owner can reach.
+        ignored = shutil.ignore_patterns("__pycache__", "mypy*", "ruff*", "PIL", "pip", "pip-*", "textual*", "*.pth")
+        for installed in (path for path in sys.path if path.endswith("site-packages")):
+            shutil.copytree(installed, packages, ignore=ignored, dirs_exist_ok=True)
+        shutil.copytree(ROOT / "src/plughost", packages / "plughost", ignore=ignored)
+        for parent in (packages, packages / "plughost/scaffold/sdk"):  # there it is in a wheel
+            shutil.copytree(ROOT / "sdk/python/src/plughost_sdk", parent / "plughost_sdk", ignore=ignored)
         script = home / "bin/plughost"
         script.write_text(f"#!{home}/bin/python3\nfrom plughost.cli.main import main\n\nmain()\n")
         script.chmod(0o755)

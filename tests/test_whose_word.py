@@ -368,6 +368,27 @@ def test_a_file_that_is_named_is_the_operators(tmp_path, monkeypatch):
         assert ran.exit_code == 0, ran.output
 
 
+def test_a_relative_path_in_the_environment_names_nobodys_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / config.FILE).write_text(
+        '[plugins.p]\ncontract = "mcptest"\ncommand = ["python3"]\nallow.read = ["/etc"]\n'
+    )
+    ran = CliRunner().invoke(cli, ["inspect", "p"], env={"PLUGHOST_CONFIG": config.FILE})
+    assert ran.exit_code == 2
+    assert "must be an absolute path" in ran.output
+
+
+@pytest.mark.parametrize("said", [["--env", "TOKEN=x"], ["--grant", "declared"]])
+@pytest.mark.parametrize("command", ["run", "x", "screen"])
+def test_variables_and_grants_are_not_for_every_plugin_of_a_root(tmp_path, said, command):
+    shutil.copytree(ROOT / "plugins/echo-ainb", tmp_path / "echo-ainb")
+    shutil.copytree(ROOT / "plugins/echo-kaged", tmp_path / "echo-kaged")
+    words = {"x": ["echo", "hi"], "screen": ["echo-ainb", "--svg", "x.svg"], "run": []}[command]
+    ran = CliRunner().invoke(cli, [command, "--root", str(tmp_path), *said, *words])
+    assert ran.exit_code == 2
+    assert "are for one plugin" in ran.output
+
+
 def test_what_nobody_classified_is_the_operators():
     class Options(msgspec.Struct):
         new: int = 3

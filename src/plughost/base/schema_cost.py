@@ -26,6 +26,8 @@ HEAVIEST = 1 << 20
 MOST_STATES = 1 << 15
 """States of the largest pattern that the checker compiles (its limit is 1 MiB of memory)."""
 SLOW_WORD = 50
+UNIQUE = 1000
+"""Units of `uniqueItems`: integers of more than 64 bits are compared each with each."""
 AGAIN = 64
 """Factor for a schema that holds itself: what compares whole values does so on each level."""
 UNEVALUATED = 4
@@ -34,7 +36,7 @@ TOLD = 64
 
 _NOTES = {"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default",
           "examples", "deprecated", "readOnly", "writeOnly"}  # fmt: skip
-_SLOW = {"uniqueItems", "format", "contentMediaType", "contentEncoding", "contentSchema"}
+_SLOW = {"format", "contentMediaType", "contentEncoding", "contentSchema"}
 _LISTS = {"allOf", "anyOf", "oneOf"}
 _SAME_PART = {"not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems",
               "unevaluatedProperties"}  # fmt: skip
@@ -214,6 +216,8 @@ class _Weigher:
             return sum(1 + self.weigh(inner) + _size(inner) for inner in value.values())
         if word in _SAME_PART:
             return self.weigh(value)
+        if word == "uniqueItems":
+            return UNIQUE
         return SLOW_WORD if word in _SLOW else _size(value)
 
     def _referred(self, reference: str) -> int:

@@ -22,6 +22,8 @@ def forms(secret: str) -> Iterator[str]:
     for part in {secret, secret.strip(), *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
         yield from _plain(part)
     data = secret.encode(errors="surrogatepass")
+    if not secret.isascii():  # each byte as a character, as in the repr of bytes
+        yield from _plain(data.decode("latin-1"))
     for each in {data, data.strip()}:
         yield from _encoded(each)
 

@@ -36,6 +36,8 @@ def take(
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")
     found = config.of_root(root or config.DEFAULT_ROOT)
+    if (target.env or target.grants) and len(found.specs) > 1:
+        raise click.UsageError("--env and --grant are for one plugin, not for all of a root: name its folder")
     for problem in found.problems:
         told(f"left out: {problem}")
     return [target.adjusted(spec) for spec in found.specs], words

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from plughost import config
 from plughost.contracts.contract import PluginSpec, contract
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
 Command = Callable[..., None]
 
+
+def _absolute_from_environment(
+    context: click.Context, option: click.Parameter, file: Path | None
+) -> Path | None:
+    """A variable stays set wherever its user goes: there, a relative path would name a stranger's file."""
+    from_environment = context.get_parameter_source(option.name or "") is ParameterSource.ENVIRONMENT
+    if file is not None and from_environment and not file.is_absolute():
+        raise click.UsageError(f"$PLUGHOST_CONFIG is {str(file)!r}; it must be an absolute path")
+    return file
+
+
 _CHOOSING = {
     "file": click.option(
         "-c",
@@ -29,6 +41,7 @@ _CHOOSING = {
         "file",
         type=click.Path(path_type=Path),
         envvar="PLUGHOST_CONFIG",
+        callback=_absolute_from_environment,
         help="Your plughost.toml. Only a file that you name here, or in $PLUGHOST_CONFIG, can grant access.",
     ),
     "contract": click.option("--contract", help="The contract of a bare command after `--`."),

@@ -61,17 +61,32 @@ def venv_of(program: str) -> str | None:
 def behind_shim(shim: str, cwd: str | None, env: Mapping[str, str]) -> str | None:
     """The program that a version manager's shim stands for, found as the manager would; None when it is none.
 
-    A file in the plugin's folder may say which of the installed versions, and nothing else.
+    A file in the plugin's folder or a variable of its own may say which of the installed versions: then that
+    is not the operator's choice.
     """
+    manager = _manager(shim)
+    if manager is None:
+        return None
+    return _chosen(shim, env.get(f"{manager.upper()}_VERSION") or _written(cwd, _MANAGERS[manager]))
+
+
+def operators_choice(shim: str) -> str | None:
+    """The program that a shim stands for by the host's own environment and the manager's settings."""
+    manager = _manager(shim)
+    return None if manager is None else _chosen(shim, os.environ.get(f"{manager.upper()}_VERSION", ""))
+
+
+def _manager(shim: str) -> str | None:
+    folder = os.path.dirname(shim)
+    manager = os.path.basename(os.path.dirname(folder)).lstrip(".")
+    return manager if os.path.basename(folder) == "shims" and manager in _MANAGERS else None
+
+
+def _chosen(shim: str, chosen: str) -> str | None:
+    """The program of a chosen version, or else of the one that the manager has by default."""
     folder, name = os.path.split(shim)
     root = os.path.dirname(folder)
-    manager = os.path.basename(root).lstrip(".")
-    if os.path.basename(folder) != "shims" or manager not in _MANAGERS:
-        return None
-    chosen = (
-        env.get(f"{manager.upper()}_VERSION") or _written(cwd, _MANAGERS[manager]) or _text(f"{root}/version")
-    )
-    for version in re.split(r"[:\s]+", chosen):
+    for version in re.split(r"[:\s]+", chosen or _text(f"{root}/version")):
         if not _VERSION.fullmatch(version):
             continue
         for installed in _matching(f"{root}/versions", version):

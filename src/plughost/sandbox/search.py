@@ -147,6 +147,8 @@ class Search:
             behind = None if authors else runtimes.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
+                if behind != runtimes.operators_choice(real):
+                    word = Word.PLUGIN
                 if not by_kernel:  # an interpreter finds what is its own by the name it was called by
                     start, argv = path, (path, *argv[1:])
                 self.stamps[real] = None  # what it stands for may change without it: looked up every time

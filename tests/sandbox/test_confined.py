@@ -86,7 +86,7 @@ def test_a_virtual_environment_behind_a_shim_is_what_runs(quarters, folder, comm
     code.mkdir()
     (root / "shims" / "python3").write_text("#!/bin/sh\nexit 1\n")
     (root / "shims" / "python3").chmod(0o755)
-    (code / ".python-version").write_text("mine\n")
+    (root / "version").write_text("mine\n")
     (code / "main.py").write_text("#!/usr/bin/env python3\nimport sys\nprint(sys.executable, sys.prefix)\n")
     (code / "main.py").chmod(0o755)
     path = f"{root}/shims:{ENV['PATH']}"

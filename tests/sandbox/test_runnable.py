@@ -166,8 +166,9 @@ def test_a_venv_brings_its_packages_and_its_base(code, folder):
     ("env", "local", "overall", "expected"),
     [
         ({}, "", "3.99.1", "3.99.1"),
-        ({}, "3.98.0\n", "3.99.1", "3.98.0"),
-        ({"PYENV_VERSION": "3.99"}, "3.98.0", "", "3.99.10"),
+        ({}, "3.99.1\n", "3.99.1", "3.99.1"),
+        ({}, "3.98.0\n", "3.99.1", "refused"),
+        ({"PYENV_VERSION": "3.99"}, "3.98.0", "", "refused"),
         ({}, "../../../evil", "3.99.1", None),
         ({}, "absent", "3.99.1", None),
     ],
@@ -182,6 +183,10 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     (root / "version").write_text(overall)
     (code / ".python-version").write_text(local)
     monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
+    if expected == "refused":  # which private interpreter runs is the operator's choice
+        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+            runnable.find(["python3", "x.py"], str(code), {**ENV, **env})
+        return
     found = runnable.find(["python3", "x.py"], str(code), {**ENV, **env})
     if expected is None:
         assert found.argv[0] == "sh", "the shim itself, which will say what is wrong"

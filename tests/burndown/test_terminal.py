@@ -10,7 +10,9 @@ from tests.terminal.support import Terminal, screen_command
 def test_days_projects_and_models_are_a_key_away(monkeypatch):
     monkeypatch.setenv("HOME", str(SAMPLES))
     monkeypatch.delenv("AINB_HOME", raising=False)
-    command = screen_command("--root", str(ROOT / "plugins"), "burndown")
+    # The checkout may be in a folder that others cannot reach: then its logs are private, and need our word.
+    logs = [f"--allow=read={SAMPLES}/.claude/projects", f"--allow=read={SAMPLES}/.codex/sessions"]
+    command = screen_command("--root", str(ROOT / "plugins"), *logs, "burndown")
     with Terminal(command, columns=100, rows=20) as terminal:
         terminal.until(lambda screen: "272k tokens" in screen and "2025-11-10" in screen)
         terminal.press("2")

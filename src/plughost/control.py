@@ -12,6 +12,7 @@ import socket
 import stat
 import struct
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -80,21 +81,19 @@ class Control:
     async def __aenter__(self) -> Self:
         hosts(self.path.parent)
         # Listening before it has its name: whoever sees it can connect, and does not take it for a leftover.
-        fresh = self.path.with_suffix(".new")
+        fresh = self.path.with_suffix(".made")  # as long as its name, so that this fails if that is too long
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             listening.bind(str(fresh))
             listening.listen()
             fresh.replace(self.path)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                probe.connect(str(self.path))
         except OSError as error:
             listening.close()
             fresh.unlink(missing_ok=True)
             why = error.strerror or str(error)  # a path that is too long has no number
             raise InvalidSpec(f"cannot listen on {self.path}: {why}") from error
-        self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LONGEST)
-        self._serving: set[asyncio.Task[Any]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=LONGEST)
         return self
 
     async def __aexit__(
@@ -106,10 +105,14 @@ class Control:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection, and close it in any case: a task that is cancelled early never begins."""
+        task = asyncio.create_task(self._serve(reader, writer))
         self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+        task.add_done_callback(lambda _: writer.close())
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if _peer(writer) in (os.geteuid(), 0):
                 await self._answer(await _request(reader), reader, writer)
@@ -117,9 +120,6 @@ class Control:
             _say(writer, {"error": error.report()})
         except (TimeoutError, OSError, asyncio.CancelledError):
             pass  # it said nothing in time, or has gone, or the host ends
-        finally:
-            self._serving.discard(task)
-            writer.close()
 
     async def _answer(
         self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -129,9 +129,7 @@ class Control:
 
     async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if request.do == "ps":
-            plugins = [each.inspect() for each in self._host.plugins.values()]
-            failed = [_not_added(spec, error) for spec, error in self._failed.values()]
-            _say(writer, {"pid": os.getpid(), "plugins": [*plugins, *failed]})
+            _say(writer, {"pid": os.getpid(), "plugins": self._plugins()})
         elif request.do == "logs":
             await self._logs(request, reader, writer)
         elif request.do == "stop" and request.plugin is None:
@@ -148,6 +146,12 @@ class Control:
             _say(writer, {"done": request.do, "plugin": plugin.name})
         else:
             raise InvalidSpec(f"unknown request {request.do!r}")
+
+    def _plugins(self) -> list[dict[str, Any]]:
+        """Every plugin, by name: they are added side by side, so the order they came in means nothing."""
+        added = [each.inspect() for each in self._host.plugins.values()]
+        failed = [_not_added(spec, error) for spec, error in self._failed.values()]
+        return sorted([*added, *failed], key=itemgetter("name"))
 
     async def _add_again(self, name: str) -> None:
         spec, _ = self._failed.pop(name)

@@ -133,7 +133,7 @@ async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
         assert "Running" in table
         assert plughost("reload", "eager", *sockets).returncode == 0
         (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
-        assert host["plugins"][0]["generation"] == 2
+        assert {plugin["name"]: plugin["generation"] for plugin in host["plugins"]} == {"eager": 2, "lazy": 1}
         assert json.loads(plughost("stop", "lazy", "--json", *sockets).stdout) == {
             "done": "stop",
             "plugin": "lazy",
@@ -147,6 +147,17 @@ async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
     await all_gone(mark)
     assert list((tmp_path / "sockets").iterdir()) == []
     assert json.loads(plughost("ps", "--json", *sockets).stdout) == {"hosts": []}
+
+
+async def test_ps_lists_plugins_by_name_whichever_was_added_first(root, tmp_path):
+    async with Host() as host, control.Control(host, tmp_path / "sockets", lambda: None) as door:
+        for name in ("lazy", "eager"):
+            await host.add(root / name, start=False)
+        reader, writer = await asyncio.open_unix_connection(door.path)
+        writer.write(b'{"do":"ps"}\n')
+        answer = json.loads(await reader.readline())
+        writer.close()
+        assert [plugin["name"] for plugin in answer["plugins"]] == ["eager", "lazy"]
 
 
 async def test_logs_are_shown_and_followed(root, tmp_path, mark):

@@ -48,21 +48,23 @@ class LateHello:
             return b""
         self._needed = 0
         at = starts = 0
+        undecided: int | None = None
         while (at := _next_start(seen, at)) >= 0:
             starts += 1
             if starts > MOST_STARTS:
                 raise Mismatch("too much of what it sends looks like the beginning of TLS")
             is_hello = _is_hello(seen[at : at + _LOOK])
-            if is_hello is None:
-                return self._pass(len(seen), at)
+            if is_hello is None and undecided is None:
+                undecided = at
             if is_hello:
                 opening = Opening(self._name, is_second=True)
                 if opening.feed(seen[at:]) is None:
-                    passed = self._pass(at, at)
-                    self._needed = opening.needed
+                    kept = at if undecided is None else undecided
+                    passed = self._pass(at, kept)
+                    self._needed = at - kept + opening.needed
                     return passed
-            at += 1  # inside of a hello that is right there may be another one
-        return self._pass(len(seen), len(seen))
+            at += 1  # inside of a hello that is right there, or may begin there, may be another one
+        return self._pass(len(seen), len(seen) if undecided is None else undecided)
 
     def end(self) -> None:
         """The plugin sends no more; Mismatch when something is held back."""

@@ -1,0 +1,1 @@
+"""JSON Schema: compile and check, with an estimate of what that costs."""

@@ -1,0 +1,1 @@
+"""Redaction: secrets found in text, however it spells them, and replaced."""

@@ -1,1 +1,0 @@
-"""Values every layer may use: errors, events, the clock, capabilities, located config."""

@@ -1,0 +1,1 @@
+"""Parts of `plughost dev`: build, watch files, read stdin, log frames."""

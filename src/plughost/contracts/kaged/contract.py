@@ -1,0 +1,242 @@
+"""kaged: daemon plugins with a manifest of capabilities, JSON-RPC on lines, health checks, storage."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from plughost.base import json_schema
+from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
+from plughost.contracts.contract import (
+    Binding,
+    DataFolder,
+    Given,
+    PluginSpec,
+    Reverse,
+    folder_of,
+    from_host,
+    read_options,
+    sandbox_of,
+)
+from plughost.contracts.kaged import capabilities, grants, manifest, messages
+from plughost.contracts.kaged.capabilities import Held
+from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
+from plughost.contracts.kaged.messages import Context
+from plughost.contracts.kaged.session import MAX_SENT, KagedSession
+from plughost.contracts.kaged.view import Kaged
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
+from plughost.guard import overlap
+from plughost.guard.allowance import joined
+from plughost.guard.powers import Powers
+from plughost.runtime.policy import Health, Policy
+from plughost.wire.envelope import encode
+
+__all__ = ["API_VERSION", "CONTRACT", "Context", "Kaged", "KagedContract", "Manifest"]
+
+READ, WRITE = capabilities.STORAGE
+HEALTH_WITHIN = 5.0
+MOST_TOLD = 100
+TERM_GRACE = 2.0
+LARGEST_CONFIG = MAX_SENT - (64 << 10)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """A kaged plugin's own settings; times in seconds."""
+
+    config: Annotated[dict[str, Any] | None, AUTHOR_MAY_SET] = None
+    """Its configuration, as its config_schema wants it."""
+    project_id: str | None = None
+    project_root: str | None = None
+    """The project it works for, if there is one."""
+    data_root: str | None = None
+    """Its own folder is made below this one: `plughost/kaged` in XDG_DATA_HOME, or in `~/.local/share`; of a
+    root host in `/var/lib`, where its plugins can reach it."""
+    eager: bool = False
+    """Start with the host, not with the first call."""
+    init_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 10.0
+    call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30.0
+    backoff: tuple[float, ...] = (1.0, 4.0)
+    failure_limit: int = 3
+    failure_window: float = 60.0
+
+
+class Settings(msgspec.Struct, frozen=True):
+    manifest: Manifest
+    held: Held
+    projects: tuple[str, ...]
+    config: Any
+
+
+class KagedContract:
+    name = "kaged"
+    options: type[msgspec.Struct] = Options
+    default_grants: tuple[str, ...] = ()
+    sandbox = "strict"
+    reverse: Mapping[str, Reverse] = {
+        "kaged.storage.get": Reverse("storage.get", READ, messages.KeyParams),
+        "kaged.storage.list": Reverse("storage.list", READ, messages.ListParams),
+        "kaged.storage.set": Reverse("storage.set", WRITE, messages.SetParams),
+        "kaged.storage.delete": Reverse("storage.delete", WRITE, messages.KeyParams),
+    }
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        folder = Path(real_path(folder))
+        path = manifest.find(folder)
+        if path is None:
+            return None
+        told = manifest.read(path).manifest
+        return PluginSpec(
+            contract=self.name,
+            name=told.name,
+            command=told.command,
+            command_is_told=True,
+            cwd=str(folder),
+            grants=self.default_grants,
+        )
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        options: Options = read_options(Options, spec)
+        folder = folder_of(spec)
+        path = manifest.find(folder)
+        if path is None:
+            files = " or ".join(manifest.FILES)
+            raise InvalidSpec(f"its cwd must be its folder, but {folder} has no {files}", plugin=spec.name)
+        read = manifest.read(path)
+        told = read.manifest
+        if spec.name != told.name:
+            raise InvalidSpec(f"its manifest calls it {told.name!r}", plugin=spec.name)
+        config = _checked_config(told, options, spec.name)
+        asked = capabilities.together(told.capabilities)
+        declared = asked.powers
+        given = grants.given(spec.grants, told, spec.name)
+        granted = functools.reduce(operator.or_, given.values(), Held())
+        data = os.path.join(_data_root(options), told.name)
+        own = joined(granted.powers, Powers(write=(data,)))
+        reached = joined(joined(own, overlap.overlap(declared, spec.allow)), Powers(read=(str(folder),)))
+        held = Held(granted.capabilities, reached)
+        return Binding(
+            _policy(told, options),
+            {
+                **from_host("PATH", "HOME", "LANG"),
+                **told.env,
+                **spec.env,
+                **_hosts_own(options, data, spec.name),
+            },
+            capabilities=granted.capabilities,
+            asked=tuple(sorted(asked.capabilities, key=str)),
+            given={word: Given(each.capabilities, each.powers) for word, each in given.items()},
+            methods=told.all_methods | {HOOK + hook for hook in told.hooks},
+            settings=Settings(told, held, _projects(options), config),
+            told_command=tuple(told.command),
+            offers={
+                "tools": tuple(tool.name for tool in told.tools),
+                "hooks": tuple(told.hooks),
+                "notifications": tuple(told.notifications),
+            },
+            lints=(
+                *map(str, read.lints),
+                *grants.remarks(spec.grants, told, held),
+                *_unenforced(sandbox_of(spec, self)),
+            ),
+            declared=declared,
+            data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
+            folder=str(folder),
+            own=own,
+            resolved=granted.resolved,
+            granting=capabilities.GRANTING,
+        )
+
+    def session(self, spec: PluginSpec, binding: Binding) -> KagedSession:
+        settings: Settings = binding.settings
+        words = {each.name for each in binding.capabilities}
+        params = messages.InitializeParams(
+            _version(),
+            API_VERSION,
+            settings.manifest.name,
+            any(self.reverse[method].capability in words for method in binding.offered),
+            list(settings.projects),
+            msgspec.UNSET if settings.config is None else settings.config,
+        )
+        return KagedSession(settings.manifest, settings.held, params)
+
+
+def _policy(told: Manifest, options: Options) -> Policy:
+    return Policy(
+        eager=options.eager,
+        ready_timeout=options.init_timeout,
+        call_timeout=options.call_timeout,
+        grace=told.shutdown_timeout_sec + TERM_GRACE,
+        term_grace=TERM_GRACE,
+        respawn=True,
+        backoff=options.backoff,
+        failure_limit=options.failure_limit,
+        failure_window=options.failure_window,
+        health=Health(told.health_interval_sec, HEALTH_WITHIN),
+        max_told=MOST_TOLD,
+    )
+
+
+def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
+    """The configuration as it is sent; None when there is none, and no schema for one."""
+    if options.config is None and told.config_schema is None:
+        return None
+    config: Any = None
+    try:
+        sent = encode(options.config or {})
+        if len(sent) > LARGEST_CONFIG:
+            raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
+        config = msgspec.json.decode(sent)
+        problems = (
+            [] if told.config_schema is None else json_schema.problems_at_once(told.config_schema, config)
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        problems = [str(error)]
+    if problems:
+        raise InvalidSpec("\n".join(f"config: {problem}" for problem in problems), plugin=plugin)
+    return config
+
+
+def _projects(options: Options) -> tuple[str, ...]:
+    return () if options.project_id is None else (options.project_id,)
+
+
+def _hosts_own(options: Options, data: str, plugin: str) -> dict[str, str]:
+    """The variables that are the host's to set; a project's only when one is known, and never empty."""
+    told = {"KAGED_CONFIG_ROOT": data}
+    for option in ("project_id", "project_root"):
+        value = getattr(options, option)
+        if value is not None:
+            if not value:
+                raise InvalidSpec(f"{option} is empty; leave it out", plugin=plugin)
+            told[f"KAGED_{option.upper()}"] = value
+    return told
+
+
+def _data_root(options: Options) -> str:
+    if options.data_root is not None:
+        return os.path.abspath(os.path.expanduser(options.data_root))
+    usual = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")
+    return os.path.join(os.environ.get("XDG_DATA_HOME") or usual, "plughost", "kaged")
+
+
+def _unenforced(sandbox: str) -> tuple[str, ...]:
+    if sandbox != "none":
+        return ()
+    return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)
+
+
+@functools.cache
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("plughost")
+
+
+CONTRACT = KagedContract()

@@ -1,0 +1,83 @@
+"""mcptest, subprocess plugin protocol v1: NDJSON, no handshake, started by the first call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.mcptest.errors import (
+    InvalidJson,
+    InvalidResponse,
+    PluginCrashed,
+    SpawnFailed,
+    TimedOut,
+)
+from plughost.contracts.mcptest.session import McptestSession
+from plughost.contracts.mcptest.view import Mcptest, PluginResponse
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, author_may_set_up_to
+from plughost.runtime.policy import Policy
+
+PROTOCOL_VERSION = "v1"
+
+__all__ = [
+    "CONTRACT",
+    "PROTOCOL_VERSION",
+    "InvalidJson",
+    "InvalidResponse",
+    "Mcptest",
+    "McptestContract",
+    "PluginCrashed",
+    "PluginResponse",
+    "SpawnFailed",
+    "TimedOut",
+]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """An mcptest plugin's own settings."""
+
+    call_timeout: Annotated[float, msgspec.Meta(gt=0), AUTHOR_MAY_LOWER] = 30.0
+    """Seconds for an answer, from the moment the request is written; also the grace at the end."""
+    max_in_flight: Annotated[int, msgspec.Meta(ge=1), author_may_set_up_to(64)] = 1
+    """Requests outstanding at a time, for plugins that can take more than one."""
+    max_line: Annotated[int, msgspec.Meta(ge=1), AUTHOR_MAY_LOWER] = 16 << 20
+    """Bytes of a response line."""
+
+
+class McptestContract:
+    name = "mcptest"
+    options: type[msgspec.Struct] = Options
+    reverse: Mapping[str, Reverse] = {}
+    default_grants: tuple[str, ...] = ()
+    sandbox = "none"
+    binds_without_files = True
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        return None  # the contract knows no manifest
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        if spec.grants:
+            raise InvalidSpec(
+                f"mcptest knows no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
+            )
+        options: Options = read_options(Options, spec)
+        policy = Policy(
+            call_timeout=options.call_timeout,
+            timeout_from_write=True,
+            max_in_flight=options.max_in_flight,
+            grace=options.call_timeout,
+            forget_launch_failures=True,
+        )
+        env = {**from_host("PATH", "HOME", "LANG", "TERM"), **spec.env}
+        return Binding(policy, env, asked=(), settings=options)
+
+    def session(self, spec: PluginSpec, binding: Binding) -> McptestSession:
+        return McptestSession(binding.settings.max_line)
+
+
+CONTRACT = McptestContract()

@@ -1,0 +1,117 @@
+"""rune, plugin runtime protocol rterm.plugin.v1: NDJSON, one process per call, handshake and one execute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.errors import InvalidSpec
+from plughost.contracts.contract import Binding, PluginSpec, Reverse, read_options
+from plughost.contracts.rune.errors import (
+    CapabilityNotAllowed,
+    CapabilityNotDeclared,
+    ExecutionError,
+    MalformedResponse,
+    ProtocolVersionMismatch,
+    ToolNotExposed,
+)
+from plughost.contracts.rune.session import MAX_LINE, RuneSession, RuneSettings
+from plughost.contracts.rune.view import Rune, RuneResult
+from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
+from plughost.runtime.policy import Policy
+
+PROTOCOL_VERSION = "rterm.plugin.v1"
+MOST_REQUEST = 64 << 20
+
+__all__ = [
+    "CONTRACT",
+    "PROTOCOL_VERSION",
+    "CapabilityNotAllowed",
+    "CapabilityNotDeclared",
+    "ExecutionError",
+    "MalformedResponse",
+    "ProtocolVersionMismatch",
+    "Rune",
+    "RuneContract",
+    "RuneResult",
+    "ToolNotExposed",
+]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """A rune plugin's own settings, in seconds; zero or less means the default."""
+
+    timeout: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
+    """For the whole invocation, from before the spawn to the exit."""
+    launch_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
+    handshake_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
+    teardown_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 0.5
+    """From the answer to the exit."""
+    protocol: Annotated[str, AUTHOR_MAY_SET] = PROTOCOL_VERSION
+    max_request: Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUEST), AUTHOR_MAY_LOWER] = MAX_LINE
+    """Bytes of a request line, at most 64 MiB. A response always has at most 1 MiB."""
+
+
+class RuneContract:
+    name = "rune"
+    options: type[msgspec.Struct] = Options
+    reverse: Mapping[str, Reverse] = {}
+    default_grants: tuple[str, ...] = ()
+    sandbox = "none"
+    binds_without_files = True
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        return None  # the manifest comes over the wire, in the handshake
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        problems = [*_blank(spec), *_bad_grants(spec.grants)]
+        if problems:
+            raise InvalidSpec("; ".join(problems), plugin=spec.name)
+        given: Options = read_options(Options, spec)
+        usual = Options()
+        policy = Policy(
+            one_shot=True,
+            call_timeout=_or(given.timeout, usual.timeout),
+            launch_timeout=_or(given.launch_timeout, usual.launch_timeout),
+            ready_timeout=_or(given.handshake_timeout, usual.handshake_timeout),
+            grace=_or(given.teardown_timeout, usual.teardown_timeout),
+            max_in_flight=1,
+        )
+        granted = frozenset(Capability(word) for word in spec.grants)
+        settings = RuneSettings(given.protocol.strip() or PROTOCOL_VERSION, given.max_request)
+        return Binding(policy, dict(spec.env), capabilities=granted, settings=settings)
+
+    def session(self, spec: PluginSpec, binding: Binding) -> RuneSession:
+        return RuneSession(spec.name, binding.settings, binding.capabilities)
+
+
+def _blank(spec: PluginSpec) -> list[str]:
+    command = spec.command[0] if spec.command else ""
+    return [
+        f"the {what} is blank"
+        for what, text in (("name", spec.name), ("command", command))
+        if not text.strip()
+    ]
+
+
+def _bad_grants(grants: object) -> list[str]:
+    problems = []
+    seen = set()
+    for word in grants:  # type: ignore[attr-defined]
+        if not word or word != word.strip():
+            problems.append(f"the granted capability {word!r} is empty or padded")
+        elif word in seen:
+            problems.append(f"the granted capability {word!r} is doubled")
+        seen.add(word)
+    return problems
+
+
+def _or(value: float, default: float) -> float:
+    return value if value > 0 else default
+
+
+CONTRACT = RuneContract()

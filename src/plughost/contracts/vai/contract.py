@@ -1,0 +1,232 @@
+"""vai: packages of harnesses, tools, hooks and compactors, spoken to in `vai.rpc.v1`."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from plughost.base.capability import Capability
+from plughost.base.errors import InvalidSpec
+from plughost.base.real_path import real_path
+from plughost.contracts.contract import (
+    Binding,
+    DataFolder,
+    PluginSpec,
+    Reverse,
+    folder_of,
+    from_host,
+    read_options,
+    sandbox_of,
+)
+from plughost.contracts.settings import AUTHOR_MAY_LOWER
+from plughost.contracts.vai import machine, manifest
+from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
+from plughost.contracts.vai.manifest import ASSETS, Export, Manifest, Permissions
+from plughost.contracts.vai.messages import OPS, About
+from plughost.contracts.vai.results import Outcome
+from plughost.contracts.vai.session import VaiSession
+from plughost.contracts.vai.view import Vai
+from plughost.guard.powers import Powers
+from plughost.runtime.policy import Policy
+
+__all__ = [
+    "CONTRACT",
+    "IdentityMismatch",
+    "InvalidFrame",
+    "Manifest",
+    "Outcome",
+    "Vai",
+    "VaiContract",
+    "spec_of",
+]
+
+MOST_PARTS = 100
+"""Entries at the root of a package."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """A vai process's own settings; times in seconds."""
+
+    exports: list[str] | None = None
+    """Those that this process serves, and whose permissions it has; without it, all of the package."""
+    filesystem: Literal["none", "scratch", "assets_ro"] | None = None
+    """What is left of the permission that its manifest asks for; without it, all."""
+    scratch: str | None = None
+    """A folder for its invocations' own, made for it alone: it may write there."""
+    hello_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 15.0
+    max_in_flight: Annotated[int, AUTHOR_MAY_LOWER] = 32
+    """Requests at a time; further ones wait for their turn."""
+    max_events: Annotated[int, AUTHOR_MAY_LOWER] = 10_000
+    """Of one request."""
+    max_event_bytes: Annotated[int, AUTHOR_MAY_LOWER] = 16 << 20
+    cancel_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
+    """From a cancel until a process that has not answered it is ended."""
+    shutdown_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
+    idle_reap_secs: float = 0.0
+    """It is ended after so long without a frame; 0 never."""
+    backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
+    failure_limit: int = 3
+    failure_window: float = 60.0
+
+
+class Settings(msgspec.Struct, frozen=True):
+    manifest: Manifest
+    served: tuple[Export, ...]
+
+
+class VaiContract:
+    name = "vai"
+    options: type[msgspec.Struct] = Options
+    default_grants: tuple[str, ...] = ()
+    sandbox = "strict"
+    reverse: Mapping[str, Reverse] = {}
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        return spec_of(folder) if (folder / manifest.FILE).exists() else None
+
+    def bind(self, spec: PluginSpec) -> Binding:
+        options: Options = read_options(Options, spec)
+        folder = folder_of(spec)
+        if not (folder / manifest.FILE).exists():
+            raise InvalidSpec(
+                f"its cwd must be its package, but {folder} has no {manifest.FILE}", plugin=spec.name
+            )
+        if spec.grants:
+            raise InvalidSpec("it takes no grants; what it may reach is in `allow`", plugin=spec.name)
+        told = manifest.read(folder, manifest.in_folder(folder))
+        machine.refuse_foreign(told)
+        served = _served(told, options, spec.name)
+        _check_allowed(spec, served)
+        parts = _parts(folder, served, options)
+        scratch = () if options.scratch is None else (options.scratch,)
+        temporary = {} if options.scratch is None else {"TMPDIR": options.scratch}
+        return Binding(
+            _policy(served, options),
+            {**from_host("PATH", "LANG"), **temporary, **spec.env},
+            asked=(),
+            asked_by_call=tuple(_permissions(served)),
+            methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
+            settings=Settings(told, tuple(served)),
+            offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
+            lints=_unenforced(sandbox_of(spec, self)),
+            data=None if options.scratch is None else DataFolder(options.scratch),
+            told_command=_command(folder, told),
+            own=Powers(read=parts, write=scratch),
+            listable=(str(folder),),
+            resolved={part: part for part in parts},
+            writable_tmp=options.scratch is None and _may_write(served, options),
+            file_locks=_may_write(served, options),
+        )
+
+    def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:
+        settings: Settings = binding.settings
+        return VaiSession(settings.manifest, _host())
+
+
+def spec_of(folder: Path, *, name: str | None = None, told: Manifest | None = None) -> PluginSpec:
+    """A process of the package in a folder. Of one package there may be many, each with a name of its own.
+
+    The folder is not its own as a whole: of `assets` it sees what its exports have permission for. `told` is
+    its manifest where that is known already.
+    """
+    folder = Path(real_path(folder))
+    if told is None:
+        told = manifest.read(folder, manifest.in_folder(folder))
+    return PluginSpec(
+        contract=CONTRACT.name,
+        name=name or told.package_id,
+        command=_command(folder, told),
+        command_is_told=True,
+        cwd=str(folder),
+        cwd_is_own=False,
+    )
+
+
+def _command(folder: Path, told: Manifest) -> tuple[str, ...]:
+    program, *arguments = told.runtime.entrypoint
+    return (str(folder / program), *arguments)
+
+
+def _served(told: Manifest, options: Options, plugin: str) -> list[Export]:
+    if options.exports is None:
+        return told.exports
+    served = [export for export in told.exports if export.id in options.exports]
+    if unknown := {*options.exports} - {export.id for export in served}:
+        known = ", ".join(export.id for export in told.exports)
+        raise InvalidSpec(f"it has no export {sorted(unknown)[0]!r:.100}; it has: {known}", plugin=plugin)
+    return served
+
+
+def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
+    """What the operator allows counts no further than what the manifest asks for."""
+    asked = [export.permissions for export in served]
+    networked = any(each.network == "egress" or each.gateway_api_scopes for each in asked)
+    if spec.allow.connect and not networked:
+        raise InvalidSpec("hosts are allowed, but its manifest asks for no network", plugin=spec.name)
+    if spec.allow.write and not any(each.filesystem == "scratch" for each in asked):
+        raise InvalidSpec(
+            "a folder to write is allowed, but its manifest asks for no scratch", plugin=spec.name
+        )
+
+
+def _permissions(served: Sequence[Export]) -> Iterator[Capability]:
+    """What the manifest asks for, all exports together."""
+    for name in Permissions.__struct_fields__:
+        asked = [getattr(export.permissions, name) for export in served]
+        words = {word for each in asked for word in ([each] if isinstance(each, str) else each)} - {"none"}
+        if words:
+            yield Capability(name, tuple(sorted(words)))
+
+
+def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[str, ...]:
+    """What it may read of its package; symlinks lead anywhere, so they are none of it."""
+    names = sorted(name for name in os.listdir(folder) if not os.path.islink(folder / name))
+    if len(names) > MOST_PARTS:
+        raise InvalidSpec(f"a package with more than {MOST_PARTS} files at its root")
+    asked = any(export.permissions.filesystem == "assets_ro" for export in served)
+    assets = asked and options.filesystem in (None, "assets_ro")
+    return tuple(str(folder / name) for name in names if name != ASSETS or assets)
+
+
+def _may_write(served: Sequence[Export], options: Options) -> bool:
+    """Whether any of its exports has the permission `scratch`."""
+    asked = any(export.permissions.filesystem == "scratch" for export in served)
+    return asked and options.filesystem in (None, "scratch")
+
+
+def _policy(served: Sequence[Export], options: Options) -> Policy:
+    return Policy(
+        ready_timeout=options.hello_timeout,
+        call_timeout=max((export.default_timeout_ms for export in served), default=1) / 1000,
+        max_in_flight=options.max_in_flight,
+        max_events=options.max_events,
+        max_event_bytes=options.max_event_bytes,
+        cancel_grace=options.cancel_grace,
+        grace=options.shutdown_grace,
+        idle_reap=options.idle_reap_secs or None,
+        respawn=True,
+        backoff=options.backoff,
+        failure_limit=options.failure_limit,
+        failure_window=options.failure_window,
+    )
+
+
+def _unenforced(sandbox: str) -> tuple[str, ...]:
+    if sandbox != "none":
+        return ()
+    return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)
+
+
+@functools.cache
+def _host() -> About:
+    from importlib.metadata import version
+
+    return About("plughost", version("plughost"))
+
+
+CONTRACT = VaiContract()

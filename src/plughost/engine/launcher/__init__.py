@@ -1,0 +1,1 @@
+"""The program that starts plugin processes, and what it reports back."""

@@ -1,0 +1,1 @@
+"""What a confined plugin was denied, and which grant would allow it."""

@@ -1,0 +1,1 @@
+"""Why a plugin may do what it may: `plughost explain`."""

@@ -1,0 +1,157 @@
+"""Plugins to start from: a folder written out of templates, ready to be tested, run and changed.
+
+`templates/` has a folder per contract, and in it one per language and `any` for all of them; what every
+contract shares is in `templates/shared`. So a new contract, or a new language, is a folder and no code.
+`words.toml` is not written: it says what `{{word}}` stands for in the files, and in their names, and with
+`brings` for which contract the SDK is copied along.
+"""
+
+from __future__ import annotations
+
+import errno
+import platform
+import re
+import shlex
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from plughost.base.errors import InvalidSpec
+
+TEMPLATES = Path(__file__).parent / "templates"
+SHARED, ANY, WORDS = "shared", "any", "words.toml"
+STEPS = ("cd", "build", "test", "try", "dev", "conform", "pack")
+MOST = 50
+RESERVED = {
+    "aux", "build", "con", "deps", "examples", "host", "incremental", "kaged", "nul", "prn", "src", "system",
+    "target", "test", "tests",
+}  # fmt: skip
+"""Names that a host, a compiler, some file system or the folder itself has a use of its own for."""
+
+
+class Scaffold(msgspec.Struct, frozen=True):
+    """What was written, and the commands to go on with."""
+
+    folder: str
+    contract: str
+    language: str
+    files: list[str]
+    next: dict[str, str]
+
+
+def contracts() -> list[str]:
+    return sorted(place.name for place in TEMPLATES.iterdir() if place.name != SHARED)
+
+
+def languages(contract: str) -> list[str]:
+    return sorted(place.name for place in (TEMPLATES / contract).iterdir() if place.name != ANY)
+
+
+def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
+    """A plugin called `name` in a folder of that name: all of it, or InvalidSpec and nothing."""
+    _check(contract, name, language, parent)
+    layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
+    given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
+    words = _words(layers, given)
+    files = {_fill(path, words): template for path, template in _templates(layers)}
+    brought = _brought(words)
+    folder = parent / name
+    try:
+        with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}-") as place:
+            made = Path(place) / name
+            for path, template in files.items():
+                _write(made / path, _fill(template.read_text("utf-8"), words))
+            for path, source in brought.items():
+                _write(made / path, source.read_text("utf-8"))
+            made.rename(folder)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
+        raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
+    words["cd"] = f"cd {shlex.quote(str(folder))}"
+    steps = {step: words[step] for step in STEPS if words[step]}
+    return Scaffold(str(folder), contract, language, sorted({**files, **brought}), steps)
+
+
+def _check(contract: str, name: str, language: str, parent: Path) -> None:
+    if contract not in contracts():
+        raise InvalidSpec(f"no templates for contract {contract!r}; there are: {', '.join(contracts())}")
+    if language not in languages(contract):
+        known = ", ".join(languages(contract))
+        raise InvalidSpec(f"no {contract} templates in {language!r}; there are: {known}")
+    if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name, re.ASCII) or len(name) > MOST:
+        raise InvalidSpec(
+            f"{name!r} cannot be a plugin's name: "
+            f"that is up to {MOST} small letters, digits and hyphens, with a letter first"
+        )
+    if name in RESERVED:
+        raise InvalidSpec(f"{name!r} is reserved; choose another name")
+    if not parent.is_dir():
+        raise InvalidSpec(f"no such folder: {parent}")
+
+
+def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
+    """Later layers have the last word, and may use the words before them."""
+    for layer in layers:
+        if (layer / WORDS).exists():
+            for word, text in tomllib.loads((layer / WORDS).read_text("utf-8")).items():
+                words[word] = _fill(text, words)
+    return words
+
+
+def _brought(words: Mapping[str, str]) -> dict[str, Path]:
+    """The files of the SDK that the plugin has in its own folder, by their paths there."""
+    if "brings" not in words:
+        return {}
+    if not (sdk() / "vendor.py").is_file():
+        raise InvalidSpec(
+            f"a plugin in Python has the SDK in its folder, but {sdk()} is missing", hint="reinstall plughost"
+        )
+    sources: dict[str, Path] = _vendor().sources(words["brings"])
+    return sources
+
+
+def _vendor() -> ModuleType:
+    """The SDK's own module that knows which of its files a plugin needs. The SDK itself is not imported."""
+    loader = SourceFileLoader("plughost_sdk_vendor", str(sdk() / "vendor.py"))
+    module = module_from_spec(ModuleSpec(loader.name, loader))
+    module.__file__ = loader.path
+    loader.exec_module(module)
+    return module
+
+
+def sdk() -> Path:
+    """The Python SDK's sources: packed into an installed plughost, else those of the checkout."""
+    packed = Path(__file__).parent / "sdk/plughost_sdk"
+    return packed if packed.is_dir() else Path(__file__).parents[3] / "sdk/python/src/plughost_sdk"
+
+
+def _machine() -> str:
+    """What is compiled here runs on: in the words of packages."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
+
+
+def _templates(layers: list[Path]) -> Iterator[tuple[str, Path]]:
+    for layer in layers:
+        for template in layer.rglob("*"):
+            path = template.relative_to(layer)
+            # Installers compile whatever is called .py.
+            if template.is_file() and path.name != WORDS and "__pycache__" not in path.parts:
+                yield str(path), template
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda word: words[word[1]], text)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    if text.startswith("#!"):
+        path.chmod(path.stat().st_mode | 0o111)

@@ -1,0 +1,1 @@
+"""One frame of a plugin's screen as SVG or PNG."""

@@ -1,0 +1,1 @@
+"""A plugin's screen in this terminal."""

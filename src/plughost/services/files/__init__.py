@@ -1,0 +1,1 @@
+"""Files for plugins to read, beneath the folders that were granted."""

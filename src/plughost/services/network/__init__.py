@@ -1,0 +1,1 @@
+"""HTTP requests on behalf of plugins, to the hosts that were granted."""

@@ -1,0 +1,1 @@
+"""Durable keys and values for plugins: one SQLite file each."""

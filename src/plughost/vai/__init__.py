@@ -1,0 +1,1 @@
+"""vai packages and invocations on one machine."""

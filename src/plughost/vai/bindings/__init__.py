@@ -1,0 +1,1 @@
+"""Bindings: which export serves whom, with which permissions, configuration and secrets."""

@@ -1,0 +1,1 @@
+"""Checks against JSON Schemas that may take long, in worker processes that can be killed."""

@@ -1,0 +1,1 @@
+"""Package archives: a canonical tar, written from a source tree and unpacked again."""

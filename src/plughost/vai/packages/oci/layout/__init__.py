@@ -1,0 +1,1 @@
+"""OCI image layouts on disk: a folder, or one tar file."""

@@ -1,0 +1,1 @@
+"""OCI registries over HTTP: authorization, retries, resumable downloads and uploads."""

@@ -1,0 +1,1 @@
+"""Whose packages are trusted: keys, signatures, publishers."""

@@ -1,0 +1,1 @@
+"""The record of every invocation, and how long records are kept."""

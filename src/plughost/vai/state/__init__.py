@@ -1,0 +1,1 @@
+"""What a host keeps for tenants: sessions, chains, runs, the outbox and its deliveries."""

@@ -17,7 +17,7 @@ PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plo
 .PHONY: run test lint soak mutants surface tables bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
-	@$(BIN)/python -m plughost.tour
+	@$(BIN)/python -m plughost.cli.commands.tour
 
 test: setup lint ## everything a change must pass
 	$(BIN)/python -m pytest
@@ -36,8 +36,8 @@ mutants: setup ## break the host in a hundred small ways; a test must notice eac
 	$(BIN)/python -m tests.mutants
 
 surface: setup ## record ainb's wire surface anew, after a change that is meant
-	$(BIN)/python -m plughost.conformance.surface
-	git diff --stat -- src/plughost/conformance/ainb-surface.lock
+	$(BIN)/python -m plughost.conformance.ainb.wire_surface
+	git diff --stat -- src/plughost/conformance/ainb/wire-surface.lock
 
 tables: setup ## write the tables of the documentation that come out of the code
 	$(BIN)/python -m tests.settings_table
@@ -134,4 +134,4 @@ lock: ## resolve the dependencies anew
 
 clean:
 	rm -rf $(VENV) .venv-* $(NODE_PEER)/node_modules $(NOTES_TS)/node_modules $(GO_PEER)/bin $(STAMP) build dist plugins/echo-mcptest-*/bin plugins/echo-rune-*/bin $(NOTES_TS)/bin benchmarks/bin plugins/*/lib/plughost_sdk .tools src/*.egg-info \
-	  src/plughost/runtime/plughost-launcher src/plughost/runtime/plughost-inner launcher/seccomp/filters.h
+	  src/plughost/engine/launcher/plughost-launcher src/plughost/engine/launcher/plughost-inner launcher/seccomp/filters.h

@@ -15,7 +15,7 @@ from setuptools import Command, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-FOLDER = "plughost/runtime"
+FOLDER = "plughost/engine/launcher"
 PROGRAMS = {
     "plughost-launcher": ["launcher/plughost-launcher.c", "launcher/forwarder.c", "launcher/relay.c"],
     "plughost-inner": [

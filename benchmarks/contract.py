@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
-from plughost.contracts.contract import Binding, Reverse, from_host
-from plughost.runtime.launch import Launch
-from plughost.runtime.policy import Policy
-from plughost.runtime.session import Conversation, Incoming
-from plughost.sandbox.confinement import unconfined
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
+from plughost.contracts.base import Binding, Reverse, from_host
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.policy import Policy
+from plughost.engine.session import Conversation, Incoming
+from plughost.sandbox.plan import unconfined
 from plughost.wire.framing import ContentLength, Frame
+from plughost.wire.messages import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
 
 MAX_BODY = 32 << 20
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from plughost.sandbox.machine import machine
-from plughost.sandbox.mechanisms import unavailable
+from plughost.sandbox.mechanisms.availability import unavailable
+from plughost.sandbox.mechanisms.features import machine
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Programs that every user can reach."""

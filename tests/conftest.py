@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 import plughost
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
 from tests.support import LAUNCHERS, all_gone, token
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

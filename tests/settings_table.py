@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from plughost import config
-from plughost.contracts.contract import contract, names
+from plughost.contracts.base import contract, names
 from plughost.contracts.settings import author_rule
 from tests.support import ROOT
 

@@ -18,7 +18,7 @@ import msgspec
 
 import plughost
 from plughost import config
-from plughost.runtime.launch import NATIVE, python_launcher
+from plughost.engine.launcher.launch import NATIVE, python_launcher
 
 ROOT = Path(__file__).parent.parent
 PLUGINS = Path(__file__).parent / "plugins"

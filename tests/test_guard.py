@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.capability import Capability
-from plughost.guard import allows, effective, ungranted
+from plughost.permissions.capabilities import allows, effective, ungranted
+from plughost.permissions.capability import Capability
 
 scopes = st.none() | st.lists(st.sampled_from("xyz"), min_size=1, max_size=3, unique=True).map(tuple)
 capabilities = st.builds(Capability, st.sampled_from(["net", "fs"]), scopes)

@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from plughost.base import schema_cost
-from plughost.base.json_schema import Checker, problems_apart, problems_at_once, wrong, wrong_at_once
-from plughost.base.text import Head
+from plughost._util.json_schema import cost
+from plughost._util.json_schema.validation import (
+    Checker,
+    problems_apart,
+    problems_at_once,
+    wrong,
+    wrong_at_once,
+)
+from plughost._util.text import Head
 
 TREE = {"type": "object", "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
 OPTIONAL = {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}]}
@@ -164,7 +170,7 @@ def test_a_schema_that_takes_long_to_compile_is_compiled_in_a_process_of_its_own
 
 def test_where_nothing_may_take_long_costly_schemas_are_refused():
     assert "patterns" in (wrong_at_once(MANY) or "")
-    assert wrong_at_once({"description": "x" * schema_cost.LARGEST_AT_ONCE}) is not None
+    assert wrong_at_once({"description": "x" * cost.LARGEST_AT_ONCE}) is not None
     assert wrong_at_once({"type": "objekt"}) is not None
     assert wrong_at_once({"type": "object", "properties": {"mail": {"pattern": r"^\\S+@\\S+$"}}}) is None
     assert problems_at_once({"type": "string"}, "x") == []
@@ -178,14 +184,14 @@ def test_where_nothing_may_take_long_costly_schemas_are_refused():
 @pytest.mark.parametrize(
     ("pattern", "least", "most"),
     [
-        ("(?:a[ab]{3000}c|b[ab]{3000}d)", 6000, schema_cost.MOST_STATES + 1),
+        ("(?:a[ab]{3000}c|b[ab]{3000}d)", 6000, cost.MOST_STATES + 1),
         ("((a{10}){10}){10}", 1000, 2000),
-        ("[ab]{9000}", 9000, schema_cost.MOST_STATES + 1),
-        ("(?i)[a-z]{3000}", 3000, schema_cost.MOST_STATES + 1),
+        ("[ab]{9000}", 9000, cost.MOST_STATES + 1),
+        ("(?i)[a-z]{3000}", 3000, cost.MOST_STATES + 1),
         (r"^\d{4}-\d{2}-\d{2}$", 10, 200),
         ("^[a-z]{1,64}$", 64, 1000),
-        ("(((", 1, schema_cost.MOST_STATES + 1),
-        ("a{999999999}", schema_cost.MOST_STATES, schema_cost.MOST_STATES + 1),
+        ("(((", 1, cost.MOST_STATES + 1),
+        ("a{999999999}", cost.MOST_STATES, cost.MOST_STATES + 1),
         ("(?:[ab]{40})?{40}[^ab]", 12_000, 20_000),
         (r"(?i)^[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,63}$", 100, 10_000),
         (r"^[!#$%&'*/=?^`{|}~-]{1,64}$", 64, 3000),
@@ -193,7 +199,7 @@ def test_where_nothing_may_take_long_costly_schemas_are_refused():
     ],
 )
 def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
-    assert least <= schema_cost.pattern_states(pattern) <= most
+    assert least <= cost.pattern_states(pattern) <= most
 
 
 @pytest.mark.parametrize(
@@ -265,7 +271,7 @@ def test_a_pattern_that_is_short_but_takes_long_to_compile_is_not_compiled_at_on
 def test_no_check_that_is_done_at_once_takes_long(schema, value):
     """Values are cut down to what the estimate allows; CPU time, far above what is wanted for a busy machine."""
     checker = Checker(schema)
-    while len(json.dumps(value)) * checker.weight > schema_cost.BUDGET and value:
+    while len(json.dumps(value)) * checker.weight > cost.BUDGET and value:
         value = value[: len(value) // 2]
     began = time.thread_time()
     checker.fits(value)

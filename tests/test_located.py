@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import config
-from plughost.base.located_toml import LARGEST_OF_AUTHORS, MOST_MARKS, load_authors_toml, load_toml
+from plughost._util.located.toml import LARGEST_OF_AUTHORS, MOST_MARKS, load_authors_toml, load_toml
 
 BROKEN = """\
 # a comment = with signs

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.base.located_yaml import DEEPEST, LARGEST, MOST_VALUES, load_yaml
+from plughost._util.located.yaml import DEEPEST, LARGEST, MOST_VALUES, load_yaml
 
 
 def load(tmp_path, text):

@@ -12,10 +12,10 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.base.errors import InvalidConfig
-from plughost.cli import roots
-from plughost.cli.targets import Target
-from plughost.guard.powers import Endpoint, Limits, Powers
+from plughost.cli.options import plugin_roots
+from plughost.cli.options.targets import Target
+from plughost.errors import InvalidConfig
+from plughost.permissions.access import Endpoint, Limits, Powers
 from tests.support import ROOT
 
 TABLE = """
@@ -92,7 +92,7 @@ async def test_a_sandbox_of_no_name_is_none_that_is_known():
 def test_what_the_command_line_says_counts_for_plugins_of_a_root(tmp_path, command):
     shutil.copytree(ROOT / "plugins/echo-ainb", tmp_path / "echo-ainb")
     told = Target(sandbox="strict", allow=("read=/srv",), limit=("processes=4",))
-    ((spec,), _) = roots.take(tmp_path, (), told)
+    ((spec,), _) = plugin_roots.take(tmp_path, (), told)
     assert (spec.sandbox, spec.allow.read, spec.limits.processes) == ("strict", ("/srv",), 4)
     name, *words = command
     ran = subprocess.run(

@@ -7,7 +7,7 @@ import shutil
 
 import plughost
 from plughost import config
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT
 

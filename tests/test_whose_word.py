@@ -21,11 +21,11 @@ from click.testing import CliRunner
 import plughost
 from plughost import config
 from plughost.cli.main import plughost as cli
-from plughost.contracts.contract import contract, names
+from plughost.contracts.base import contract, names
 from plughost.contracts.settings import author_rule
-from plughost.guard.powers import NONE, Limits
-from plughost.testkit import drive
-from plughost.testkit.replay import play_host
+from plughost.permissions.access import NONE, Limits
+from plughost.testing import drive
+from plughost.testing.replay import play_host
 from tests import settings_table
 from tests.support import ROOT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from plughost.contracts.vai import manifest
-from plughost.invocations.package import Package
+from plughost.vai.bindings.package import Package
 from plughost_sdk.vendor import vendor
 from tests.support import ROOT
 

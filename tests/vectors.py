@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from plughost.base import errors
-from plughost.base.errors import Malformed, PluginError
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Progress, Request, decode
+from plughost import errors
+from plughost.contracts.base import PluginSpec, contract
+from plughost.errors import Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
+from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, Notification, Progress, Request, decode
 
 PATIENCE = 20.0
 """Seconds for a whole conversation with a process: far more than any needs, also on a busy machine."""

@@ -14,15 +14,15 @@ from benchmarks import payload, timing
 from benchmarks.contenders.contender import Caller
 from benchmarks.paths import C_ECHO, HERE
 from plughost import Host
-from plughost.base.clock import best_clock
+from plughost.clock import best_clock
 from plughost.contracts.vai import manifest
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.journal import Journal
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.package import Package
-from plughost.invocations.work import Tool
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.bindings.package import Package
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.records.journal import Journal
 
 
 def write_package(folder: Path) -> None:

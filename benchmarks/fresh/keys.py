@@ -18,7 +18,7 @@ from benchmarks.bus import TOPIC, astray, numbered
 from benchmarks.paths import C_AINB
 from benchmarks.stats import quantile
 from plughost import Host
-from plughost.contracts.ainb import Ainb, KeyEvent
+from plughost.contracts.ainb.contract import Ainb, KeyEvent
 from plughost.contracts.ainb.messages import Char
 
 SIZE = 1024

@@ -22,12 +22,12 @@ from benchmarks.bus import TOPIC, publishing
 from benchmarks.paths import C_AINB, PAINTER
 from benchmarks.stats import quantile
 from plughost import Host, Plugin
-from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.terminal.app import ScreenApp
-from plughost.terminal.feed import Feed
-from plughost.terminal.lines import Tab
-from plughost.terminal.stage import fed, stage
+from plughost.screens.frame_source import Feed
+from plughost.screens.session import fed, stage
+from plughost.screens.terminal.app import ScreenApp
+from plughost.screens.terminal.chrome import Tab
 
 WARM = 20
 """Frames: the plugin encodes its pictures, the interpreter specialises."""

@@ -15,7 +15,7 @@ from benchmarks.fresh.session_reader import reader as session_reader
 from benchmarks.paths import ROOT
 from benchmarks.processes import below, holdings
 from plughost import Host
-from plughost.contracts.ainb import Ainb, KeyEvent
+from plughost.contracts.ainb.contract import Ainb, KeyEvent
 from plughost.contracts.ainb.messages import Char
 
 WIDTH, HEIGHT = 120, 40

@@ -14,13 +14,13 @@ from benchmarks.effort import Effort
 from benchmarks.measures.pull import MANIFEST
 from benchmarks.sheet import Sheet
 from benchmarks.turns import turns
-from plughost.packages import contents
-from plughost.packages.installed import Installed
-from plughost.packages.installing import install
-from plughost.packages.integrity import TIMESTAMP_MARGIN, IntegrityCache
-from plughost.packages.packing import pack
-from plughost.packages.store import Store
-from plughost.packages.trust import Trust
+from plughost.vai.packages import locate
+from plughost.vai.packages.install import install
+from plughost.vai.packages.pack import pack
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.integrity import TIMESTAMP_MARGIN, IntegrityCache
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust.publishers import Trust
 
 NAME = "integrity"
 BARE = "sha256 of the bytes, in memory"
@@ -72,6 +72,6 @@ async def _installed(folder: Path) -> Installed:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(os.urandom(TOTAL // (FILES - 3)))
     packed = pack(source, folder)
-    async with contents.opened(packed.file) as place:
+    async with locate.opened(packed.file) as place:
         entered = await install(place, Store(folder / "store").open(), Trust(mode="development"))
     return entered.installed

@@ -17,17 +17,18 @@ from benchmarks.paths import HERE
 from benchmarks.registry import PROGRAM, serving
 from benchmarks.sheet import Sheet
 from benchmarks.turns import turns
-from plughost.packages import contents, keys
-from plughost.packages.installing import install
-from plughost.packages.oci.content import unwatched
-from plughost.packages.oci.documents import read_manifest
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.reference import parse_reference
-from plughost.packages.packing import pack
-from plughost.packages.publishing import push
-from plughost.packages.signing import sign
-from plughost.packages.store import Store
-from plughost.packages.trust import Key, Publisher, Trust, now
+from plughost.vai.packages import locate
+from plughost.vai.packages.install import install
+from plughost.vai.packages.oci.content_store import unwatched
+from plughost.vai.packages.oci.manifests import read_manifest
+from plughost.vai.packages.oci.open_reference import open_content
+from plughost.vai.packages.oci.reference import parse_reference
+from plughost.vai.packages.pack import pack
+from plughost.vai.packages.push import push
+from plughost.vai.packages.sign import sign
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust import keys
+from plughost.vai.packages.trust.publishers import Key, Publisher, Trust, now
 
 NAME = "pull"
 BARE = "sha256sum, tar x"
@@ -80,7 +81,7 @@ async def _measure(sheet: Sheet, folder: Path, repository: str, effort: Effort) 
         if name in (BARE, SYNCED):
             _by_programs(same, into, synced=name == SYNCED)
         else:
-            async with contents.opened(f"{repository}:1.0.0") as place:
+            async with locate.opened(f"{repository}:1.0.0") as place:
                 await install(place, Store(into / "store").open(), trust)
         sheet.add(name, time=(perf_counter() - began) * 1e3)
         shutil.rmtree(into)
@@ -106,7 +107,7 @@ async def _publish(folder: Path, repository: str) -> tuple[Path, Trust]:
         (source / f"assets/{number}").write_bytes(os.urandom(FILE))
     packed = pack(source, folder)
     public = keys.generate(folder / "key")
-    async with contents.opened(packed.file) as place:
+    async with locate.opened(packed.file) as place:
         await sign(place, keys.read_private(folder / "key"), now())
     await push(packed.file, parse_reference(repository), lambda done, total: None)
     async with open_content(repository) as registry:

@@ -18,8 +18,8 @@ from benchmarks.paths import HERE
 from benchmarks.sheet import Sheet
 from benchmarks.timing import in_flight, one_at_a_time, one_at_a_time_blocking
 from benchmarks.turns import turns
-from plughost.runtime.caller import Caller
-from plughost.services.storage import Storage
+from plughost.engine.caller import Caller
+from plughost.services.storage.service import Storage
 
 NAME = "storage"
 BARE = "bare sqlite3, a commit each"

@@ -21,8 +21,8 @@ from benchmarks.sheet import Sheet
 from benchmarks.timing import in_flight, one_at_a_time_blocking
 from benchmarks.turns import turns
 from plughost import config
-from plughost.runtime.caller import Caller
-from plughost.services.storage import Storage
+from plughost.engine.caller import Caller
+from plughost.services.storage.service import Storage
 
 NAME = "storages"
 MANY = 100

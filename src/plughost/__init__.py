@@ -9,7 +9,8 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.base.errors import (
+    from plughost.contracts.base import PluginSpec
+    from plughost.errors import (
         CallFailed,
         Collateral,
         Crashed,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         Timeout,
         UnknownMethod,
     )
-    from plughost.contracts.contract import PluginSpec
     from plughost.host import Host, Plugin
 
 __all__ = [
@@ -54,7 +54,7 @@ __all__ = [
     "UnknownMethod",
 ]
 
-_HOMES = {"Host": "host", "Plugin": "plugin", "PluginSpec": "contracts.contract"}
+_HOMES = {"Host": "host", "Plugin": "plugin", "PluginSpec": "contracts.base"}
 """Where what is no error is."""
 
 
@@ -62,7 +62,7 @@ def __getattr__(name: str) -> object:
     """Imported when it is first used: who only imports us waits for no event loop, and for no JSON."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'base.errors')}"), name)
+    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
     globals()[name] = value
     return value
 

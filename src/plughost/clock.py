@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from plughost.base.timers import HeapTimer, Timers
+from plughost._util.timers import HeapTimer, Timers
 
 
 class Timer(Protocol):

@@ -14,12 +14,11 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.base.located import Document, Field, Problem, expand
-from plughost.base.located_toml import load_authors_toml, load_toml
-from plughost.base.names import wrong_name
-from plughost.base.real_path import real_path
-from plughost.contracts.contract import (
+from plughost._util.located.document import Document, Field, Problem, expand
+from plughost._util.located.toml import load_authors_toml, load_toml
+from plughost._util.plugin_names import wrong_name
+from plughost._util.real_path import real_path
+from plughost.contracts.base import (
     Contract,
     PluginSpec,
     check_runnable,
@@ -34,8 +33,9 @@ from plughost.contracts.settings import (
     author_may_strengthen,
     author_refusals,
 )
-from plughost.guard import allowance
-from plughost.guard.powers import NONE, Limits
+from plughost.errors import InvalidConfig, InvalidSpec
+from plughost.permissions import parse
+from plughost.permissions.access import NONE, Limits
 
 T = TypeVar("T")
 
@@ -209,8 +209,8 @@ def _plugin(
         grants=contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
-        allow=_understood(document, (*field, "allow"), NONE, lambda: allowance.powers(allow, str(base))),
-        limits=_understood(document, (*field, "limits"), Limits(), lambda: allowance.limits(common.limits)),
+        allow=_understood(document, (*field, "allow"), NONE, lambda: parse.powers(allow, str(base))),
+        limits=_understood(document, (*field, "limits"), Limits(), lambda: parse.limits(common.limits)),
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:

@@ -19,11 +19,11 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Logged
-from plughost.base.events import Subscription as EventQueue
-from plughost.base.temporary import everybodys_folder
-from plughost.contracts.contract import PluginSpec, contract, sandbox_of
+from plughost._util.temp_dir import everybodys_folder
+from plughost.contracts.base import PluginSpec, contract, sandbox_of
+from plughost.errors import InvalidSpec, PluginError
+from plughost.events import Logged
+from plughost.events import Subscription as EventQueue
 from plughost.host import Host
 
 LONGEST = 1 << 16

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from plughost.base.clock import Clock, best_clock
-from plughost.base.errors import InvalidSpec, LaunchFailed, Stopped, Unconfinable
-from plughost.base.events import Event, EventHub, Subscription
-from plughost.base.weakly import weakly
-from plughost.contracts.contract import PluginSpec, bind_off_the_loop, check_runnable, contract
+from plughost._util.callbacks import weakly
+from plughost.clock import Clock, best_clock
+from plughost.contracts.base import PluginSpec, bind_off_the_loop, check_runnable, contract
+from plughost.engine.channel import PipeChannel
+from plughost.engine.launcher.errors import as_launch_failure
+from plughost.engine.launcher.launch import raise_fd_limit
+from plughost.engine.process import Process
+from plughost.engine.tap import Tap
+from plughost.errors import InvalidSpec, LaunchFailed, Stopped, Unconfinable
+from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin
-from plughost.runtime.channel import PipeChannel
-from plughost.runtime.launch import raise_fd_limit
-from plughost.runtime.launch_errors import as_launch_failure
-from plughost.runtime.process import Process
-from plughost.runtime.tap import Tap
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.keeper import Keeper
+from plughost.sandbox.manager import Keeper
+from plughost.sandbox.plan import Confinement
 
 if TYPE_CHECKING:
-    from plughost.sandbox.connection import Connection
+    from plughost.sandbox.egress.connection import Connection
 
 __all__ = ["Host", "Plugin", "Service"]
 
@@ -172,7 +172,7 @@ class Host:
         plugin = self._plugins.get(name)
         connected = getattr(self.service("logs"), "connected", None)
         if plugin is not None and connected is not None:
-            from plughost.sandbox.dialled import helps
+            from plughost.sandbox.denials.connections import helps
 
             connected(plugin, connection, helps(connection, plugin._binding.granting))
 

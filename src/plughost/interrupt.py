@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from plughost.base.text import visible
+from plughost._util.text import visible
 from plughost.host import Host, kill_all
 
 T = TypeVar("T")

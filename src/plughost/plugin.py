@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.clock import Clock
-from plughost.base.errors import Malformed, OverBudget, PluginError, Stopped, UnknownMethod
-from plughost.base.hiding import Hidden
-from plughost.base.weakly import weakly
-from plughost.contracts.contract import (
+from plughost._util.callbacks import weakly
+from plughost._util.redaction.redactor import Hidden
+from plughost.clock import Clock
+from plughost.contracts.base import (
     Binding,
     Contract,
     PluginSpec,
@@ -21,19 +19,21 @@ from plughost.contracts.contract import (
     check_runnable,
     sandbox_of,
 )
-from plughost.guard.operators_word import OperatorsWord
+from plughost.engine.instance import Instance
+from plughost.engine.launcher.errors import as_launch_failure
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.progress import OnEvent
+from plughost.engine.session import Session
+from plughost.engine.supervisor import State
+from plughost.engine.tap import Origin, Tap, Tapping
+from plughost.errors import Malformed, OverBudget, PluginError, Stopped, UnknownMethod
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import OperatorsWord
 from plughost.reception import Reception
-from plughost.runtime.instance import Instance
-from plughost.runtime.launch import Launch
-from plughost.runtime.launch_errors import as_launch_failure
-from plughost.runtime.listener import OnEvent
-from plughost.runtime.session import Session
-from plughost.runtime.supervisor import State
-from plughost.runtime.tap import Origin, Tap, Tapping
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.lints import lints
-from plughost.sandbox.meter import Watched
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, decode
+from plughost.sandbox.explain.lints import lints
+from plughost.sandbox.memory.meter import Watched
+from plughost.sandbox.plan import Confinement
+from plughost.wire.messages import ABSENT, NOTHING, Answer, decode
 
 if TYPE_CHECKING:
     from plughost.host import Host

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from plughost import guard
-from plughost.base.errors import Denied, InvalidSpec, PluginError, Stopped, UnknownMethod
-from plughost.contracts.contract import Reverse
-from plughost.runtime.caller import Caller
-from plughost.wire.envelope import Notification
+from plughost.contracts.base import Reverse
+from plughost.engine.caller import Caller
+from plughost.errors import Denied, InvalidSpec, PluginError, Stopped, UnknownMethod
+from plughost.permissions import capabilities
+from plughost.wire.messages import Notification
 
 if TYPE_CHECKING:
+    from plughost.engine.instance import Instance
+    from plughost.engine.launcher.launch import Launch
     from plughost.plugin import Plugin
-    from plughost.runtime.instance import Instance
-    from plughost.runtime.launch import Launch
-    from plughost.sandbox.denial import Denial
+    from plughost.sandbox.denials.classify import Denial
 
 
 class Reception:
@@ -119,7 +119,7 @@ class Reception:
         granting = plugin._binding.granting
 
         def tell(denial: Denial | None) -> None:
-            from plughost.sandbox.denial import told
+            from plughost.sandbox.denials.classify import told
 
             try:
                 denied(caller, *told(denial, granting))
@@ -132,7 +132,7 @@ class Reception:
 
 def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
     """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
-    if reverse.capability is not None and not guard.allows(plugin.capabilities, reverse.capability):
+    if reverse.capability is not None and not capabilities.allows(plugin.capabilities, reverse.capability):
         raise Denied(f"capability denied: {reverse.capability}")
     name, _, part = reverse.service.partition(".")
     service = plugin._host.service(name)
@@ -141,7 +141,9 @@ def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Calla
     try:
         value = msgspec.json.decode(params or b"{}", type=reverse.params)
     except (ValueError, RecursionError) as error:
-        if reverse.checks and not any(guard.allows(plugin.capabilities, word) for word in reverse.checks):
+        if reverse.checks and not any(
+            capabilities.allows(plugin.capabilities, word) for word in reverse.checks
+        ):
             raise Denied(f"capability denied: {name}") from None
         raise InvalidSpec(f"wrong params: {error}") from error
     return getattr(service, part) if part else service, value

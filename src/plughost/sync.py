@@ -20,15 +20,15 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from plughost import host as asynchronous
-from plughost.base.clock import Clock
-from plughost.base.errors import Stopped
-from plughost.base.events import Event
-from plughost.base.events import Subscription as EventQueue
-from plughost.contracts.contract import PluginSpec
-from plughost.runtime.caller import Caller
-from plughost.runtime.listener import OnEvent
-from plughost.runtime.tap import Tap
-from plughost.wire.envelope import ABSENT
+from plughost.clock import Clock
+from plughost.contracts.base import PluginSpec
+from plughost.engine.caller import Caller
+from plughost.engine.progress import OnEvent
+from plughost.engine.tap import Tap
+from plughost.errors import Stopped
+from plughost.events import Event
+from plughost.events import Subscription as EventQueue
+from plughost.wire.messages import ABSENT
 
 T = TypeVar("T")
 

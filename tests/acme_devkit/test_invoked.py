@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
-from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.bindings import FixedBindings
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.invoker import Options
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.sessions import Session
-from plughost.invocations.work import Harness, Hook
+from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
+from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.bindings.secret_source import SecretFolder
+from plughost.vai.invocations.invocation import Invocation, Related
+from plughost.vai.invocations.invoker import Options
+from plughost.vai.invocations.requests import Harness, Hook
+from plughost.vai.runtime import Runtime
+from plughost.vai.state.chains import Block, Chain
+from plughost.vai.state.sessions import Session
 from tests import confinable
 from tests.vai_packages import Shelf, packaged
 

@@ -11,8 +11,8 @@ import pytest
 from session_reader.publisher import CHUNK, PACE
 
 import plughost
-from plughost.contracts.ainb import Ainb, KeyEvent
 from plughost.contracts.ainb.chunks import UsageData, split
+from plughost.contracts.ainb.contract import Ainb, KeyEvent
 from plughost.contracts.ainb.messages import Char
 from tests.support import ROOT, until
 

@@ -121,7 +121,7 @@ def test_both_keep_their_contract(name, env):
 
 def test_the_tour_shows_what_it_says(env):
     ran = subprocess.run(
-        [sys.executable, "-m", "plughost.tour"],
+        [sys.executable, "-m", "plughost.cli.commands.tour"],
         cwd=ROOT,
         env=env,
         capture_output=True,

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.contract import Ainb
 from plughost_sdk.chunks import nothing, split
 from tests.burndown.support import SAMPLES, answer, counters, log, reader_spec
 from tests.support import ROOT, until

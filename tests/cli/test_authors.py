@@ -101,7 +101,7 @@ def test_every_block_belongs_to_a_track_and_says_what_it_needs():
     assert len(found) == text.count("```console\n")
     needs = [block["needs"] for block in found if block["needs"]]
     modules = ["plughost.conformance." + contract for contract in ("mcptest", "rune", "ainb")]
-    assert needs == [word for module in modules for word in ("plughost.cli.dev", module)]
+    assert needs == [word for module in modules for word in ("plughost.cli.commands.dev", module)]
 
 
 def test_what_runs_on_is_ended_by_ctrl_c_once_it_has_printed_what_is_shown(tmp_path):

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.cli import watch
-from plughost.cli.building import Build
-from plughost.cli.screen import Screen
-from plughost.cli.wires import Wires
-from plughost.runtime.tap import Origin
+from plughost.cli.dev import file_watch
+from plughost.cli.dev.build import Build
+from plughost.cli.dev.frame_log import Wires
+from plughost.cli.ui.dev_output import Screen
+from plughost.engine.tap import Origin
 from tests.support import PYTHON, ROOT, all_gone
 
 DEV = [sys.executable, "-m", "plughost.cli", "dev"]
@@ -306,9 +306,9 @@ async def test_a_plugin_in_go(tmp_path, mark):
 
 def test_what_counts_as_a_change(tmp_path):
     def changes(do, ignored=()):
-        before = watch.look(tmp_path, ignored)
+        before = file_watch.look(tmp_path, ignored)
         do()
-        return watch.changed(before, watch.look(tmp_path, ignored))
+        return file_watch.changed(before, file_watch.look(tmp_path, ignored))
 
     (tmp_path / "deep").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path)
@@ -323,10 +323,10 @@ def test_what_counts_as_a_change(tmp_path):
 
 
 def test_only_so_many_files_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(watch, "MOST", 3)
+    monkeypatch.setattr(file_watch, "MOST", 3)
     for n in range(5):
         (tmp_path / str(n)).touch()
-    assert list(watch.look(tmp_path)) == ["0", "1", "2"]
+    assert list(file_watch.look(tmp_path)) == ["0", "1", "2"]
 
 
 def test_which_files_are_the_builds_own(tmp_path):

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from plughost.cli import doctor as command
-from plughost.cli.trial import Trial, trial
-from plughost.sandbox import machine as machines
-from plughost.sandbox.cgroups import Parent
-from plughost.sandbox.machine import Machine
-from plughost.sandbox.mechanisms import Surroundings, mechanisms, surroundings, unavailable
+from plughost.cli.commands import doctor as command
+from plughost.cli.sandbox_trial import Trial, trial
+from plughost.sandbox.mechanisms import features as machines
+from plughost.sandbox.mechanisms.availability import Surroundings, mechanisms, surroundings, unavailable
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.memory.cgroups import Parent
 from tests.confinable import needs
 from tests.support import ROOT
 

@@ -17,18 +17,18 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from plughost.base.capability import Capability
-from plughost.base.errors import Unconfinable
-from plughost.cli.explained import show
-from plughost.contracts.contract import Binding, PluginSpec, Reverse
-from plughost.guard import allowance
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.runtime.launch import Launch
-from plughost.runtime.policy import Policy
-from plughost.sandbox.confinement import unconfined
-from plughost.sandbox.explain import explain
-from plughost.sandbox.explanation import Source
-from plughost.sandbox.machine import Machine
+from plughost.cli.ui.explanation import show
+from plughost.contracts.base import Binding, PluginSpec, Reverse
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.policy import Policy
+from plughost.errors import Unconfinable
+from plughost.permissions import parse
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.capability import Capability
+from plughost.sandbox.explain.build import explain
+from plughost.sandbox.explain.report import Source
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.plan import unconfined
 from plughost.sandbox.users import RECORDS
 from tests.confinable import PATH, needs
 from tests.support import ROOT
@@ -124,7 +124,7 @@ def test_what_was_asked_for_and_not_granted_comes_with_the_words_that_grant_it()
             tomllib.loads(each.toml)["allow"],
             {each.kind: [shlex.split(each.option)[1].partition("=")[2]]},
         ):
-            allowed = allowance.joined(allow, allowance.powers(words, "/"))
+            allowed = parse.joined(allow, parse.powers(words, "/"))
             left = explained(declared=declared, allow=allowed, sandbox="strict", problem=MISSING).missing
             assert (each.kind, each.what) not in {(one.kind, one.what) for one in left}
 

@@ -11,11 +11,12 @@ import time
 
 import pytest
 
-from plughost import interrupt, scaffold
-from plughost.base.errors import Timeout
-from plughost.cli import call
-from plughost.contracts.contract import PluginSpec
+from plughost import interrupt
+from plughost.cli.commands import call
+from plughost.contracts.base import PluginSpec
+from plughost.errors import Timeout
 from plughost.host import Host
+from plughost.scaffold import writer
 from tests.contracts import ainb_support
 from tests.support import PLUGINS, PYTHON, all_gone, processes, until
 
@@ -50,7 +51,7 @@ def words_of(command, place, mark):
         program(folder / mark, mark)
         return ["x", f"{folder}/", "hang"]
     folder = place / mark
-    scaffold.write("vai", mark, "python", place)
+    writer.write("vai", mark, "python", place)
     source = (folder / "plugin.py").read_text()
     waits = f"import pathlib, time; pathlib.Path({str(place / 'called')!r}).touch(); time.sleep(600); "
     (folder / "plugin.py").write_text(source.replace("context.progress", f"{waits}context.progress"))

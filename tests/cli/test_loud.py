@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import plughost
-from plughost.guard.powers import Limits, Powers
+from plughost.permissions.access import Limits, Powers
 from tests.confinable import PATH, needs, open_folder
 from tests.support import PLUGINS, PYTHON, ROOT, puppet
 

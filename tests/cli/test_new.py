@@ -14,9 +14,9 @@ import tomllib
 
 import pytest
 
-from plughost import scaffold
-from plughost.base.errors import InvalidSpec
 from plughost.cli.main import main
+from plughost.errors import InvalidSpec
+from plughost.scaffold import writer
 from tests.support import ROOT
 
 
@@ -77,7 +77,7 @@ def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
         (["ainb", "host"], "'host' is reserved"),
         (["kaged", "system"], "'system' is reserved"),
         (["ainb", "src", "--lang", "rust"], "'src' is reserved"),
-        (["nothing", "greeter"], f"there are: {', '.join(scaffold.contracts())}"),
+        (["nothing", "greeter"], f"there are: {', '.join(writer.contracts())}"),
         (["shared", "greeter"], "no templates for contract 'shared'"),
         (["mcptest", "greeter", "--lang", "any"], "there are: go, node, python, rust"),
         (["mcptest", "greeter", "--dir", "missing"], "no such folder: missing"),
@@ -105,16 +105,16 @@ def test_a_disk_that_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     def full(path, text):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(scaffold, "_write", full)
+    monkeypatch.setattr(writer, "_write", full)
     with pytest.raises(InvalidSpec, match="No space left on device"):
-        scaffold.write("mcptest", "greeter", "python", tmp_path)
+        writer.write("mcptest", "greeter", "python", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("contract", scaffold.contracts())
+@pytest.mark.parametrize("contract", writer.contracts())
 def test_every_word_is_filled_in_and_scripts_can_be_run(tmp_path, contract):
-    for language in scaffold.languages(contract):
-        written = scaffold.write(contract, f"x-{language}", language, tmp_path)
+    for language in writer.languages(contract):
+        written = writer.write(contract, f"x-{language}", language, tmp_path)
         for file in written.files:
             path = tmp_path / f"x-{language}" / file
             text = path.read_text()
@@ -126,11 +126,11 @@ def test_every_word_is_filled_in_and_scripts_can_be_run(tmp_path, contract):
 
 def test_what_an_installer_compiles_is_not_written(tmp_path, monkeypatch):
     templates = tmp_path / "templates"
-    shutil.copytree(scaffold.TEMPLATES, templates)
+    shutil.copytree(writer.TEMPLATES, templates)
     compileall.compile_dir(templates, quiet=2)
     assert list(templates.rglob("*.pyc"))
-    monkeypatch.setattr(scaffold, "TEMPLATES", templates)
-    assert not [file for file in scaffold.write("mcptest", "a", "python", tmp_path).files if ".pyc" in file]
+    monkeypatch.setattr(writer, "TEMPLATES", templates)
+    assert not [file for file in writer.write("mcptest", "a", "python", tmp_path).files if ".pyc" in file]
 
 
 def test_every_template_is_in_the_wheel():
@@ -139,7 +139,7 @@ def test_every_template_is_in_the_wheel():
     ]
     package = ROOT / "src/plughost"
     packed = {path for pattern in patterns for path in glob.glob(pattern, root_dir=package, recursive=True)}
-    templates = {str(path.relative_to(package)) for path in scaffold.TEMPLATES.rglob("*") if path.is_file()}
+    templates = {str(path.relative_to(package)) for path in writer.TEMPLATES.rglob("*") if path.is_file()}
     assert templates - packed == set()
 
 

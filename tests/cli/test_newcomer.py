@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from plughost import scaffold
-from plughost.contracts import contract as contracts
+from plughost.contracts import base as contracts
+from plughost.scaffold import writer
 from tests.confinable import needs
 from tests.newcomer import WHO, Newcomer, Tools, folder_outside_tmp
 from tests.workshop import need
@@ -33,7 +33,7 @@ def newcomer(request: pytest.FixtureRequest, outside: Path, tools: Tools) -> New
 
 
 @pytest.mark.parametrize(
-    ("contract", "language"), [*((name, "python") for name in scaffold.contracts()), ("vai", "node")]
+    ("contract", "language"), [*((name, "python") for name in writer.contracts()), ("vai", "node")]
 )
 def test_a_new_plugin_runs_confined_in_any_folder(newcomer, contract, language):
     need(language)

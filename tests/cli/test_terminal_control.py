@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.base.names import LONGEST, wrong_name
-from plughost.base.text import escaped_json
+from plughost._util.plugin_names import LONGEST, wrong_name
+from plughost._util.text import escaped_json
 from plughost.cli.main import COMMANDS
+from plughost.errors import InvalidConfig, InvalidSpec
 from tests.cli.terminal import EVIL, obeyed, run
 from tests.support import ROOT
 from tests.vai_packages import packaged
@@ -195,7 +195,7 @@ def test_x_passes_bytes_on_to_a_program_and_text_to_a_terminal(place):
 
 def test_a_traceback_and_a_log_line_are_text(tmp_path):
     program = (
-        "import logging, plughost.cli.output as output, warnings\n"
+        "import logging, plughost.cli.ui.output as output, warnings\n"
         "output.guard_streams()\n"
         f"evil = {EVIL!r}\n"
         "logging.error(evil); warnings.warn(evil); print(evil)\n"

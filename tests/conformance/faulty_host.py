@@ -6,21 +6,22 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import plughost.cli.run
-import plughost.cli.x
+import plughost.cli.commands.run
+import plughost.cli.commands.x
 import plughost.reception
 from plughost import config
-from plughost.base.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
 from plughost.cli.main import main
-from plughost.contracts import ainb, jsonrpc
-from plughost.contracts.ainb import Ainb, session
-from plughost.runtime.policy import Policy
-from plughost.services.desks import FileDesk
-from plughost.services.files import Content
+from plughost.contracts import jsonrpc
+from plughost.contracts.ainb import contract, session
+from plughost.contracts.ainb.contract import Ainb
+from plughost.engine.policy import Policy
+from plughost.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
+from plughost.services.file_and_network import FileDesk
+from plughost.services.files.reader import Content
 from plughost.services.logs import Logs
 from plughost.services.snapshots import Snapshots
-from plughost.wire.envelope import Noise
-from plughost.wire.octets import plain
+from plughost.wire.base64_bytes import plain
+from plughost.wire.messages import Noise
 
 
 def manifest() -> None:
@@ -48,14 +49,14 @@ def capabilities() -> None:
 
 
 def render(side: int = 0) -> None:
-    add = plughost.cli.run._add
+    add = plughost.cli.commands.run._add
 
     async def drawn(host: Any, spec: Any, *rest: Any, **how: Any) -> None:
         await add(host, spec, *rest, **how)
         if spec.name == "render":
             await Ainb(host.plugins[spec.name]).render(side, side, deadline=60)
 
-    plughost.cli.run._add = drawn
+    plughost.cli.commands.run._add = drawn
 
 
 def draws() -> None:
@@ -93,7 +94,7 @@ def shutdown() -> None:
 
 
 def _policy(**changes: Any) -> None:
-    ainb._policy = lambda told, options, topics: Policy(eager=True, respawn=True, grace=5.0, **changes)
+    contract._policy = lambda told, options, topics: Policy(eager=True, respawn=True, grace=5.0, **changes)
 
 
 def recovery() -> None:
@@ -105,7 +106,7 @@ def quarantine() -> None:
 
 
 def cli() -> None:
-    plughost.cli.x._exit_code = lambda code: 0
+    plughost.cli.commands.x._exit_code = lambda code: 0
 
 
 def chunks() -> None:

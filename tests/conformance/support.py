@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from plughost import PluginSpec
-from plughost.conformance.subject import Sample
-from plughost.conformance.suite import Report, examine
+from plughost.conformance.plugin_under_test import Sample
+from plughost.conformance.runner import Report, examine
 from tests.support import ROOT, vouched
 
 CANARIES = ROOT / "plugins/canaries"

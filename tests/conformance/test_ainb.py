@@ -13,7 +13,7 @@ import pytest
 
 from plughost import config
 from plughost.conformance.ainb import AXES
-from plughost.conformance.suite import Report, examine
+from plughost.conformance.runner import Report, examine
 from tests.support import ROOT
 
 CANARIES = ROOT / "plugins/canaries/ainb"

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from plughost.base.errors import InvalidSpec
-from plughost.cli.conform import conform
-from plughost.conformance.ainb import ORDER, hosts
-from plughost.conformance.ainb.hosts import Trial
-from plughost.conformance.suite import Report
+from plughost.cli.commands.conform import conform
+from plughost.conformance.ainb import ORDER, host_under_test
+from plughost.conformance.ainb.host_under_test import Trial
+from plughost.conformance.runner import Report
+from plughost.errors import InvalidSpec
 from tests.support import all_gone
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
@@ -130,7 +130,7 @@ async def test_a_host_with_a_screen_is_asked_for_the_axis_render():
 
 
 async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
-    monkeypatch.setattr(hosts, "LAST_WAIT", 0.1)
+    monkeypatch.setattr(host_under_test, "LAST_WAIT", 0.1)
     report = await Trial(
         f"sh -c 'trap \"\" INT TERM; sleep 100 & sleep 100 # {mark} {{root}}'", limit=0.1
     ).run(["log"])

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from plughost.conformance.suite import axes_of
+from plughost.conformance.runner import axes_of
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, until
 
 CONFORM = [sys.executable, "-m", "plughost.cli", "conform"]

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.conformance.subject import Subject
-from plughost.conformance.suite import examine
-from plughost.guard.powers import Powers
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.runner import examine
+from plughost.permissions.access import Powers
 from tests.conformance.support import ECHO, examples, failed
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import ROOT

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import plughost
-from plughost.conformance.suite import examine
+from plughost.conformance.runner import examine
 from tests.conformance.support import CANARIES, ECHO, failed
 from tests.support import PYTHON
 

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 
 import plughost
-from plughost.conformance import suite
+from plughost.conformance import runner
 from plughost.conformance.axis import Axis, Failed, Verdict, demand
 from plughost.conformance.junit import junit
-from plughost.conformance.subject import Sample, Subject
-from plughost.conformance.suite import Report, axes_of, examine
-from plughost.conformance.wire import MOST_HELD
+from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.raw_process import MOST_HELD
+from plughost.conformance.runner import Report, axes_of, examine
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, until
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J \x00\x7f\x9b31m \u202e \ufffe"
@@ -41,7 +41,7 @@ def parley(mark, **env):
 def axes(monkeypatch, *tests):
     """These tests as the axes of every contract."""
     made = tuple(Axis(name=test.__name__, promise=test.__name__, test=test) for test in tests)
-    monkeypatch.setattr(suite, "axes_of", lambda contract: made)
+    monkeypatch.setattr(runner, "axes_of", lambda contract: made)
 
 
 ECHO = """

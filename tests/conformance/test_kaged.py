@@ -13,13 +13,13 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.base.errors import Unconfinable
-from plughost.conformance.kaged import AXES, powers
-from plughost.conformance.kaged.stub import stubbed
-from plughost.conformance.kaged.talk import CONTEXT
-from plughost.conformance.subject import Sample, Subject
-from plughost.conformance.suite import Report, examine
-from plughost.sandbox.machine import machine
+from plughost.conformance.kaged import AXES, capabilities
+from plughost.conformance.kaged.protocol import CONTEXT
+from plughost.conformance.kaged.stub_host import stubbed
+from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.runner import Report, examine
+from plughost.errors import Unconfinable
+from plughost.sandbox.mechanisms.features import machine
 from tests.confinable import PATH, needs, open_folder
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
@@ -132,7 +132,8 @@ async def test_its_processes_are_confined_as_its_contract_has_it(place, reports)
 
 async def test_one_that_cannot_be_confined_is_tried_unconfined_only_on_the_operators_word(place, monkeypatch):
     monkeypatch.setattr(
-        "plughost.sandbox.machine.machine", lambda: msgspec.structs.replace(machine(), bubblewrap=None)
+        "plughost.sandbox.mechanisms.features.machine",
+        lambda: msgspec.structs.replace(machine(), bubblewrap=None),
     )
     spec = config.of_folder(place / "good/methods")
     with pytest.raises(Unconfinable, match="bubblewrap is not installed"):
@@ -142,7 +143,7 @@ async def test_one_that_cannot_be_confined_is_tried_unconfined_only_on_the_opera
 
 
 async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, monkeypatch):
-    monkeypatch.setattr(powers, "CLASS", "none")
+    monkeypatch.setattr(capabilities, "CLASS", "none")
     report = await examine(config.of_folder(place / "good/capabilities"), only=["capabilities"])
     told = failed(report)["capabilities"]
     for what in ("read a file", "see a folder", "write a file", "run a program", "connect"):

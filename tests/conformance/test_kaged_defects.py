@@ -10,8 +10,8 @@ import pytest
 
 from plughost import PluginSpec, config
 from plughost.conformance.kaged import AXES
-from plughost.conformance.suite import Report, examine
-from plughost.conformance.wire import PATIENCE
+from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.runner import Report, examine
 from tests.confinable import needs, open_folder
 from tests.conformance.support import failed
 

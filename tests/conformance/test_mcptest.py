@@ -6,7 +6,7 @@ import pytest
 
 import plughost
 from plughost.conformance.mcptest import AXES
-from plughost.conformance.suite import examine
+from plughost.conformance.runner import examine
 from tests.conformance.support import CANARIES, examples, failed, folders, reports
 from tests.support import PLUGINS, PYTHON
 

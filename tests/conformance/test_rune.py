@@ -7,9 +7,9 @@ import pytest
 
 import plughost
 from plughost.conformance.axis import Failed
+from plughost.conformance.plugin_under_test import Sample, Subject
 from plughost.conformance.rune import AXES, greeted, request
-from plughost.conformance.subject import Sample, Subject
-from plughost.conformance.suite import examine
+from plughost.conformance.runner import examine
 from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
 from tests.support import PLUGINS, PYTHON, ROOT, vouched
 

@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from plughost.conformance.spelled import Spelling
-from plughost.conformance.surface import LOCK, listing
-from plughost.contracts import ainb, jsonrpc
+from plughost.conformance.ainb.type_names import Spelling
+from plughost.conformance.ainb.wire_surface import LOCK, listing
+from plughost.contracts import jsonrpc
+from plughost.contracts.ainb import contract
 from tests.support import ROOT
 
 
@@ -27,7 +28,7 @@ def test_the_wire_surface_is_the_one_that_is_recorded():
 def test_every_method_that_the_code_speaks_is_in_it():
     recorded = re.findall(r"^((?:plugin|host)/[\w/]+): ", LOCK.read_text(), re.M)
     code = [
-        *(ROOT / "src/plughost/contracts/ainb").glob("*.py"),
+        *(ROOT / "src/plughost/contracts/ainb/contract").glob("*.py"),
         *(ROOT / "src/plughost/services").glob("*.py"),
     ]
     spoken = {word for path in code for word in re.findall(r'"((?:plugin|host)/[\w/]+)"', path.read_text())}
@@ -39,7 +40,7 @@ def test_every_method_that_the_code_speaks_is_in_it():
     ("change", "line"),
     [
         ({"result": lambda content: {"data": content.data}}, "result {data: base64}"),
-        ({"params": ainb.messages.TopicParams}, "params TopicParams"),
+        ({"params": contract.messages.TopicParams}, "params TopicParams"),
         ({"checks": (), "capability": "network"}, "needs network"),
         ({"notification": True}, "notification, "),
         ({"service": "fs.read_dir", "result": lambda told: {"bytes": told}}, "result {bytes: list of Entry}"),
@@ -47,8 +48,8 @@ def test_every_method_that_the_code_speaks_is_in_it():
 )
 def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
     method = "host/fs/read_file"
-    changed = msgspec.structs.replace(ainb.CONTRACT.reverse[method], **change)
-    monkeypatch.setitem(ainb.CONTRACT.reverse, method, changed)
+    changed = msgspec.structs.replace(contract.CONTRACT.reverse[method], **change)
+    monkeypatch.setitem(contract.CONTRACT.reverse, method, changed)
     new = set(listing().splitlines()) - set(LOCK.read_text().splitlines())
     assert len(new) == 1
     assert new.pop().startswith(f"{method}: ")
@@ -56,10 +57,10 @@ def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
 
 
 def test_a_change_of_a_constant_a_code_or_a_message_shows(monkeypatch):
-    monkeypatch.setattr(ainb.session, "MAX_BODY", 1)
-    monkeypatch.setitem(jsonrpc._CODES, ainb.InvalidSpec, -1)
+    monkeypatch.setattr(contract.session, "MAX_BODY", 1)
+    monkeypatch.setitem(jsonrpc._CODES, contract.InvalidSpec, -1)
     monkeypatch.setattr(
-        ainb.Ainb, "event", lambda self, topic, payload: self._plugin.notify("plugin/news", {})
+        contract.Ainb, "event", lambda self, topic, payload: self._plugin.notify("plugin/news", {})
     )
     new = set(listing().splitlines()) - set(LOCK.read_text().splitlines())
     assert {"session.MAX_BODY = 1", "InvalidSpec: -1", "plugin/news: notification, params {}"} <= new

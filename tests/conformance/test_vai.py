@@ -8,11 +8,11 @@ import shutil
 
 import pytest
 
-from plughost.base.json_schema import Checker
-from plughost.conformance.subject import Sample
-from plughost.conformance.suite import Report, examine
+from plughost._util.json_schema.validation import Checker
+from plughost.conformance.plugin_under_test import Sample
+from plughost.conformance.runner import Report, examine
 from plughost.conformance.vai import AXES
-from plughost.conformance.vai.examples import example, marked
+from plughost.conformance.vai.schema_examples import example, marked
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT, unconfined
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.conformance.suite import Report, examine
+from plughost.conformance.runner import Report, examine
 from tests.conformance.support import CANARIES
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import unconfined

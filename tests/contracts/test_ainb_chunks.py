@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.contracts.ainb import ABI_VERSION
 from plughost.contracts.ainb.chunks import (
     TARGET,
     WIRE_VERSION,
@@ -23,6 +22,7 @@ from plughost.contracts.ainb.chunks import (
     UsageData,
     split,
 )
+from plughost.contracts.ainb.contract import ABI_VERSION
 from tests.contracts.ainb_support import events, folder, spec
 
 AGGREGATES = UsageData(daily=[["2026-01-01", {}]], projects=["p"], grand_total=TokenBucket(call_count=3))

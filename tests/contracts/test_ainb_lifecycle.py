@@ -10,9 +10,9 @@ import signal
 import pytest
 
 import plughost
-from plughost.base.events import Exited, StateChanged
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, F, KeyEvent
+from plughost.events import Exited, StateChanged
 from tests.contracts.ainb_support import ask, b64, events, folder, spec
 from tests.support import all_gone, plugin_process, processes, seen, until
 

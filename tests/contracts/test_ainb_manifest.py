@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import config
-from plughost.base.located import Problem
-from plughost.contracts.ainb import CONTRACT, log_folders
+from plughost._util.located.document import Problem
 from plughost.contracts.ainb import manifest as manifests
+from plughost.contracts.ainb.contract import CONTRACT, log_folders
 from plughost.contracts.ainb.manifest import About, Capabilities, Lifecycle, Manifest, Provides, Subscribes
-from plughost.guard import allowance
-from plughost.services.desks import usual_roots
+from plughost.permissions import parse
+from plughost.services.file_and_network import usual_roots
 from tests.contracts.ainb_support import folder, spec
 
 GOOD = '[plugin]\nname = "puppet"\nversion = "1.2.3"\nabi_version = 2\n'
@@ -221,6 +221,6 @@ def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linte
         "read_claude_logs is granted, but in class strict its process cannot open ~/.claude"
     )
     assert "--allow read=~/.claude/projects" in lint
-    allowed = allowance.powers({"read": ["~/.claude"]}, str(tmp_path))
+    allowed = parse.powers({"read": ["~/.claude"]}, str(tmp_path))
     assert lints(sandbox="strict", allow=allowed) == ()
     assert not any("read_claude_logs" in lint for lint in lints(sandbox="none"))

@@ -9,9 +9,9 @@ import stat
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Logged
+from plughost.events import Dropped, Logged
 from plughost.services.actions import Actions
-from plughost.services.desks import FileDesk, NetworkDesk
+from plughost.services.file_and_network import FileDesk, NetworkDesk
 from tests.contracts.ainb_support import ask, b64, events, folder, spec
 from tests.services import web
 from tests.support import seen, until

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Linted
-from plughost.contracts.ainb import ABI_VERSION, Ainb, messages
+from plughost.contracts.ainb import messages
+from plughost.contracts.ainb.contract import ABI_VERSION, Ainb
 from plughost.contracts.ainb.manifest import About, Manifest
 from plughost.contracts.ainb.messages import (
     ALT,
@@ -27,11 +27,12 @@ from plughost.contracts.ainb.messages import (
     WireBuffer,
 )
 from plughost.contracts.ainb.session import AinbSession, PluginSide
-from plughost.runtime.caller import Publication
-from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Request
+from plughost.engine.caller import Publication
+from plughost.events import Dropped, Linted
+from plughost.wire.base64_bytes import plain
 from plughost.wire.framing import FrameError, FrameTooLarge
 from plughost.wire.ledger import FOREVER
-from plughost.wire.octets import plain
+from plughost.wire.messages import ABSENT, Answer, Noise, Notification, Request
 from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.support import all_gone, seen, until
 

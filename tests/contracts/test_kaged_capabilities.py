@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.base.capability import Capability
-from plughost.contracts.kaged import CONTRACT
 from plughost.contracts.kaged.capabilities import Held, by_name, contradicts, parse, together
-from plughost.guard.overlap import overlap
-from plughost.guard.powers import NONE, Endpoint, Powers
+from plughost.contracts.kaged.contract import CONTRACT
+from plughost.permissions.access import NONE, Endpoint, Powers
+from plughost.permissions.capability import Capability
+from plughost.permissions.intersection import overlap
 from tests.contracts.kaged_support import folder, spec
 
 

@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import plughost
-from plughost.base.events import Exited, StateChanged
+from plughost.events import Exited, StateChanged
 from tests.contracts.kaged_support import folder, spec
 from tests.support import all_gone, plugin_process, seen, until
 

@@ -9,7 +9,8 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.kaged import CONTRACT, manifest
+from plughost.contracts.kaged import manifest
+from plughost.contracts.kaged.contract import CONTRACT
 from plughost.contracts.kaged.manifest import Manifest
 from tests.contracts.kaged_support import folder, spec
 from tests.support import processes

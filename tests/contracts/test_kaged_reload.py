@@ -16,8 +16,8 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.base.errors import InvalidConfig
 from plughost.control import Control
+from plughost.errors import InvalidConfig
 from tests.confinable import needs, open_folder
 from tests.contracts.kaged_support import ABOUT, folder, spec
 from tests.support import PLUGINS, until

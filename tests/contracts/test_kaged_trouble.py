@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Exited, Notified
+from plughost.events import Dropped, Exited, Notified
 from tests.contracts.kaged_support import folder, spec
 from tests.contracts.test_kaged_lifecycle import asked, reaches
 from tests.support import all_gone, seen, until

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Linted, Notified, StateChanged
-from plughost.contracts.kaged import Context, Kaged
+from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.events import Dropped, Linted, Notified, StateChanged
 from tests.contracts.kaged_support import ABOUT, folder, spec
 from tests.support import all_gone, processes, seen, until
 

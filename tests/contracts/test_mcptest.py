@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.contracts.mcptest import (
+from plughost.contracts.mcptest.contract import (
     PROTOCOL_VERSION,
     InvalidJson,
     InvalidResponse,
@@ -21,7 +21,7 @@ from plughost.contracts.mcptest import (
     SpawnFailed,
     TimedOut,
 )
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, plugin_process, processes, puppet, seen, until
 
 

@@ -9,8 +9,7 @@ import re
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Exited
-from plughost.contracts.rune import (
+from plughost.contracts.rune.contract import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
     ExecutionError,
@@ -19,6 +18,7 @@ from plughost.contracts.rune import (
     Rune,
     ToolNotExposed,
 )
+from plughost.events import Dropped, Exited
 from tests.support import (
     PLUGINS,
     PYTHON,

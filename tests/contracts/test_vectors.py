@@ -18,7 +18,7 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.contract import Ainb
 from tests.support import ROOT
 from tests.vectors import (
     HostSide,

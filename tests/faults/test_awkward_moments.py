@@ -15,9 +15,9 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.mcptest import InvalidResponse, Mcptest, PluginCrashed, TimedOut
-from plughost.contracts.rune import ExecutionError, MalformedResponse, Rune
-from plughost.runtime import instance
+from plughost.contracts.mcptest.contract import InvalidResponse, Mcptest, PluginCrashed, TimedOut
+from plughost.contracts.rune.contract import ExecutionError, MalformedResponse, Rune
+from plughost.engine import instance
 from tests.support import ROOT, all_gone, fds, processes, puppet, rune_puppet, seen, until
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 
 import plughost
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.sandbox.machine import machine
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.sandbox.mechanisms.features import machine
 from tests.support import PLUGINS, all_gone, puppet, token
 
 LIMITS = Limits(memory=256 << 20, processes=64, scratch=16 << 20)

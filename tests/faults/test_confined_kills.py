@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from plughost.sandbox import cgroups
-from plughost.sandbox.machine import machine
-from plughost.sandbox.quarters import PREFIX, Quarters
+from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.memory import cgroups
+from plughost.sandbox.run_dir import PREFIX, Quarters
 from tests.support import PLUGINS, ROOT, all_gone, token, until
 
 HOST = f"""
 import asyncio, os, sys
 sys.path.insert(0, {str(ROOT)!r})
 import plughost
-from plughost.guard.powers import Endpoint, Powers
+from plughost.permissions.access import Endpoint, Powers
 mark, folder = sys.argv[1:3]
 
 async def busy(plugin, number):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import plughost
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
 from tests.faults.plays import RUNE
 from tests.faults.test_cancellation import parley
 from tests.support import all_gone, puppet, until

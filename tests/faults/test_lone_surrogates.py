@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import plughost
-from plughost.contracts.rune import MalformedResponse
-from plughost.contracts.vai import Vai
+from plughost.contracts.rune.contract import MalformedResponse
+from plughost.contracts.vai.contract import Vai
 from plughost.wire.surrogates import MOST
 from tests.contracts import ainb_support, kaged_support
 from tests.support import puppet, rune_puppet

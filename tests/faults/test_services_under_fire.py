@@ -18,10 +18,10 @@ import pytest
 import plughost
 import plughost.sync
 from plughost import control
-from plughost.base.events import Dropped
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
-from plughost.runtime import serving
+from plughost.engine import request_server
+from plughost.events import Dropped
 from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.faults.test_cancellation import parley
 from tests.support import ROOT, all_gone, puppet, seen, until
@@ -64,7 +64,7 @@ async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, 
 @pytest.mark.clause("KAGED-25")
 async def test_requests_of_more_bytes_than_may_wait_are_not_read(host, tmp_path, mark, monkeypatch):
     """Few enough to be counted in hundreds, large enough to be a host's memory."""
-    monkeypatch.setattr(serving, "MOST_HELD", 1 << 20)
+    monkeypatch.setattr(request_server, "MOST_HELD", 1 << 20)
     plugin = await host.add(spec(folder(tmp_path / mark)))
     other = await host.add(spec(folder(tmp_path / mark, "other")))
     await plugin.call("echo", {})
@@ -531,14 +531,14 @@ async def test_those_who_follow_and_leave_cost_nothing(tmp_path, mark):
     ("said", "code"), [(0, 0), (7, 7), (256, 1), (-256, 1), (512, 1), (-1, 255), (300, 44)]
 )
 def test_no_failure_becomes_a_success_by_its_exit_code(said, code):
-    from plughost.cli.x import _exit_code
+    from plughost.cli.commands.x import _exit_code
 
     assert _exit_code(said) == code
 
 
 async def test_the_largest_file_fits_and_one_more_byte_is_refused(host, tmp_path, mark):
-    from plughost.services.desks import FileDesk
-    from plughost.services.files import LARGEST
+    from plughost.services.file_and_network import FileDesk
+    from plughost.services.files.reader import LARGEST
 
     files = tmp_path / "files"
     files.mkdir()

@@ -9,9 +9,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import CallFailed, Denied, InvalidSpec, Malformed, PluginError
-from plughost.contracts.ainb import CONTRACT as AINB
+from plughost.contracts.ainb.contract import CONTRACT as AINB
 from plughost.contracts.ainb.manifest import About, Manifest
 from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 from plughost.contracts.ainb.session import AinbSession
@@ -24,15 +22,17 @@ from plughost.contracts.vai.messages import OPS
 from plughost.contracts.vai.messages import About as VaiAbout
 from plughost.contracts.vai.results import outcome
 from plughost.contracts.vai.session import VaiSession
-from plughost.packages.oci.challenge import read_challenges
-from plughost.packages.oci.digests import is_digest
-from plughost.packages.oci.documents import Manifest as OciManifest
-from plughost.packages.oci.documents import read_index, read_manifest
-from plughost.packages.oci.errors import BadContent
-from plughost.packages.oci.tarheads import read_members
-from plughost.runtime.session import Incoming, Session
-from plughost.wire.envelope import NOTHING, Answer, Noise, Notification, Progress, Request, decode
+from plughost.engine.session import Incoming, Session
+from plughost.errors import CallFailed, Denied, InvalidSpec, Malformed, PluginError
+from plughost.permissions.capability import Capability
+from plughost.vai.packages.oci.digests import is_digest
+from plughost.vai.packages.oci.errors import BadContent
+from plughost.vai.packages.oci.layout.tar_headers import read_members
+from plughost.vai.packages.oci.manifests import Manifest as OciManifest
+from plughost.vai.packages.oci.manifests import read_index, read_manifest
+from plughost.vai.packages.oci.registry.challenge import read_challenges
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
+from plughost.wire.messages import NOTHING, Answer, Noise, Notification, Progress, Request, decode
 
 LIMIT = 64
 VAI = VaiManifest(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plughost.guard.addresses import (
+from plughost.permissions.addresses import (
     MAX_URL,
     Target,
     canonical_host,

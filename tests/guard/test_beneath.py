@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.guard import beneath
-from plughost.guard.beneath import DEPTH, LINKS, RACES, Escapes, open_beneath
+from plughost.permissions import open_beneath as beneath
+from plughost.permissions.open_beneath import DEPTH, LINKS, RACES, Escapes, open_beneath
 
 WAYS = ["kernel", "hand", "hand without O_PATH"]
 INSIDE, SECRET = b"inside", b"secret"
@@ -329,7 +329,7 @@ def test_what_the_system_refuses_is_refused_as_the_system_says(tmp_path, way):
 
 ORDINARY = """
 import ctypes, errno, os, sys  # while they can be read
-from plughost.guard import beneath
+from plughost.permissions import open_beneath as beneath
 folder = int(sys.argv[1])
 try:
     os.setgroups([])
@@ -441,7 +441,7 @@ def test_an_interrupted_walk_is_taken_again(root, monkeypatch):
 
 FILTERED = """
 import ctypes, os, struct, sys
-from plughost.guard import beneath
+from plughost.permissions import open_beneath as beneath
 libc = ctypes.CDLL(None, use_errno=True)
 steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 437), (0x06, 0, 0, 0x50000 | int(sys.argv[2])), (0x06, 0, 0, 0x7FFF0000)]
 code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))

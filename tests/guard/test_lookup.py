@@ -11,12 +11,12 @@ import sys
 
 import pytest
 
-from plughost.guard import lookup
-from plughost.guard.lookup import leads_away
+from plughost.permissions import resolver
+from plughost.permissions.resolver import leads_away
 
 IN_A_NETWORK = """
 import fcntl, ipaddress, json, socket, struct, sys
-from plughost.guard.lookup import leads_away
+from plughost.permissions.resolver import leads_away
 
 def set_up(name, address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
@@ -48,5 +48,5 @@ def test_where_it_cannot_be_found_out_it_does_not(monkeypatch):
     def full(*_):
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(lookup.socket, "socket", full)
+    monkeypatch.setattr(resolver.socket, "socket", full)
     assert not leads_away(ipaddress.ip_address("8.8.8.8"))

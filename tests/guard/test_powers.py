@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard import allowance
-from plughost.guard.overlap import overlap
-from plughost.guard.powers import Endpoint, Limits, Powers, endpoint
+from plughost.errors import InvalidSpec
+from plughost.permissions import parse
+from plughost.permissions.access import Endpoint, Limits, Powers, endpoint
+from plughost.permissions.intersection import overlap
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_words_become_powers(monkeypatch):
         "execute": ["sh"],
         "connect": ["a.example:1"],
     }
-    found = allowance.powers(words, "/base")
+    found = parse.powers(words, "/base")
     assert found.read == ("/home/ada/notes", "/base/data")
     assert found.write == ("/srv/x",)
     assert [os.path.basename(path) for path in found.execute] == ["sh"]
@@ -75,11 +75,11 @@ def test_words_become_powers(monkeypatch):
 )  # fmt: skip
 def test_words_that_cannot_be_meant_are_refused(words):
     with pytest.raises(InvalidSpec):
-        allowance.powers(words, "/base")
+        parse.powers(words, "/base")
 
 
 def test_limits_take_numbers_and_sizes():
-    found = allowance.limits({"memory": "256M", "processes": 8, "scratch": "1 GiB", "cpu_seconds": "none"})
+    found = parse.limits({"memory": "256M", "processes": 8, "scratch": "1 GiB", "cpu_seconds": "none"})
     assert found == Limits(memory=256 << 20, processes=8, scratch=1 << 30, cpu_seconds=None)
 
 
@@ -88,7 +88,7 @@ def test_limits_take_numbers_and_sizes():
 )
 def test_limits_that_are_none_are_refused(table):
     with pytest.raises(InvalidSpec):
-        allowance.limits(table)
+        parse.limits(table)
 
 
 # The model: a tiny world in which every path and every host can be listed.

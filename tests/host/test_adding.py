@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import StateChanged
+from plughost.events import StateChanged
 from tests.confinable import needs
 from tests.contracts.kaged_support import folder, spec
 from tests.support import all_gone, processes

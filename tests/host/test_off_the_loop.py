@@ -9,7 +9,7 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.kaged import KagedContract
+from plughost.contracts.kaged.contract import KagedContract
 from tests.contracts.kaged_support import folder, spec
 from tests.support import until
 

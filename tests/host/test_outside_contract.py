@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Dropped, Exited, Notified, StateChanged
-from plughost.contracts.contract import names
+from plughost.contracts.base import names
+from plughost.events import Dropped, Exited, Notified, StateChanged
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, token, until
 
 pytestmark = pytest.mark.usefixtures("mark")

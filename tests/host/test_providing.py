@@ -6,7 +6,7 @@ import asyncio
 import threading
 
 import plughost
-from plughost.services.storage import Storage
+from plughost.services.storage.service import Storage
 from tests.contracts.kaged_support import folder, spec
 from tests.support import until
 

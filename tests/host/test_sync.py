@@ -16,8 +16,8 @@ import pytest
 
 import plughost
 import plughost.sync
-from plughost.base.events import StateChanged
-from plughost.contracts.mcptest import Mcptest
+from plughost.contracts.mcptest.contract import Mcptest
+from plughost.events import StateChanged
 from tests.faults.test_cancellation import parley
 from tests.support import ROOT, all_gone, processes, puppet, until
 

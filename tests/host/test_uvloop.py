@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import plughost
-from plughost.contracts.mcptest import PluginCrashed, TimedOut
+from plughost.contracts.mcptest.contract import PluginCrashed, TimedOut
 from tests.support import all_gone, processes, puppet, rune_puppet
 
 uvloop = pytest.importorskip("uvloop")

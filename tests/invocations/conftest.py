@@ -13,19 +13,19 @@ import pytest
 
 import plughost
 from plughost.contracts.vai import manifest
-from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.bindings import FixedBindings
-from plughost.invocations.deliveries import Delivery
-from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.package import Package
-from plughost.invocations.record import Entry
-from plughost.invocations.retry import Backoff
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.secret_source import SecretFolder
-from plughost.invocations.state import State
-from plughost.invocations.work import Tool
+from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.bindings.package import Package
+from plughost.vai.bindings.secret_source import SecretFolder
+from plughost.vai.invocations.invocation import Invocation, Related
+from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.records.record import Entry
+from plughost.vai.runtime import Runtime
+from plughost.vai.state.database import State
+from plughost.vai.state.deliveries import Delivery
+from plughost.vai.state.retry_schedule import Backoff
 from tests.sandbox.conftest import strict
 
 __all__ = ["strict"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Denied
-from plughost.base.hiding import Hidden
-from plughost.invocations import artifacts
-from plughost.invocations.artifacts import taken
+from plughost._util.redaction.redactor import Hidden
+from plughost.errors import Denied
+from plughost.vai.invocations import artifacts
+from plughost.vai.invocations.artifacts import taken
 
 
 @pytest.fixture

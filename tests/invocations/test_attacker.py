@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plughost.invocations.runtime import Runtime
+from plughost.vai.runtime import Runtime
 from tests.invocations.conftest import bound
 from tests.invocations.test_harness import ask, record, refusals, told, wanted, with_a_chain
 from tests.invocations.twenty import manifest

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record import Began, Ended
-from plughost.invocations.work import Tool
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.records.record import Began, Ended
 from tests.invocations.conftest import Bench
 from tests.support import until
 

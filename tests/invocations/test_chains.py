@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.invocations import database
-from plughost.invocations.binding import Scope
-from plughost.invocations.chains import TABLES, Block, Chain, Chains
-from plughost.invocations.state import FILE, State
+from plughost.errors import InvalidSpec
+from plughost.vai import sqlite
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.state.chains import TABLES, Block, Chain, Chains
+from plughost.vai.state.database import FILE, State
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
@@ -100,7 +100,7 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
 
 
 async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    earlier = database.opened(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier = sqlite.opened(str(tmp_path / FILE), 1, TABLES[:-1])
     earlier.execute("INSERT INTO chains VALUES ('ch_1', 'org_1', NULL, NULL, NULL, NULL)")
     earlier.execute("INSERT INTO blocks VALUES ('ch_1', 1, 'system', '[]', NULL)")
     earlier.close()

@@ -15,25 +15,25 @@ import httpx
 import msgspec
 import pytest
 
-from plughost.contracts.vai.bodies import (
+from plughost.contracts.vai.request_bodies import (
     CompactionTarget,
     HarnessPolicy,
     HarnessTarget,
     Subject,
     Trigger,
 )
-from plughost.invocations import happened
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.chains import Chain
-from plughost.invocations.gateway.gateway import Gateway
-from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.journal import Journal
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.record import STATUSES, Began, Bound, Ended, Entry
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.run import Run
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.work import Compaction, Harness, Hook, Tool, Work
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.gateway.gateway import Gateway
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.invocation import Invocation, Related
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Compaction, Harness, Hook, Tool, Work
+from plughost.vai.records.database import RecordBook
+from plughost.vai.records.journal import Journal
+from plughost.vai.records.record import STATUSES, Began, Bound, Ended, Entry
+from plughost.vai.runtime import Runtime
+from plughost.vai.state import outbox
+from plughost.vai.state.chains import Chain
 from tests.invocations.conftest import bound
 from tests.invocations.twenty import EXPORTS, manifest
 from tests.support import processes, until
@@ -94,7 +94,7 @@ def work(export: str, do: str, number: int) -> Work:
             asked = {"do": do, "count": 3, "times": 2, "path": "/v1/chains/ch_0"}
             return Tool(tool_execution_id=name, input=asked)
         case "hook":
-            event = happened.event("lab.weather", Subject("run", "run_1"), {"answer": do})
+            event = outbox.event("lab.weather", Subject("run", "run_1"), {"answer": do})
             return Hook(delivery_id=name, attempt=1, event=event)
         case "compactor":
             blocks = [{"kind": "input", "content": []}] * 3

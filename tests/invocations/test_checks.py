@@ -18,17 +18,17 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.clock import LoopClock
-from plughost.base.schema_cost import LARGEST_AT_ONCE
-from plughost.invocations.chains import Chain
-from plughost.invocations.checks import WORKER
-from plughost.invocations.record import Ended, Said
-from plughost.invocations.worker_pool import (
+from plughost._util.json_schema.cost import LARGEST_AT_ONCE
+from plughost.clock import LoopClock
+from plughost.vai.checks.checks import WORKER
+from plughost.vai.checks.worker_pool import (
     MOST_WAITING,
     MOST_WAITING_OF_ONE,
     MOST_WAITING_OF_TENANT,
     WorkerPool,
 )
+from plughost.vai.records.record import Ended, Said
+from plughost.vai.state.chains import Chain
 from tests.invocations.conftest import SECRET
 from tests.support import until
 
@@ -388,8 +388,8 @@ async def test_a_value_that_needs_too_much_memory_is_refused() -> None:
 
 PROGRAM = f"""
 import asyncio, sys
-from plughost.base.clock import LoopClock
-from plughost.invocations.worker_pool import WorkerPool
+from plughost.clock import LoopClock
+from plughost.vai.checks.worker_pool import WorkerPool
 
 async def main():
     pool = WorkerPool({WORKER!r}, LoopClock(asyncio.get_running_loop()))

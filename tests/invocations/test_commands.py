@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import plughost as plughost_
-from plughost.sandbox.confine import NO_CORE
+from plughost.sandbox.planner import NO_CORE
 from tests.invocations.conftest import LAB, SECRET
 from tests.sandbox.conftest import strict  # noqa: F401
 from tests.support import ROOT

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plughost.guard.powers import Limits
-from plughost.invocations.record import Ended
+from plughost.permissions.access import Limits
+from plughost.vai.records.record import Ended
 from tests.invocations.conftest import SECRET, Bench
 from tests.sandbox.conftest import strict  # noqa: F401
 from tests.support import until

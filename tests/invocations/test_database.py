@@ -4,7 +4,7 @@ import asyncio
 import gc
 from pathlib import Path
 
-from plughost.invocations.database import Database
+from plughost.vai.sqlite import Database
 
 TABLES = ("CREATE TABLE IF NOT EXISTS numbers (number INTEGER PRIMARY KEY, word)",)
 

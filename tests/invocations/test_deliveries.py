@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import HookEvent, Subject
-from plughost.invocations import database
-from plughost.invocations.deliveries import AT_ONCE, FILE, TABLES, TAKE_OVER, Deliveries, Delivery
-from plughost.invocations.retry import Backoff
-from plughost.testkit.clock import VirtualClock
+from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.errors import InvalidSpec
+from plughost.testing.clock import VirtualClock
+from plughost.vai import sqlite
+from plughost.vai.state.deliveries import AT_ONCE, FILE, TABLES, TAKE_OVER, Deliveries, Delivery
+from plughost.vai.state.retry_schedule import Backoff
 from tests.invocations.conftest import TENANT
 from tests.support import until
 
@@ -203,8 +203,8 @@ async def test_of_two_hosts_one_delivers_and_the_other_takes_over(deliveries_to:
 HOST = textwrap.dedent(
     """
     import asyncio, sys
-    from plughost.base.clock import best_clock
-    from plughost.invocations.deliveries import Deliveries
+    from plughost.clock import best_clock
+    from plughost.vai.state.deliveries import Deliveries
     from tests.invocations.conftest import TENANT
     from tests.invocations.test_deliveries import event
 
@@ -227,7 +227,7 @@ HOST = textwrap.dedent(
 
 
 async def test_a_delivery_of_an_earlier_version_is_nobodys_we_know(deliveries_to, tmp_path: Path) -> None:
-    earlier = database.opened(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier = sqlite.opened(str(tmp_path / FILE), 1, TABLES[:-1])
     row = ("a", "bind_1", msgspec.json.encode(event()), 0.0)
     earlier.execute(
         "INSERT INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)", row
@@ -259,7 +259,7 @@ def test_a_killed_host_loses_no_delivery(tmp_path: Path) -> None:
 async def test_a_locked_database_stops_deliveries_for_a_while_only(
     deliveries_to, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    monkeypatch.setattr(sqlite, "PATIENCE", 0.01)
     told: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
     other = sqlite3.connect(":memory:")

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.invocations.gate import Gate
+from plughost.vai.invocations.concurrency import Gate
 
 
 async def play(most: int, steps: list[tuple[str, int]]) -> None:

@@ -13,23 +13,23 @@ import httpx
 import msgspec
 import pytest
 
-from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
-from plughost.invocations.binding import Scope
-from plughost.invocations.bindings import FixedBindings
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.gateway import refusals
-from plughost.invocations.gateway.gateway import Gateway
-from plughost.invocations.gateway.guest import MOST_AT_ONCE
-from plughost.invocations.gateway.http import Bounds
-from plughost.invocations.gateway.messages import Problem
-from plughost.invocations.gateway.routes import ROUTES
-from plughost.invocations.gateway.tenancy import bound as find_bound
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record import Said
-from plughost.invocations.run import Run, begin
-from plughost.invocations.runs import RunRecord
-from plughost.invocations.sessions import Session
-from plughost.invocations.work import Harness, Hook
+from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.gateway import refusals
+from plughost.vai.gateway.gateway import Gateway
+from plughost.vai.gateway.guest import MOST_AT_ONCE
+from plughost.vai.gateway.http import Bounds
+from plughost.vai.gateway.messages import Problem
+from plughost.vai.gateway.routes import ROUTES
+from plughost.vai.gateway.tenancy import bound as find_bound
+from plughost.vai.invocations.execution import Run, begin
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import Harness, Hook
+from plughost.vai.records.record import Said
+from plughost.vai.state.chains import Block, Chain
+from plughost.vai.state.runs import RunRecord
+from plughost.vai.state.sessions import Session
 from tests.invocations.conftest import SECRET, TENANT, Kept, bound
 from tests.invocations.test_tokens import PREFIX, forged
 from tests.support import until
@@ -507,7 +507,7 @@ async def test_records_do_not_grow_without_end(desk: Desk) -> None:
 
 
 async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) -> None:
-    monkeypatch.setattr("plughost.invocations.gateway.guest.MOST_WRITTEN", 200)
+    monkeypatch.setattr("plughost.vai.gateway.guest.MOST_WRITTEN", 200)
     token = await desk.guest()
     method, path, how = call("append")
     told = [await desk.ask(token, method, path, **how) for _ in range(3)]

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from plughost.contracts.vai.bodies import HarnessPolicy, HarnessTarget, Trigger
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.sessions import Session
-from plughost.invocations.work import Harness
+from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, Trigger
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.invocations.invocation import Invocation, Related
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Harness
+from plughost.vai.records.database import RecordBook
+from plughost.vai.runtime import Runtime
+from plughost.vai.state.chains import Block, Chain
+from plughost.vai.state.sessions import Session
 from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until
 

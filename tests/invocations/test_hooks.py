@@ -16,16 +16,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from plughost.contracts.vai.bodies import CompactionTarget, HookEvent, Subject
-from plughost.invocations.binding import Scope
-from plughost.invocations.bindings import FixedBindings
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.retry import Backoff
-from plughost.invocations.runs import RunRecord
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.work import Compaction
+from plughost.contracts.vai.request_bodies import CompactionTarget, HookEvent, Subject
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import Compaction
+from plughost.vai.records.database import RecordBook
+from plughost.vai.runtime import Runtime
+from plughost.vai.state.chains import Block, Chain
+from plughost.vai.state.retry_schedule import Backoff
+from plughost.vai.state.runs import RunRecord
 from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until
 
@@ -233,12 +233,12 @@ HOST = textwrap.dedent(
     """
     import asyncio, itertools, os, sys
     from pathlib import Path
-    from plughost.base.clock import best_clock
-    from plughost.invocations.bindings import FixedBindings
-    from plughost.invocations.deliveries import Deliveries
-    from plughost.invocations.hooks import Hooks
-    from plughost.invocations.runs import RunRecord
-    from plughost.invocations.state import State
+    from plughost.clock import best_clock
+    from plughost.vai.bindings.bindings import FixedBindings
+    from plughost.vai.state.deliveries import Deliveries
+    from plughost.vai.state.hooks import Hooks
+    from plughost.vai.state.runs import RunRecord
+    from plughost.vai.state.database import State
     from tests.invocations.conftest import Shelf, bound
 
     async def main():

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Denied, HostFailed
-from plughost.base.hiding import Hidden
-from plughost.invocations import database
-from plughost.invocations.artifacts import taken
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record import Ended
-from plughost.invocations.work import PROJECTION
+from plughost._util.redaction.redactor import Hidden
+from plughost.errors import Denied, HostFailed
+from plughost.vai import sqlite
+from plughost.vai.invocations.artifacts import taken
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import PROJECTION
+from plughost.vai.records.record import Ended
+from plughost.vai.state.chains import Block, Chain
 from tests.invocations.conftest import Bench
 from tests.invocations.test_invoker import compaction
 
@@ -44,7 +44,7 @@ BROKEN = pytest.mark.parametrize(
 
 @pytest.fixture
 async def lab(bench, monkeypatch) -> Bench:
-    monkeypatch.setattr(database, "PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
     made: Bench = bench()
     await made.chains.create(
         Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])]

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.bindings import FixedBindings
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.invoker import Options
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.runtime import Runtime
-from plughost.invocations.shelf import Shelf
-from plughost.invocations.work import Tool
-from plughost.packages.contents import on_disk
-from plughost.packages.errors import Damaged
-from plughost.packages.installed import Installed
-from plughost.packages.installing import install
-from plughost.packages.packing import Packed, pack
-from plughost.packages.store import Store
+from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.bindings.package_source import Shelf
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.invoker import Options
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.packages.errors import Damaged
+from plughost.vai.packages.install import install
+from plughost.vai.packages.locate import on_disk
+from plughost.vai.packages.pack import Packed, pack
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.store import Store
+from plughost.vai.runtime import Runtime
 from tests.invocations.conftest import LAB
 from tests.packages import little
 from tests.sandbox.conftest import strict

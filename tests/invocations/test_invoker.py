@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.vai.bodies import CompactionTarget, HookEvent, Subject
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record import Began, Bound, Ended, Said
-from plughost.invocations.work import INLINE, Compaction, Hook
+from plughost.contracts.vai.request_bodies import CompactionTarget, HookEvent, Subject
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import INLINE, Compaction, Hook
+from plughost.vai.records.record import Began, Bound, Ended, Said
+from plughost.vai.state.chains import Block, Chain
 from tests.invocations.conftest import SECRET, Bench
 from tests.support import until
 
@@ -341,7 +341,7 @@ async def test_scratch_is_private_and_gone_afterwards(bench) -> None:
 
 @pytest.mark.clause("VAI-43", "VAI-03")
 async def test_scratch_past_its_limit_ends_the_invocation(bench) -> None:
-    lab = bench(limits=plughost.guard.powers.Limits(scratch=2 << 20))
+    lab = bench(limits=plughost.permissions.access.Limits(scratch=2 << 20))
     outcome = await lab.tool("writes", do="fill", mib=8)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     assert "scratch" in outcome.message
@@ -545,7 +545,7 @@ async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_els
 
 @pytest.mark.clause("VAI-03")
 async def test_memory_past_its_limit_fails_the_invocation_and_names_it(bench) -> None:
-    lab = bench(sandbox="strict", limits=plughost.guard.powers.Limits(memory=64 << 20))
+    lab = bench(sandbox="strict", limits=plughost.permissions.access.Limits(memory=64 << 20))
     outcome = await lab.tool(do="grow", mib=200)
     assert (outcome.status, outcome.reason) in {
         ("failed", "budget_exceeded"),

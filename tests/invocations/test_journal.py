@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.clock import best_clock
-from plughost.invocations import database
-from plughost.invocations.binding import Policy
-from plughost.invocations.journal import SUFFIX, Journal, settle
-from plughost.invocations.permissions import Asked, grant
-from plughost.invocations.record import Began, Bound, Ended, Said
-from plughost.invocations.record_book import RecordBook
+from plughost.clock import best_clock
+from plughost.vai import sqlite
+from plughost.vai.bindings.binding import Policy
+from plughost.vai.bindings.permissions import Asked, grant
+from plughost.vai.records.database import RecordBook
+from plughost.vai.records.journal import SUFFIX, Journal, settle
+from plughost.vai.records.record import Began, Bound, Ended, Said
 
 GRANTED = grant(
     Asked(execution_class="isolated", timeout_ms=1000, max_concurrency=1),
@@ -133,8 +133,8 @@ async def test_a_journal_that_ends_well_leaves_only_the_book(tmp_path: Path) -> 
 WRITER = textwrap.dedent(
     """
     import asyncio, sys
-    from plughost.base.clock import best_clock
-    from plughost.invocations.journal import Journal
+    from plughost.clock import best_clock
+    from plughost.vai.records.journal import Journal
     from tests.invocations.test_journal import began, ended
     async def main():
         journal = Journal(sys.argv[1], best_clock(asyncio.get_running_loop()))
@@ -244,7 +244,7 @@ async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_foreve
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch):
     """Another program writes to the database, and does not come to an end."""
-    monkeypatch.setattr(database, "PATIENCE", 0.01)
+    monkeypatch.setattr(sqlite, "PATIENCE", 0.01)
     settle(str(tmp_path))
     other = sqlite3.connect(tmp_path / "invocations.db", isolation_level=None)
     yield other

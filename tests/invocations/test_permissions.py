@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.overlap import covers
-from plughost.invocations.binding import Policy
-from plughost.invocations.permissions import CLASSES, Asked, grant
+from plughost.errors import InvalidSpec
+from plughost.permissions.intersection import covers
+from plughost.vai.bindings.binding import Policy
+from plughost.vai.bindings.permissions import CLASSES, Asked, grant
 
 ASKED = Asked(
     network="egress",

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 
 import plughost
-from plughost.base.clock import best_clock
-from plughost.cli.invocations import invocations
-from plughost.invocations import journal as journals
-from plughost.invocations.journal import Journal
-from plughost.invocations.record import LONGEST_TEXT, TRUNCATED, Ended, Said
-from plughost.invocations.record_book import FILE, RecordBook
-from plughost.invocations.retention import DAY, RecordLimits, Retention
-from plughost.testkit import VirtualClock
+from plughost.cli.commands.invocations import invocations
+from plughost.clock import best_clock
+from plughost.testing import VirtualClock
+from plughost.vai.records import journal as journals
+from plughost.vai.records.database import FILE, RecordBook
+from plughost.vai.records.journal import Journal
+from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, Ended, Said
+from plughost.vai.records.retention import DAY, RecordLimits, Retention
 from tests.invocations.test_journal import began, ended
 from tests.support import until
 
@@ -135,7 +135,7 @@ def test_without_limits_everything_is_kept(tmp_path):
 
 
 def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("plughost.invocations.record_book.LONGEST_BITE", 0.0)
+    monkeypatch.setattr("plughost.vai.records.database.LONGEST_BITE", 0.0)
     with RecordBook(str(tmp_path)) as book:
         for number in range(3):
             book.take("host", lines(number, age=31 * DAY))

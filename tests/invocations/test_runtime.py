@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import plughost
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.work import Tool
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.records.database import RecordBook
 from tests.invocations.conftest import TENANT, bound, over
 from tests.invocations.test_harness import ask, wanted, with_a_chain
 from tests.invocations.test_hooks import completed
@@ -79,9 +79,9 @@ HOST = textwrap.dedent(
     """
     import asyncio, json, sys
     from pathlib import Path
-    from plughost.invocations.bindings import FixedBindings
-    from plughost.invocations.invoker import Options
-    from plughost.invocations.runtime import Runtime
+    from plughost.vai.bindings.bindings import FixedBindings
+    from plughost.vai.invocations.invoker import Options
+    from plughost.vai.runtime import Runtime
     from tests.invocations.conftest import TENANT, Shelf, bound
     from tests.invocations.test_harness import ask, wanted, with_a_chain
     from tests.invocations.test_hooks import completed

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Crashed, LaunchFailed
-from plughost.guard.powers import Limits
-from plughost.invocations.outcome import Outcome, verdict
-from plughost.invocations.record import Ended
-from plughost.invocations.scratch import LATEST, SOONEST, TOO_MUCH, Scratch, until_next_look, used
+from plughost.errors import Crashed, LaunchFailed
+from plughost.permissions.access import Limits
+from plughost.vai.invocations.outcome import Outcome, verdict
+from plughost.vai.invocations.scratch import LATEST, SOONEST, TOO_MUCH, Scratch, until_next_look, used
+from plughost.vai.records.record import Ended
 from tests.invocations.conftest import Bench
 from tests.support import until
 
@@ -106,7 +106,7 @@ async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch
 @pytest.mark.usefixtures("strict")
 async def test_one_file_never_gets_past_the_limit(bench, monkeypatch) -> None:
     """The kernel holds it to that, so nobody needs to look in time."""
-    monkeypatch.setattr("plughost.invocations.scratch.SOONEST", LATEST)
+    monkeypatch.setattr("plughost.vai.invocations.scratch.SOONEST", LATEST)
     lab = bench(sandbox="strict", limits=Limits(scratch=2 << 20))
     outcome, most = await written(lab, monkeypatch, do="fill", mib=64)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")

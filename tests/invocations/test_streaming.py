@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.record import Ended
-from plughost.invocations.work import Tool
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.records.record import Ended
 from tests.invocations.conftest import Bench
 from tests.support import until
 

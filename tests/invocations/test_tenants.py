@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.invocation import Invocation, Related
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.work import Tool
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.invocations.invocation import Invocation, Related
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
 from tests.invocations.conftest import Bench
 from tests.support import until
 

@@ -7,9 +7,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, OKPKey
 
-from plughost.base.errors import Denied
-from plughost.base.hiding import HIDDEN, Hidden
-from plughost.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, Issuer
+from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost.errors import Denied
+from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, Issuer
 
 
 class Time:

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import plughost
-from plughost.contracts.kaged import Kaged
-from plughost.services.storage import Storage
+from plughost.contracts.kaged.contract import Kaged
+from plughost.services.storage.service import Storage
 from tests.notes.support import HERE, spec
 
 MOST = 60

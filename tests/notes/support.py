@@ -13,7 +13,7 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.kaged import Context
+from plughost.contracts.kaged.contract import Context
 from tests.support import ROOT, data_root
 
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable

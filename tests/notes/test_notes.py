@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.kaged import Kaged
-from plughost.services.storage import Storage
+from plughost.contracts.kaged.contract import Kaged
+from plughost.services.storage.service import Storage
 from tests.notes.support import ELSEWHERE, HERE, PYTHON, copied, spec
 from tests.support import ROOT, seen, until
 

@@ -9,9 +9,9 @@ import shutil
 import pytest
 
 import plughost
-from plughost.base.events import Exited, Linted
-from plughost.contracts.kaged import Context, Kaged
-from plughost.testkit import VirtualClock
+from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.events import Exited, Linted
+from plughost.testing import VirtualClock
 from tests.confinable import PATH, open_folder
 from tests.notes.support import ELSEWHERE, HERE, compiled, copied, spec
 from tests.support import ROOT, seen, until

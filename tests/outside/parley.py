@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, read_options
-from plughost.runtime.policy import Policy
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, Notification, Request, encode
+from plughost.contracts.base import Binding, PluginSpec, Reverse, read_options
+from plughost.engine.policy import Policy
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
+from plughost.permissions.capability import Capability
 from plughost.wire.framing import ContentLength, Frame
+from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, Notification, Request, encode
 
 MAX_BODY = 16 << 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
 
 
 async def hello(subject: Subject) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from plughost.packages.keys import PublicKey
-from plughost.packages.packing import Packed
-from plughost.packages.store import Store
-from plughost.packages.trust import Trust
+from plughost.vai.packages.pack import Packed
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust.keys import PublicKey
+from plughost.vai.packages.trust.publishers import Trust
 from tests.packages import little
 
 

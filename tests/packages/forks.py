@@ -19,12 +19,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from plughost.packages.contents import on_disk
-from plughost.packages.errors import VersionTaken
-from plughost.packages.installing import install
-from plughost.packages.keys import parse_public
-from plughost.packages.store import Store
-from plughost.packages.trust import Trust
+from plughost.vai.packages.errors import VersionTaken
+from plughost.vai.packages.install import install
+from plughost.vai.packages.locate import on_disk
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust.keys import parse_public
+from plughost.vai.packages.trust.publishers import Trust
 from tests.packages import little
 
 CALLS = ("mkdir", "open", "write", "fsync", "rename", "replace", "unlink", "rmdir")

@@ -6,13 +6,14 @@ import json
 import os
 from pathlib import Path
 
-from plughost.packages import keys, signature, trust
-from plughost.packages.contents import Place, on_disk
-from plughost.packages.packing import Packed, pack
-from plughost.packages.release import Release, parts
-from plughost.packages.signature import FILE as SIGNATURE
-from plughost.packages.store import Store
-from plughost.packages.trust import Trust
+from plughost.vai.packages.locate import Place, on_disk
+from plughost.vai.packages.pack import Packed, pack
+from plughost.vai.packages.release import Release, parts
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust import keys, signature
+from plughost.vai.packages.trust import publishers as trust
+from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.signature import FILE as SIGNATURE
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """For the thousands of small files that these tests write."""

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.packages import archive, names
-from plughost.packages.archive import END, Member
-from plughost.packages.errors import Unacceptable
-from plughost.packages.layer import Layer
-from plughost.packages.unpacking import unpack
+from plughost.vai.packages.archive import canonical_tar, legal_paths
+from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.canonical_tar import END, Member
+from plughost.vai.packages.archive.unpack import unpack
+from plughost.vai.packages.errors import Unacceptable
 from tests.packages.little import MEMORY
 
 LONG = "a" * 60 + "/" + "b" * 60
@@ -34,13 +34,15 @@ def written(files):
     out = b""
     for name, (executable, content) in sorted(files.items(), key=lambda item: item[0].encode()):
         out += (
-            archive.header(Member(name, executable, len(content))) + content + archive.padding(len(content))
+            canonical_tar.header(Member(name, executable, len(content)))
+            + content
+            + canonical_tar.padding(len(content))
         )
     return out + END
 
 
 def read(data):
-    return list(archive.members(io.BytesIO(data)))
+    return list(canonical_tar.members(io.BytesIO(data)))
 
 
 def test_python_and_we_read_the_same_from_it():
@@ -150,7 +152,7 @@ def test_what_is_not_in_the_one_form_is_refused(entries, form):
     ],
 )
 def test_names_that_mean_something_else_somewhere_are_refused(paths, why):
-    data = b"".join(archive.header(Member(path, executable=False, size=0)) for path in paths) + END
+    data = b"".join(canonical_tar.header(Member(path, executable=False, size=0)) for path in paths) + END
     with pytest.raises(Unacceptable, match=why):
         read(data)
 
@@ -172,7 +174,7 @@ def test_bytes_that_no_file_owns_are_refused(data):
 
 
 def test_a_bomb_is_refused_by_its_header():
-    claimed = archive.header(Member("big", executable=False, size=(1 << 33) - 1))
+    claimed = canonical_tar.header(Member("big", executable=False, size=(1 << 33) - 1))
     with pytest.raises(Unacceptable, match="larger than"):
         read(claimed + END)
 
@@ -189,12 +191,14 @@ header_edits = st.lists(st.tuples(st.integers(0, 511), st.integers(0, 255)), max
 def test_hostile_headers_never_write_outside(entries):
     data = b""
     for name, content, edits in entries:
-        block = bytearray(archive.header(Member(name.encode(errors="replace").decode(), False, len(content))))
+        block = bytearray(
+            canonical_tar.header(Member(name.encode(errors="replace").decode(), False, len(content)))
+        )
         for place, value in edits:
             block[place] = value
         if edits and len(block) == 512:  # a header whose sum is right, so that only its meaning is wrong
             block[148:156] = b"%06o\0 " % (sum(block) - sum(block[148:156]) + 256)
-        data += bytes(block) + content + archive.padding(len(content))
+        data += bytes(block) + content + canonical_tar.padding(len(content))
     with tempfile.TemporaryDirectory(prefix="plughost-tests-", dir=MEMORY) as made:
         folder = Path(made)
         inside = folder / "staging/inside"
@@ -208,7 +212,7 @@ def test_hostile_headers_never_write_outside(entries):
             assert not inside.exists()
         else:
             assert {str(p.relative_to(inside)) for p in inside.rglob("*") if p.is_file()} == listed.keys()
-            assert not any(names.wrong(name) for name in listed)
+            assert not any(legal_paths.wrong(name) for name in listed)
             assert not any(p.is_symlink() for p in inside.rglob("*"))
         assert sorted(os.listdir(folder)) == ["layer", "staging"]
         assert os.listdir(folder / "staging") in ([], ["inside"])
@@ -220,7 +224,7 @@ def test_hostile_headers_never_write_outside(entries):
     )
 )
 def test_whatever_can_be_written_is_read_back(files):
-    listing = names.Listing()
+    listing = legal_paths.Listing()
     try:
         for name in sorted(files, key=lambda name: name.encode(errors="surrogatepass")):
             listing.add(name)

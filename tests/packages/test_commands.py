@@ -170,7 +170,7 @@ def test_what_a_package_says_of_itself_stays_on_its_line(run, folder, monkeypatc
     forged = 'source = "x\\u001b[1A\\u001b]0;pwn\\u0007\\nposture    trusted"\nname = "Little"'
     little.write(folder / "source", manifest=little.MANIFEST.replace('name = "Little"', forged))
     assert run("pack", "source")[0] == 2
-    monkeypatch.setattr("plughost.contracts.vai.rules.check", lambda *judged: None)
+    monkeypatch.setattr("plughost.contracts.vai.manifest_rules.check", lambda *judged: None)
     assert run("pack", "source")[0] == 0
     assert run("install", "little-0.1.0.vai.tar", "--development")[0] == 0
     code, out, _ = run("packages", "show", "acme/little")
@@ -237,10 +237,10 @@ def test_a_folder_is_no_file_to_write_to(run, trusted, place, folder):
 def test_vai_plugin_sign_is_the_same_command(run, trusted, folder, monkeypatch):
     import tomllib
 
-    from plughost.cli import packing
+    from plughost.cli.commands import packing
 
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["vai-plugin-sign"] == "plughost.cli.packing:vai_plugin_sign"
+    assert scripts["vai-plugin-sign"] == "plughost.cli.commands.packing:vai_plugin_sign"
     beside = folder / "dist/marketplace.signature.json"
     beside.unlink()
     monkeypatch.setattr(sys, "argv", ["vai-plugin-sign", trusted["file"], "--key", "key"])
@@ -280,11 +280,11 @@ def test_the_example_of_the_documentation_runs_as_it_stands(folder):
 
 
 def test_the_trust_file_of_the_documentation_is_one(folder):
-    from plughost.packages import trust
+    from plughost.vai.packages.trust import publishers
 
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/packages.md").read_text(), re.S)
     (folder / "trust.toml").write_text(example)
-    assert len(trust.read(folder / "trust.toml").keys_of("acme")) == 2
+    assert len(publishers.read(folder / "trust.toml").keys_of("acme")) == 2
 
 
 def test_diff_is_silent_about_what_is_none_either_way(run, trusted, folder):

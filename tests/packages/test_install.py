@@ -13,24 +13,26 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.base.errors import InvalidConfig, InvalidSpec, PluginError
 from plughost.contracts.vai import manifest
-from plughost.packages import examining, installing, pins, signing
-from plughost.packages import trust as trusted
-from plughost.packages.contents import Place, on_disk
-from plughost.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
-from plughost.packages.installing import install
-from plughost.packages.keys import read_private
-from plughost.packages.limits import Limits
-from plughost.packages.oci import blobfile, layout_tar, pouring
-from plughost.packages.oci.content import MANIFEST, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.transfer import copy
-from plughost.packages.release import Release
-from plughost.packages.signature import FILE, Verdict
-from plughost.packages.store import Store
-from plughost.packages.verifying import verified
+from plughost.errors import InvalidConfig, InvalidSpec, PluginError
+from plughost.vai.packages import fetch as examining
+from plughost.vai.packages import install as installing
+from plughost.vai.packages import lockfile, sign
+from plughost.vai.packages.archive.limits import Limits
+from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
+from plughost.vai.packages.install import install
+from plughost.vai.packages.locate import Place, on_disk
+from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.copy_artifact import copy
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.layout import blob_copy, blob_writer, tar_file
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust import publishers as trusted
+from plughost.vai.packages.trust.keys import read_private
+from plughost.vai.packages.trust.signature import FILE, Verdict
+from plughost.vai.packages.verify import verified
 from tests.packages import little
 
 DEVELOPMENT = trusted.Trust(mode="development")
@@ -122,7 +124,7 @@ def _hurry(monkeypatch):
     async def at_once(work):
         return work()
 
-    for module in (examining, installing, pouring, blobfile, layout_tar):
+    for module in (examining, installing, blob_copy, blob_writer, tar_file):
         monkeypatch.setattr(module, "in_thread", at_once)
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(manifest, "parse", functools.cache(manifest.parse))
@@ -165,7 +167,7 @@ async def test_other_bytes_under_a_published_version_are_refused_even_after_it_w
 async def test_a_secret_that_slipped_past_its_author_is_found_at_the_import(
     signer, store, trust, folder, monkeypatch
 ):
-    monkeypatch.setattr("plughost.packages.checks._refuse_secrets", lambda layer, shown: None)
+    monkeypatch.setattr("plughost.vai.packages.validate._refuse_secrets", lambda layer, shown: None)
     token = "ghp_" + "a1B2" * 9
     made = little.packed(folder, assets__notes_txt=f"one\ntwo\nkey: {token}\n")
     little.sign(made, signer[0])
@@ -215,9 +217,9 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     await _push(layout, *_parts(made))
     with pytest.raises(Untrusted):
         await install(Place(layout), store, trust)
-    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
     for junk in (b"{}", b"junk"):  # others may add what they like
-        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
+        await sign.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     await copy("0.1.0", layout, twin, "0.1.0")
     entered = await install(Place(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
@@ -236,10 +238,10 @@ async def test_what_others_attach_does_not_stand_in_the_way_of_a_signature(made,
     await _push(layout, *_parts(made))
     assert (await install(Place(layout), store, DEVELOPMENT)).verdict.posture == "unsigned"
     for junk in (b"junk", b" " * (2 << 20)):
-        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
+        await sign.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     with pytest.raises(Untrusted, match="cannot be read"):
         await install(Place(layout), store, DEVELOPMENT)
-    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
+    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
     verdict = (await install(Place(layout), store, DEVELOPMENT)).verdict
     assert (verdict.posture, verdict.key_id) == ("unknown_key", signer[1].id)
 
@@ -261,9 +263,9 @@ async def test_the_trusted_signature_is_found_behind_any_number_of_others(
     layout = Flooded(folder / "layout")
     await _push(layout, *_parts(made))
     for number in range(80):
-        await signing.attach(layout, describe(_parts(made)[0], MANIFEST), b"junk %d" % number)
-    await signing.sign(Place(layout), read_private(signer[0]), trusted.now())
-    await signing.attach(layout, describe(_parts(made)[0], MANIFEST), b"more junk")
+        await sign.attach(layout, describe(_parts(made)[0], MANIFEST), b"junk %d" % number)
+    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
+    await sign.attach(layout, describe(_parts(made)[0], MANIFEST), b"more junk")
     fetched.clear()
     assert (await install(Place(layout), store, trust)).verdict.posture == "trusted"
     assert len(fetched) == 1 + 81 + 1  # its manifest, the signatures up to the one that counts, its archive
@@ -274,7 +276,7 @@ async def test_whoever_fetches_is_told_how_much_of_how_much(signed, signer, stor
     for work in (
         lambda watch: install(little.place(signed), store, trust, watch=watch),
         lambda watch: verified(little.place(signed), trust, watch=watch),
-        lambda watch: signing.sign(little.place(signed), read_private(signer[0]), trusted.now(), watch=watch),
+        lambda watch: sign.sign(little.place(signed), read_private(signer[0]), trusted.now(), watch=watch),
     ):
         told = []
         await work(lambda done, total, told=told: told.append((done, total)))
@@ -284,18 +286,18 @@ async def test_whoever_fetches_is_told_how_much_of_how_much(signed, signer, stor
 async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, folder):
     verdict = (await install(little.place(signed), store, trust)).verdict
     release = little.release_of(signed)
-    file = folder / pins.FILE
-    pins.write(file, pins.Pins().with_(release, verdict))
-    await install(little.place(signed), store, trust, pins=pins.read(file))
+    file = folder / lockfile.FILE
+    lockfile.write(file, lockfile.Pins().with_(release, verdict))
+    await install(little.place(signed), store, trust, pins=lockfile.read(file))
     newer = little.packed(folder / "other", version="0.2.0")
     little.sign(newer, signer[0])
     with pytest.raises(Unpinned, match=r"little@0.2.0 is not in the lock file; pinned versions: 0.1.0"):
-        await install(little.place(newer), store, trust, pins=pins.read(file))
+        await install(little.place(newer), store, trust, pins=lockfile.read(file))
     second, public = little.key(folder, "second")
     little.sign(signed, second)
     with pytest.raises(Unpinned, match=f"was signed by {signer[1].id}, and now by {public.id}"):
-        await install(little.place(signed), store, little.trusting(public), pins=pins.read(file))
-    moved = pins.Pins([msgspec.structs.replace(pins.read(file).package[0], digest=newer.digest)])
+        await install(little.place(signed), store, little.trusting(public), pins=lockfile.read(file))
+    moved = lockfile.Pins([msgspec.structs.replace(lockfile.read(file).package[0], digest=newer.digest)])
     with pytest.raises(Unpinned, match="the lock file has"):
         await install(little.place(signed), store, little.trusting(public), pins=moved)
 
@@ -308,12 +310,12 @@ async def test_a_second_signature_does_not_stand_in_the_way_of_the_pinned_one(ma
     for name in ("old", "new"):
         private, key = little.key(folder, name)
         public.append(key)
-        await signing.sign(Place(layout), read_private(private), trusted.now())
+        await sign.sign(Place(layout), read_private(private), trusted.now())
     who = trusted.Trust(
         publishers={"acme": trusted.Publisher(keys=[trusted.Key(key=key.text) for key in public])}
     )
     for key in public:
-        pinned = pins.Pins([pins.Pin(made.package_id, made.version, made.digest, key.id)])
+        pinned = lockfile.Pins([lockfile.Pin(made.package_id, made.version, made.digest, key.id)])
         assert (await install(Place(layout), store, who, pins=pinned)).verdict.key_id == key.id
 
 
@@ -322,18 +324,18 @@ def test_whoever_pins_at_the_same_time_loses_nothing(folder):
 
     def pin(name):
         release = Release(name, "1.0.0", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
-        pins.save(folder / pins.FILE, release, Verdict("trusted", "acme", "c" * 64))
+        lockfile.save(folder / lockfile.FILE, release, Verdict("trusted", "acme", "c" * 64))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pin, names))
-    assert [pin.package_id for pin in pins.read(folder / pins.FILE).package] == sorted(names)
+    assert [pin.package_id for pin in lockfile.read(folder / lockfile.FILE).package] == sorted(names)
 
 
 def test_a_broken_lock_file_tells_every_problem_with_its_line(folder):
-    file = folder / pins.FILE
+    file = folder / lockfile.FILE
     file.write_text('[[package]]\npackage_id = "a/b"\nversion = "1.0.0"\ndigest = "md5:1"\nkey = "x"\n')
     with pytest.raises(InvalidConfig) as caught:
-        pins.read(file)
+        lockfile.read(file)
     assert [problem.line for problem in caught.value.problems] == [4, 5]
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.packages.errors import Damaged
-from plughost.packages.installed import Installed
-from plughost.packages.installing import install
-from plughost.packages.integrity import TIMESTAMP_MARGIN, IntegrityCache
-from plughost.packages.store import Store
+from plughost.vai.packages.errors import Damaged
+from plughost.vai.packages.install import install
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.integrity import TIMESTAMP_MARGIN, IntegrityCache
+from plughost.vai.packages.store.store import Store
 from tests.packages import little
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.base.errors import InvalidSpec
 from plughost.cli.main import main
-from plughost.packages.contents import opened
-from plughost.packages.errors import Altered
-from plughost.packages.installing import install
-from plughost.packages.location import LocalPath, parse_location
-from plughost.packages.oci.reference import InLayout, InRegistry, parse_reference
-from plughost.packages.publishing import push
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.errors import Altered
+from plughost.vai.packages.install import install
+from plughost.vai.packages.locate import opened
+from plughost.vai.packages.location import LocalPath, parse_location
+from plughost.vai.packages.oci.reference import InLayout, InRegistry, parse_reference
+from plughost.vai.packages.push import push
 from tests.packages import little
 
 DIGEST = f"sha256:{'0123456789abcdef' * 4}"

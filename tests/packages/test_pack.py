@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.packages.errors import HoldsSecret
-from plughost.packages.folder import listed
-from plughost.packages.layer import Layer
-from plughost.packages.packing import pack
+from plughost.errors import InvalidConfig, InvalidSpec
+from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.source_tree import listed
+from plughost.vai.packages.errors import HoldsSecret
+from plughost.vai.packages.pack import pack
 from tests.packages import little
 from tests.support import ROOT
 
@@ -29,7 +29,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 ELSEWHERE = """
 import os, sys
 from pathlib import Path
-from plughost.packages.packing import pack
+from plughost.vai.packages.pack import pack
 source, out, warm, user = sys.argv[1:]
 pack(Path(warm), Path(warm).parent)  # what is imported late must be imported while we may read it
 if user:

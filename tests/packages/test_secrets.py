@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from plughost.packages import secrets
-from plughost.packages.secrets import Finding, scan
+from plughost.vai.packages import secret_scan
+from plughost.vai.packages.secret_scan import Finding, scan
 from tests.support import ROOT
 
 # Put together here, so that nobody who scans this repository is alarmed.
@@ -50,7 +50,7 @@ def test_a_secret_is_found_and_its_line_told(kind):
 
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_it_is_found_across_the_borders_of_what_is_read_at_once(kind, monkeypatch):
-    monkeypatch.setattr(secrets, "_WINDOW", 10_000)
+    monkeypatch.setattr(secret_scan, "_WINDOW", 10_000)
     for offset in range(9_900, 10_030, 7):
         text = b"-\n" * (offset // 2) + SAMPLES[kind].encode() + b"\n" * 20_000
         assert scan(io.BytesIO(text)) == [Finding(kind, offset // 2 + 1)]
@@ -84,7 +84,7 @@ def test_our_own_sources_and_a_python_binary_hold_none():
 def test_a_file_full_of_beginnings_is_scanned_in_linear_time():
     """A stranger's file must not keep us busy."""
     code = (
-        "import io, time; from plughost.packages.secrets import scan\n"
+        "import io, time; from plughost.vai.packages.secret_scan import scan\n"
         "for piece in (b'eyJ', b' eyJ', b'eyJa.', b'-----BEGIN ', b'AKIA', b'sk-ant-', b'e\\0y\\0J\\0a\\0', b'-----BEGIN PRIVATE KEY----- ' + b'+' * 150):\n"
         "    scan(io.BytesIO(piece * (500_000 // len(piece))))\n"
     )

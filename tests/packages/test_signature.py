@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
-from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.packages import keys, signature, signing, trust
-from plughost.packages.contents import Place
-from plughost.packages.oci.errors import NotFound
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.release import Release
-from plughost.packages.verifying import verified
+from plughost.errors import InvalidConfig, InvalidSpec
+from plughost.vai.packages import sign
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.oci.errors import NotFound
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.trust import keys, signature
+from plughost.vai.packages.trust import publishers as trust
+from plughost.vai.packages.verify import verified
 from tests.packages import little
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -296,7 +298,7 @@ async def test_a_signature_is_not_written_through_somebody_elses_link(made, sign
     monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * 2 * size)
     private = keys.read_private(signer[0])
     with pytest.raises(InvalidSpec, match="File exists"):
-        await signing.sign(little.place(made), private, trust.now())
+        await sign.sign(little.place(made), private, trust.now())
     assert (folder / "mine").read_text() == "mine"
 
 

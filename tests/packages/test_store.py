@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.packages.errors import NotInstalled
-from plughost.packages.installing import install
-from plughost.packages.store import Store, usual_root
-from plughost.packages.trust import Trust
+from plughost.errors import InvalidSpec, PluginError
+from plughost.vai.packages.errors import NotInstalled
+from plughost.vai.packages.install import install
+from plughost.vai.packages.store.store import Store, usual_root
+from plughost.vai.packages.trust.publishers import Trust
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
 from tests.support import ROOT
@@ -281,10 +281,10 @@ async def test_records_that_are_removed_while_they_are_listed_are_passed_over(
 
 def test_where_packages_are_kept(monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert usual_root() == Path("/data/plughost/packages")
+    assert usual_root() == Path("/data/plughost/vai/packages")
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert usual_root() == Path("/var/lib/plughost/packages")
+    assert usual_root() == Path("/var/lib/plughost/vai/packages")
 
 
 def test_folders_on_the_way_to_a_store_are_not_for_others_to_change(folder):

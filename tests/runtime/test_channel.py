@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.runtime.channel import CHUNK, LARGE, WIDE, PipeChannel
+from plughost.engine.channel import CHUNK, LARGE, WIDE, PipeChannel
 from tests.support import until
 
 

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import plughost
-from plughost.base.events import Dropped, Logged
-from plughost.base.hiding import HIDDEN, Hidden
-from plughost.base.json_pieces import pieces as pieces_of
-from plughost.contracts.vai import framed
+from plughost._util.redaction.json_pieces import pieces as pieces_of
+from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import InvalidFrame
+from plughost.events import Dropped, Logged
 from tests.support import until
 
 SECRET = 'p4ss"word\\ ü/?'
@@ -245,7 +245,7 @@ def test_a_message_tells_what_a_plugin_said_whole_or_not_at_all(type: str) -> No
     hidden = Hidden()
     hidden.learn(["the-secret-of-somebody"])
     with pytest.raises(InvalidFrame) as failure:
-        framed.read(json.dumps({"protocol": type * 2, "type": "event"}).encode())
+        frames.read(json.dumps({"protocol": type * 2, "type": "event"}).encode())
     shown = hidden.text(failure.value.message)
     assert "the-s" not in shown
     assert "hellohello" in shown or "something of 346 characters" in shown

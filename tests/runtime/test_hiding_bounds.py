@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.hiding import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Hidden
-from plughost.base.text_set import FEW, TextSet
-from plughost.testkit.redaction import Redactor
+from plughost._util.redaction.redactor import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Hidden
+from plughost._util.redaction.text_set import FEW, TextSet
+from plughost.testing.redaction import Redactor
 
 SECRET = "s3cret-of-thirty-four-characters-x"
 COSTLY = "%252526&amp;"

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.runtime import probe
-from plughost.runtime.launch import Launch, Report
-from plughost.runtime.process import Process
+from plughost.engine.launcher import selftest
+from plughost.engine.launcher.launch import Launch, Report
+from plughost.engine.process import Process
 from tests.support import LAUNCHERS, PLUGINS, PYTHON, ROOT, all_gone, plugin_process, processes, puppet, until
 
 MODES = ["pidns", "subreaper"]
@@ -233,7 +233,7 @@ async def test_a_polite_signal_reaches_the_plugin_itself(launcher, mode):
 
 
 async def test_the_probe_tells_what_holds(launcher, mode):
-    assert await probe.held(launcher, mode, patience=30) == (True, mode)
+    assert await selftest.held(launcher, mode, patience=30) == (True, mode)
 
 
 async def test_the_probe_can_fail(tmp_path, mark):
@@ -244,7 +244,7 @@ async def test_the_probe_can_fail(tmp_path, mark):
         f"import subprocess\nsys.exit(subprocess.call(sys.argv[10:], env={{**os.environ, 'MARK': '{mark}'}}))\n"
     )
     careless.chmod(0o755)
-    held, why = await probe.held((str(careless),), "auto", patience=3.0)
+    held, why = await selftest.held((str(careless),), "auto", patience=3.0)
     assert (held, why) == (False, "a descendant was still there")
     escaped = processes(mark, "environ")
     assert escaped

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 import plughost
-from plughost.base.clock import KernelClock, LoopClock
-from plughost.runtime.pending import Pending
-from plughost.wire.envelope import Answer
+from plughost.clock import KernelClock, LoopClock
+from plughost.engine.pending_call import Pending
+from plughost.wire.messages import Answer
 
 
 def pending():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plughost.runtime.policy import Policy, Shutdown
+from plughost.engine.policy import Policy, Shutdown
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.hiding import Hidden
-from plughost.runtime.stderr import LONGEST_LINE, LOOKED_AT, StderrTail
+from plughost._util.redaction.redactor import Hidden
+from plughost.engine.stderr import LONGEST_LINE, LOOKED_AT, StderrTail
 
 
 @given(st.lists(st.binary(max_size=300), max_size=100))

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from plughost.runtime.policy import Policy
-from plughost.runtime.supervisor import TABLE, Action, Event, State, Supervisor, diagram
+from plughost.engine.policy import Policy
+from plughost.engine.supervisor import TABLE, Action, Event, State, Supervisor, diagram
 
 ROOT = Path(__file__).parent.parent.parent
 HAS_PROCESS = {State.SPAWNING, State.RUNNING, State.DRAINING, State.SHUTTING_DOWN}

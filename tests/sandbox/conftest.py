@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from plughost.runtime.launch import INNER, NATIVE
-from plughost.sandbox.machine import machine
-from plughost.sandbox.quarters import Quarters
+from plughost.engine.launcher.launch import INNER, NATIVE
+from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.run_dir import Quarters
 from plughost.sandbox.users import Users
 from tests.sandbox import ground as grounds
 from tests.sandbox.outside import Outside, certificate

@@ -17,10 +17,10 @@ import msgspec
 
 import plughost
 from plughost.contracts.ainb import manifest as manifests
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.runtime.launch import Launch
-from plughost.sandbox import bubblewrap
-from plughost.sandbox.machine import machine
+from plughost.engine.launcher.launch import Launch
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.sandbox.mechanisms import bubblewrap
+from plughost.sandbox.mechanisms.features import machine
 from tests.support import PLUGINS, UNHURRIED, data_root
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")

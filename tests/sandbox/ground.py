@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from plughost.base.errors import LaunchFailed
-from plughost.runtime.launch import INNER, Launch
-from plughost.runtime.process import Process
+from plughost.engine.launcher.launch import INNER, Launch
+from plughost.engine.process import Process
+from plughost.errors import LaunchFailed
 
 NOBODY = 65534
 ROOT_HOST = os.geteuid() == 0

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.guard.powers import Endpoint
-from plughost.sandbox.connection import Bounds, Connection
-from plughost.sandbox.wayout import WayOut
+from plughost.permissions.access import Endpoint
+from plughost.sandbox.egress.connection import Bounds, Connection
+from plughost.sandbox.egress.instance import WayOut
 from tests.support import until
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

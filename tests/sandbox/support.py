@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.guard.powers import Limits, Powers
-from plughost.runtime.launch import Launch
-from plughost.sandbox.confined import confined
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.machine import machine
-from plughost.sandbox.prepared import WayOut
-from plughost.sandbox.quarters import Quarters
+from plughost.contracts.base import PluginSpec, contract
+from plughost.engine.launcher.launch import Launch
+from plughost.permissions.access import Limits, Powers
+from plughost.sandbox.inputs import WayOut
+from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.plan import Confinement
+from plughost.sandbox.prepare import confined
+from plughost.sandbox.run_dir import Quarters
 from tests.support import ROOT
 
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18

@@ -12,8 +12,8 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.contract import DataFolder
-from plughost.sandbox import data_folder
+from plughost.contracts.base import DataFolder
+from plughost.sandbox import data_dir
 from plughost.sandbox.users import User
 from tests.support import data_root
 
@@ -124,11 +124,11 @@ def test_a_data_folder_goes_to_another_user_whole_and_nothing_outside_does(folde
     data, outside = folder / "data", folder / "outside"
     outside.write_text("mine")
     its = DataFolder(str(data), owner=str(folder))
-    data_folder.make(its, "probe", User(61200, 61200))
+    data_dir.make(its, "probe", User(61200, 61200))
     (data / "deep").mkdir()
     (data / "deep/file").write_text("x")
     (data / "link").symlink_to(outside)
-    data_folder.make(its, "probe", User(61300, 61300))
+    data_dir.make(its, "probe", User(61300, 61300))
     found = subprocess.run(["find", str(data), "-printf", "%U "], capture_output=True, text=True, check=True)
     assert set(found.stdout.split()) == {"61300"}
     assert outside.stat().st_uid == 0
@@ -151,5 +151,5 @@ def test_a_data_folder_that_is_not_its_own_alone_is_refused(folder, wrong):
         else:
             pytest.skip("only root gives folders away")
     with pytest.raises(plughost.LaunchFailed, match="data folder") as caught:
-        data_folder.make(DataFolder(str(data), owner=str(folder)), "probe", None)
+        data_dir.make(DataFolder(str(data), owner=str(folder)), "probe", None)
     assert caught.value.plugin == "probe"

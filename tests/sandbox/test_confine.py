@@ -11,18 +11,18 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from plughost.base.errors import InvalidSpec, Unconfinable
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.sandbox import bubblewrap
-from plughost.sandbox import machine as module
-from plughost.sandbox.bubblewrap import View, outermost
-from plughost.sandbox.cgroups import Group
-from plughost.sandbox.confine import DEVICES, confine
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.grants import Granted
-from plughost.sandbox.machine import Machine, landlock_abi, machine
-from plughost.sandbox.prepared import Prepared
-from plughost.sandbox.runnable import Runnable
+from plughost.errors import InvalidSpec, Unconfinable
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.sandbox.inputs import Prepared
+from plughost.sandbox.mechanisms import bubblewrap
+from plughost.sandbox.mechanisms import features as module
+from plughost.sandbox.mechanisms.bubblewrap import View, outermost
+from plughost.sandbox.mechanisms.features import Machine, landlock_abi, machine
+from plughost.sandbox.memory.cgroups import Group
+from plughost.sandbox.plan import Confinement
+from plughost.sandbox.planner import DEVICES, confine
+from plughost.sandbox.resolve.command_cache import Runnable
+from plughost.sandbox.resolve.grants import Granted
 from plughost.sandbox.users import User
 
 HERE = Machine(
@@ -95,7 +95,7 @@ def test_where_there_is_no_user_but_root_the_remedy_is_users():
 
 IN_A_CHROOT = """
 import os, subprocess, sys
-from plughost.sandbox import machine
+from plughost.sandbox.mechanisms import features
 os.mkdir(f"{sys.argv[1]}/proc")
 subprocess.run(["mount", "-t", "proc", "proc", f"{sys.argv[1]}/proc"], check=True)
 print("chroot" in machine._remedy("it failed"))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Unconfinable
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.sandbox.quarters import Quarters
+from plughost.errors import Unconfinable
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.sandbox.run_dir import Quarters
 from tests.sandbox.support import ENV, as_nobody, confinement, run
 from tests.support import ROOT
 

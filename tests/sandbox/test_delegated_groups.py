@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.sandbox import cgroups
+from plughost.sandbox.memory import cgroups
 from tests.sandbox.support import group_folders
 from tests.sandbox.test_host_groups import HUNGRY, PYTHON
 from tests.support import ROOT, token
@@ -21,14 +21,14 @@ import asyncio, hashlib, importlib, json, os, pkgutil, sys
 sys.path.insert(0, {str(ROOT)!r})
 folder, group, user = sys.argv[1], sys.argv[2], int(sys.argv[3])
 open(sys.argv[4] + "/cgroup.procs", "w").write("0")
-import plughost, plughost.contracts.mcptest, plughost.runtime, plughost.sandbox
-from plughost.guard.powers import Limits
-for package in (plughost.runtime, plughost.sandbox):  # who is not root may not be able to read them
+import plughost, plughost.contracts.mcptest.contract, plughost.engine, plughost.sandbox
+from plughost.permissions.access import Limits
+for package in (plughost.engine, plughost.sandbox):  # who is not root may not be able to read them
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-plughost.contracts.contract.contract("mcptest")
-plughost.sandbox.machine.machine()
-plughost.sandbox.machine.machine.cache_clear()
+plughost.contracts.base.contract("mcptest")
+plughost.sandbox.mechanisms.features.machine()
+plughost.sandbox.mechanisms.features.machine.cache_clear()
 os.setgroups([]); os.setgid(user); os.setuid(user)
 
 async def main():

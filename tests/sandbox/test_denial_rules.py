@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.kaged.capabilities import GRANTING
-from plughost.runtime.refused import LONGEST, Refused
-from plughost.sandbox import denial, quiet
-from plughost.sandbox.denial import Denial
-from plughost.sandbox.hearing import MOST_WAITING, Hearing
-from plughost.sandbox.reach import Reach
-from plughost.testkit import VirtualClock
+from plughost.engine.denial_records import LONGEST, Refused
+from plughost.sandbox.denials import classify, local_fs
+from plughost.sandbox.denials.classify import Denial
+from plughost.sandbox.denials.collector import MOST_WAITING, Hearing
+from plughost.sandbox.denials.visible_access import Reach
+from plughost.testing import VirtualClock
 
 REACH = Reach(
     read=("/usr/lib/python3", "/srv/shown"),
@@ -47,10 +47,10 @@ def lstat(path):
 
 
 def judged(record):
-    known = denial.parse(record)
-    if known is None or not denial.is_worth_a_look(*known, REACH):
+    known = classify.parse(record)
+    if known is None or not classify.is_worth_a_look(*known, REACH):
         return None
-    return denial.judge(*known, REACH, lstat, INTERPRETERS.get)
+    return classify.judge(*known, REACH, lstat, INTERPRETERS.get)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_what_is_not_there_or_open_or_nobodys_to_give_or_only_probed_is_not(reco
     ],
 )
 def test_the_grant_is_spelled_as_it_is_written(said, remedy):
-    assert denial.told(said, {})[1] == remedy.strip()
+    assert classify.told(said, {})[1] == remedy.strip()
 
 
 def test_a_contract_spells_grants_in_its_own_words():
-    what, remedy = denial.told(
+    what, remedy = classify.told(
         Denial("execute", "/usr/bin/mkdir", "/bin/mkdir"), {"execute": "exec:{name}:{path}"}
     )
     assert what == "execute /usr/bin/mkdir: not granted"
@@ -124,7 +124,7 @@ def test_a_contract_spells_grants_in_its_own_words():
     ],
 )
 def test_kaged_grants_a_host_in_its_own_words_but_not_where_a_name_leads_inside(place, words):
-    assert denial.told(Denial("connect", place, place), GRANTING)[1] == f"to allow it, {words}"
+    assert classify.told(Denial("connect", place, place), GRANTING)[1] == f"to allow it, {words}"
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_kaged_grants_a_host_in_its_own_words_but_not_where_a_name_leads_inside(
     ],
 )
 def test_an_address_that_was_dialled_is_told_as_it_would_be_granted(record, place, path):
-    known = denial.parse(record)
+    known = classify.parse(record)
     if place is None:
         assert known is None
     else:
         reach = Reach(connect=())
-        assert denial.judge(*known, reach, lstat, INTERPRETERS.get) == Denial("connect", place, path)
+        assert classify.judge(*known, reach, lstat, INTERPRETERS.get) == Denial("connect", place, path)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12), st.integers(1, 9))
@@ -196,17 +196,17 @@ MOUNTS = """\
     ],
 )  # fmt: skip
 def test_nothing_is_looked_up_where_a_name_would_leave_the_machine(path, loud):
-    assert quiet.is_loud(path, quiet.parse(MOUNTS)) is loud
+    assert local_fs.is_loud(path, local_fs.parse(MOUNTS)) is loud
 
 
 def test_a_symlink_does_not_lead_there_either(folder, monkeypatch):
     (folder / "link").symlink_to("/net/evil.example/secret")
     (folder / "mounts").write_text(MOUNTS)
-    monkeypatch.setattr(quiet, "MOUNTS", str(folder / "mounts"))
+    monkeypatch.setattr(local_fs, "MOUNTS", str(folder / "mounts"))
     looked = []
     really = os.lstat
     monkeypatch.setattr(os, "lstat", lambda path, **named: looked.append(str(path)) or really(path, **named))
-    assert quiet.walk_quietly(str(folder / "link"), quiet.look()) is None
+    assert local_fs.walk_quietly(str(folder / "link"), local_fs.look()) is None
     assert looked[-1] == str(folder / "link")
 
 
@@ -214,7 +214,7 @@ def test_no_advice_leads_into_a_private_cache():
     assert judged(b"r/home/ann/.bun/install/cache/left-pad/index.js") is None
     assert judged(b"c/home/ann/.cache/new") is None
     found = judged(b"x/home/ann/.cache/bin/git")
-    what, advice = denial.told(found, GRANTING)
+    what, advice = classify.told(found, GRANTING)
     assert what == "execute /home/ann/.cache/bin/git: not granted"
     assert "install it for all users" in advice
     assert "/home/ann" not in advice

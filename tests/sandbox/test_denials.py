@@ -16,10 +16,10 @@ import pytest
 
 import plughost
 from plughost import control
-from plughost.base.events import Logged
-from plughost.guard import allowance
-from plughost.guard.powers import NONE, Powers
-from plughost.sandbox.hearing import MOST_TOLD
+from plughost.events import Logged
+from plughost.permissions import parse
+from plughost.permissions.access import NONE, Powers
+from plughost.sandbox.denials.collector import MOST_TOLD
 from tests.confinable import PATH
 from tests.sandbox.asking import command
 from tests.support import ROOT, until
@@ -71,7 +71,7 @@ def granted(line):
     toml, option = re.search(r"\(to allow it, (allow\.\w+ = \[.*\]) or (--allow .*)\)$", line).groups()
     kind, _, path = shlex.split(option)[1].partition("=")
     assert tomllib.loads(toml)["allow"] == {kind: [path]}
-    return allowance.powers({kind: [path]}, "/")
+    return parse.powers({kind: [path]}, "/")
 
 
 @pytest.mark.parametrize("sandbox", CLASSES)
@@ -89,7 +89,7 @@ async def test_a_file_and_a_program_that_are_missing_are_told_and_their_grants_g
     assert heard == lines
     assert [line.partition(":")[0] for line in lines] == [f"read {notes}", f"execute {PROGRAM}"]
 
-    allow = allowance.joined(*map(granted, lines))
+    allow = parse.joined(*map(granted, lines))
     plugin = await host.add(spec(folder, sandbox, language, name="again", allow=allow))
     assert await ask(plugin, "open", notes) == "done"
     assert await ask(plugin, "run", os.path.basename(PROGRAM)) == "done"
@@ -281,7 +281,7 @@ async def test_a_program_missing_under_bun_is_told(host, folder):
             cwd=str(folder),
             sandbox="strict",
             env={"PATH": PATH},
-            limits=allowance.limits({"memory": "none"}),
+            limits=parse.limits({"memory": "none"}),
         )
     )
     assert "not found" in await plugin.call("run", program, timeout=100)

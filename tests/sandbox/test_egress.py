@@ -14,16 +14,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from plughost.base.events import EventHub
-from plughost.guard.powers import Endpoint
-from plughost.sandbox import dialled
-from plughost.sandbox.connection import Bounds
-from plughost.sandbox.egress import Egress
-from plughost.sandbox.opening import ACCESS_DENIED
-from plughost.sandbox.tls_ports import TLS_PORTS
-from plughost.sandbox.wayout import WayOut
+from plughost.events import EventHub
+from plughost.permissions.access import Endpoint
+from plughost.sandbox.denials import connections as dialled
+from plughost.sandbox.egress.client_hello import ACCESS_DENIED
+from plughost.sandbox.egress.connection import Bounds
+from plughost.sandbox.egress.instance import WayOut
+from plughost.sandbox.egress.proxy import Egress
+from plughost.sandbox.egress.tls_ports import TLS_PORTS
 from plughost.services.logs import Logs
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
 from tests.sandbox.outside import Guest, Outside, web
 from tests.sandbox.test_egress_rules import RETRY, body, hello, sized
 from tests.support import until

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plughost.guard.powers import Endpoint, endpoint
-from plughost.sandbox.admission import Refusal, asked, granted
-from plughost.sandbox.opening import MAX_HELLO, MAX_RECORDS, Answer, Mismatch, Opening, server_name
+from plughost.permissions.access import Endpoint, endpoint
+from plughost.sandbox.egress.client_hello import (
+    MAX_HELLO,
+    MAX_RECORDS,
+    Answer,
+    Mismatch,
+    Opening,
+    server_name,
+)
+from plughost.sandbox.egress.connect import Refusal, asked, granted
 
 
 def connect(authority: str) -> tuple[str, int]:

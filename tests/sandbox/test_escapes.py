@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
 from tests.sandbox.escapes import CONTRACTS, build, tried
 from tests.sandbox.outside import needs
 from tests.sandbox.support import as_nobody

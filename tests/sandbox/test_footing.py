@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 from plughost import Host
-from plughost.base.errors import Unconfinable
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.allowance import joined
-from plughost.guard.powers import Powers
-from plughost.sandbox.footing import Footing
-from plughost.sandbox.grants import granted
+from plughost.contracts.base import PluginSpec
+from plughost.errors import Unconfinable
+from plughost.permissions.access import Powers
+from plughost.permissions.parse import joined
+from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.resolve.grants import granted
 from tests.sandbox.support import confinement, run
 
 pytestmark = pytest.mark.usefixtures("strict")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from plughost.guard.powers import Endpoint
-from plughost.sandbox.connection import Bounds
-from plughost.sandbox.hosts import MAX_LISTENERS
-from plughost.sandbox.wayout import WayOut
+from plughost.permissions.access import Endpoint
+from plughost.sandbox.egress.connection import Bounds
+from plughost.sandbox.egress.hosts_file import MAX_LISTENERS
+from plughost.sandbox.egress.instance import WayOut
 from tests.sandbox.outside import Guest, needs, web
 from tests.support import ROOT, all_gone, processes, until
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.guard.powers import Limits
-from plughost.sandbox.keeper import KEEPERS
+from plughost.permissions.access import Limits
+from plughost.sandbox.manager import KEEPERS
 from tests.sandbox.support import group_folders
 from tests.sandbox.test_memory_and_groups import parent
 

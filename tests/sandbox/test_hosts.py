@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.powers import Endpoint, endpoint
-from plughost.sandbox.hosts import MAX_LISTENERS, signposts
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import Endpoint, endpoint
+from plughost.sandbox.egress.hosts_file import MAX_LISTENERS, signposts
 
 
 def test_each_name_has_an_address_of_its_own_with_all_its_ports():

@@ -10,9 +10,9 @@ import subprocess
 
 import pytest
 
-from plughost.base.errors import Unconfinable
-from plughost.runtime.launch import Launch, Report
-from plughost.sandbox.identity import identity
+from plughost.engine.launcher.launch import Launch, Report
+from plughost.errors import Unconfinable
+from plughost.sandbox.file_identity import identity
 from tests.sandbox.ground import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 from tests.support import ROOT
 

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.errors import LaunchFailed
-from plughost.guard.powers import Endpoint, Powers
-from plughost.sandbox import confined as module
+from plughost.errors import LaunchFailed
+from plughost.permissions.access import Endpoint, Powers
+from plughost.sandbox import prepare as module
 
 pytestmark = pytest.mark.usefixtures("strict")
 

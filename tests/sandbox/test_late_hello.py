@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard import allowance
-from plughost.guard.overlap import same_endpoint
-from plughost.guard.powers import Endpoint, endpoint
-from plughost.sandbox import remedy, tls_ports
-from plughost.sandbox.flow import SCREENED
-from plughost.sandbox.late_hello import LateHello
-from plughost.sandbox.opening import Mismatch, NotTLS, Opening
-from plughost.sandbox.tls_ports import TLS_PORTS, beginning
+from plughost.errors import InvalidSpec
+from plughost.permissions import parse
+from plughost.permissions.access import Endpoint, endpoint
+from plughost.permissions.intersection import same_endpoint
+from plughost.sandbox.denials import grant_hint
+from plughost.sandbox.egress import tls_ports
+from plughost.sandbox.egress.client_hello import Mismatch, NotTLS, Opening
+from plughost.sandbox.egress.late_client_hello import LateHello
+from plughost.sandbox.egress.pump import SCREENED
+from plughost.sandbox.egress.tls_ports import TLS_PORTS, beginning
 from tests.sandbox.conftest import *  # noqa: F403
 from tests.sandbox.outside import Guest, web
 from tests.sandbox.test_egress import fetch
@@ -215,7 +216,7 @@ def test_plain_is_a_word_of_the_operators():
         with pytest.raises(InvalidSpec, match="may follow"):
             endpoint(wrong)
     for each in (both, Endpoint("a.test", 443, plain=True), Endpoint("::1", 1, private=True)):
-        assert allowance.powers({"connect": [remedy.spelled(each)]}, "/").connect == (each,)
+        assert parse.powers({"connect": [grant_hint.spelled(each)]}, "/").connect == (each,)
     assert same_endpoint(Endpoint("a.test", 443, plain=True), Endpoint("a.test", 443)) == Endpoint(
         "a.test", 443
     )
@@ -238,7 +239,7 @@ async def test_a_port_for_tls_refuses_what_is_plain_and_tells_the_grant(outside,
         record = await outside.record()
         assert (record.verdict, record.up) == ("refused", 0)
         assert "something else than TLS" in record.why
-        assert str(remedy.words("connect", record.wanting, {"connect": "net:{path}"})).startswith(
+        assert str(grant_hint.words("connect", record.wanting, {"connect": "net:{path}"})).startswith(
             f'to allow it, allow.connect = ["good.test:{server.port} private plain"]'
         )
         outside.records.clear()

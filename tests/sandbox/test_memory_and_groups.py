@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.runtime.launch import Launch
-from plughost.runtime.process import Process
-from plughost.sandbox import cgroups, trees
-from plughost.sandbox.meter import BREATH, LONGEST, PIECE, SHORTEST, Meter, Watched
-from plughost.testkit import VirtualClock
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.process import Process
+from plughost.errors import InvalidSpec
+from plughost.sandbox.memory import cgroups, process_tree
+from plughost.sandbox.memory.meter import BREATH, LONGEST, PIECE, SHORTEST, Meter, Watched
+from plughost.testing import VirtualClock
 from tests.sandbox.support import group_folders
 from tests.support import LAUNCHERS
 
@@ -48,8 +48,8 @@ def test_memory_is_summed_over_all_descendants():
         assert process.stdout is not None
         for _ in range(3):
             process.stdout.readline()
-        assert len([*trees.tree([process.pid])]) == 3
-        used = sum(trees.memory_of([process.pid]))
+        assert len([*process_tree.tree([process.pid])]) == 3
+        used = sum(process_tree.memory_of([process.pid]))
         process.stdin.close()
     assert 56 * MiB <= used <= 56 * MiB + 3 * 30 * MiB
 
@@ -70,7 +70,7 @@ def test_the_kernels_tables_for_it_are_its_memory_too():
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        used = sum(trees.memory_of([process.pid]))
+        used = sum(process_tree.memory_of([process.pid]))
         process.stdin.close()
     assert used >= 16 * MiB
 
@@ -78,7 +78,7 @@ def test_the_kernels_tables_for_it_are_its_memory_too():
 def test_a_process_that_is_gone_uses_nothing():
     with subprocess.Popen(["true"]) as process:
         process.wait()
-    assert sum(trees.memory_of([process.pid])) == 0
+    assert sum(process_tree.memory_of([process.pid])) == 0
 
 
 RENAMED = """
@@ -97,7 +97,7 @@ def test_a_process_cannot_talk_itself_small_by_its_name(name):
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        used = sum(trees.memory_of([process.pid]))
+        used = sum(process_tree.memory_of([process.pid]))
         process.stdin.close()
     assert 32 * MiB <= used <= 64 * MiB
 
@@ -109,7 +109,7 @@ class Usage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bytes: dict[int, int] = {}
         self.looks = 0
-        monkeypatch.setattr("plughost.sandbox.meter.memory_of", lambda roots: self.look(roots))
+        monkeypatch.setattr("plughost.sandbox.memory.meter.memory_of", lambda roots: self.look(roots))
 
     def look(self, roots: list[int]) -> Iterator[int]:
         self.looks += 1

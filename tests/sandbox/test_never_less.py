@@ -15,12 +15,12 @@ import pytest
 import plughost
 import plughost.sync
 from plughost import config
-from plughost.conformance.subject import Subject
-from plughost.conformance.suite import examine
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.powers import Limits
-from plughost.runtime.tap import Origin
-from plughost.testkit import Traffic, play_host
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.runner import examine
+from plughost.contracts.base import PluginSpec
+from plughost.engine.tap import Origin
+from plughost.permissions.access import Limits
+from plughost.testing import Traffic, play_host
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT, until
 
@@ -176,9 +176,19 @@ async def test_the_sum_of_memory_is_held_outside_of_a_host_too(place, way):
 
 
 CALLS = {
-    "Launch": {"runtime/probe.py", "sandbox/confine.py", "sandbox/keeper.py", "conformance/program.py"},
-    "Process": {"runtime/probe.py", "runtime/instance.py", "sandbox/raw.py", "conformance/program.py"},
-    "unconfined": {"sandbox/confine.py", "sandbox/keeper.py"},
+    "Launch": {
+        "engine/launcher/selftest.py",
+        "sandbox/planner.py",
+        "sandbox/manager.py",
+        "conformance/host_process.py",
+    },
+    "Process": {
+        "engine/launcher/selftest.py",
+        "engine/instance.py",
+        "sandbox/unhosted.py",
+        "conformance/host_process.py",
+    },
+    "unconfined": {"sandbox/planner.py", "sandbox/manager.py"},
 }
 """Who may decide how something is run, and who may run it: the launcher's own probe and another host on
 trial (`conform --host`), which the operator names, are not plugins. A pool has a `Process` of its own, over a
@@ -190,7 +200,7 @@ def test_how_a_process_is_run_is_decided_in_one_place(name):
     found = {
         str(path.relative_to(SOURCES))
         for path in SOURCES.rglob("*.py")
-        if "templates" not in path.parts and (name, path) != ("Process", SOURCES / "invocations/pool.py")
+        if "templates" not in path.parts and (name, path) != ("Process", SOURCES / "vai/invocations/pool.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     }

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.base.errors import Unconfinable
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.guard.powers import Limits, Powers
-from plughost.sandbox.confined import confined
-from plughost.sandbox.explain import explain
-from plughost.sandbox.machine import machine
+from plughost.contracts.base import PluginSpec, contract
+from plughost.errors import Unconfinable
+from plughost.permissions.access import Limits, Powers
+from plughost.sandbox.explain.build import explain
+from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.prepare import confined
 from tests.confinable import needs
 from tests.sandbox.support import ENV, run
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.base.errors import Unconfinable
-from plughost.contracts.contract import contract
-from plughost.contracts.vai import spec_of
-from plughost.guard.powers import Limits
-from plughost.sandbox.confined import confined
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.keeper import effective
-from plughost.sandbox.quarters import Quarters
+from plughost.contracts.base import contract
+from plughost.contracts.vai.contract import spec_of
+from plughost.errors import Unconfinable
+from plughost.permissions.access import Limits
+from plughost.sandbox.manager import effective
+from plughost.sandbox.plan import Confinement
+from plughost.sandbox.prepare import confined
+from plughost.sandbox.run_dir import Quarters
 from tests.confinable import needs
 from tests.newcomer import OUTSIDE_TMP
 from tests.sandbox.support import ENV, run

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from plughost.base.errors import Unconfinable
-from plughost.guard.powers import Powers
-from plughost.sandbox.private import bases, check_private
+from plughost.errors import Unconfinable
+from plughost.permissions.access import Powers
+from plughost.sandbox.host_dirs import bases, check_private
 from tests.sandbox.support import confinement, run
 
 BASES = ("/tmp", "/run/user/1000")

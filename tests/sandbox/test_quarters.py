@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Unconfinable
-from plughost.sandbox import quarters as module
-from plughost.sandbox.quarters import PREFIX, Quarters, default_base, sweep
+from plughost.errors import Unconfinable
+from plughost.sandbox import run_dir as module
+from plughost.sandbox.run_dir import PREFIX, Quarters, default_base, sweep
 from plughost.sandbox.users import Users
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from plughost.sandbox.removal import remove
+from plughost._util.rmtree import remove
 
 
 def test_a_plugin_that_makes_a_folder_for_each_that_is_removed_is_not_waited_for(tmp_path, monkeypatch):

@@ -13,14 +13,14 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.base.errors import InvalidSpec, Unconfinable
-from plughost.contracts.contract import contract
-from plughost.contracts.vai import spec_of
-from plughost.guard.powers import Limits, Powers
-from plughost.sandbox import trust
-from plughost.sandbox.confined import confined
-from plughost.sandbox.grants import granted
-from plughost.sandbox.keeper import effective
+from plughost.contracts.base import contract
+from plughost.contracts.vai.contract import spec_of
+from plughost.errors import InvalidSpec, Unconfinable
+from plughost.permissions.access import Limits, Powers
+from plughost.sandbox.manager import effective
+from plughost.sandbox.prepare import confined
+from plughost.sandbox.resolve import trusted_files
+from plughost.sandbox.resolve.grants import granted
 from tests.confinable import needs
 from tests.contracts import ainb_support, kaged_support
 from tests.sandbox.support import ENV, run
@@ -153,7 +153,7 @@ def test_and_while_it_is_walked_a_refusal(plug):
         return about
 
     with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
-        trust.walk(str(link), lstat)
+        trusted_files.walk(str(link), lstat)
 
 
 # A reload
@@ -258,8 +258,8 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
 
 
 def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, private, quarters):
-    from plughost.base.capability import Capability
     from plughost.contracts.ainb import own_words
+    from plughost.permissions.capability import Capability
 
     tool = folder / "tool"
     tool.symlink_to("/usr/bin/env")

@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from plughost.base.errors import LaunchFailed, Unconfinable
-from plughost.sandbox import runnable, scripts
-from plughost.sandbox.scripts import FirstLine
+from plughost.errors import LaunchFailed, Unconfinable
+from plughost.sandbox.resolve import command_cache, shebang
+from plughost.sandbox.resolve.shebang import FirstLine
 from tests.sandbox.support import ENV
 
 SHELL = os.path.realpath("/bin/sh")
@@ -56,7 +56,7 @@ def interpreter(path, lib):
     ],
 )
 def test_first_lines(line, expected):
-    assert scripts.parse(line) == expected
+    assert shebang.parse(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,27 +68,27 @@ def test_a_first_line_that_says_more_to_env_is_refused_by_name(code, rest):
     with pytest.raises(
         Unconfinable, match=re.escape(f"{code}/run cannot be used in a sandbox: #!/usr/bin/env {rest}. ")
     ):
-        runnable.find(["./run"], str(code), ENV)
+        command_cache.find(["./run"], str(code), ENV)
 
 
 def test_a_relative_script_is_found_from_where_the_host_is(code, monkeypatch):
     executable(code / "main.py")
     executable(code / "tool")
     monkeypatch.chdir(code.parent)
-    found = runnable.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV)
+    found = command_cache.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV)
     assert found.argv == ("sh", "-e", f"{code}/main.py", "x")
     assert found.code == (str(code),)
     monkeypatch.chdir("/")
-    assert runnable.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV).code == ()
+    assert command_cache.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV).code == ()
     monkeypatch.chdir(code)
-    assert runnable.find(["sh", "-c", "tool"], None, ENV).argv == ("sh", "-c", "tool")
+    assert command_cache.find(["sh", "-c", "tool"], None, ENV).argv == ("sh", "-c", "tool")
 
 
 @pytest.mark.parametrize("line", ["#!/bin/s\0h\n", "#!\0/bin/sh\n", "#!/usr/bin/env \0sh\n"])
 def test_a_first_line_is_cut_at_a_nul_as_the_kernel_does(code, line):
     executable(code / "run", line)
     try:
-        found = runnable.find(["./run"], str(code), ENV)
+        found = command_cache.find(["./run"], str(code), ENV)
     except LaunchFailed:
         return
     assert SHELL not in found.executes
@@ -96,7 +96,7 @@ def test_a_first_line_is_cut_at_a_nul_as_the_kernel_does(code, line):
 
 def test_env_is_not_needed_to_find_an_interpreter(code):
     executable(code / "run", "#!/usr/bin/env -S sh -e\n")
-    found = runnable.find(["./run", "word"], str(code), ENV)
+    found = command_cache.find(["./run", "word"], str(code), ENV)
     assert found.argv == ("sh", "-e", f"{code}/run", "word")
     assert os.path.realpath(found.path) == SHELL
     assert os.path.realpath("/usr/bin/env") not in found.executes
@@ -105,26 +105,26 @@ def test_env_is_not_needed_to_find_an_interpreter(code):
 @pytest.mark.parametrize("env", ["env", "/usr/bin/env"])
 def test_a_command_that_begins_with_env_is_the_program_behind_it(code, env):
     executable(code / "main")
-    found = runnable.find([env, "sh", str(code / "main")], str(code), ENV)
+    found = command_cache.find([env, "sh", str(code / "main")], str(code), ENV)
     assert found.argv == ("sh", str(code / "main"))
-    assert found == runnable.find(["sh", str(code / "main")], str(code), ENV)
+    assert found == command_cache.find(["sh", str(code / "main")], str(code), ENV)
     assert not any(os.path.basename(path) == "env" for path in found.executes)
 
 
 def test_env_with_words_of_its_own_stays_what_it_is(code):
-    assert scripts.without_env(("env", "-i", "sh")) == ("env", "-i", "sh")
-    assert scripts.without_env(("env", "A=1", "sh")) == ("env", "A=1", "sh")
-    assert scripts.without_env(("env",)) == ("env",)
+    assert shebang.without_env(("env", "-i", "sh")) == ("env", "-i", "sh")
+    assert shebang.without_env(("env", "A=1", "sh")) == ("env", "A=1", "sh")
+    assert shebang.without_env(("env",)) == ("env",)
 
 
 def test_the_interpreter_is_looked_up_on_the_plugins_path(code, folder):
     lib = interpreter(folder / "py" / "bin" / "python3", "python3.99")
     executable(code / "run", "#!/usr/bin/env python3\n")
-    found = runnable.find(["./run"], str(code), {"PATH": f"{folder}/py/bin"})
+    found = command_cache.find(["./run"], str(code), {"PATH": f"{folder}/py/bin"})
     assert found.path == f"{folder}/py/bin/python3"
     assert found.reads == (lib,)
     with pytest.raises(LaunchFailed, match="not found on PATH"):
-        runnable.find(["./run"], str(code), {"PATH": "/nowhere"})
+        command_cache.find(["./run"], str(code), {"PATH": "/nowhere"})
 
 
 def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, folder):
@@ -132,8 +132,10 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     executable(code / "run", "#!/usr/bin/env python3\n")
     env = {"PATH": f"{folder}/py/bin"}
     with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
-        runnable.find(["./run"], str(code), env, path_is_told=True)
-    found = runnable.find(["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"])
+        command_cache.find(["./run"], str(code), env, path_is_told=True)
+    found = command_cache.find(
+        ["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"]
+    )
     assert found.path == f"{folder}/py/bin/python3"
     (folder / "own").mkdir()
     (folder / "own" / "sh").symlink_to("/usr/bin/sh")
@@ -141,10 +143,13 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     with pytest.raises(
         Unconfinable, match="own/sh, and the way there is neither part of it nor public"
     ) as caught:
-        runnable.find(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
+        command_cache.find(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
     assert "in the command" in caught.value.hint
-    assert runnable.find([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
-    assert runnable.find(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path == "/usr/bin/sh"
+    assert command_cache.find([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
+    assert (
+        command_cache.find(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path
+        == "/usr/bin/sh"
+    )
 
 
 def test_a_venv_brings_its_packages_and_its_base(code, folder):
@@ -155,7 +160,7 @@ def test_a_venv_brings_its_packages_and_its_base(code, folder):
     (venv / "pyvenv.cfg").write_text(f"home = {folder}/base/bin\n")
     (venv / "bin" / "python3").symlink_to(folder / "base" / "bin" / "python3.99")
     (venv / "bin" / "python").symlink_to("python3")
-    found = runnable.find([f"{venv}/bin/python", "x.py"], str(code), ENV)
+    found = command_cache.find([f"{venv}/bin/python", "x.py"], str(code), ENV)
     assert found.path == f"{venv}/bin/python"
     assert set(found.reads) == {f"{venv}/pyvenv.cfg", f"{venv}/lib", lib}
     assert dict(found.links)[f"{venv}/bin/python"] == "python3"
@@ -185,9 +190,9 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
     if expected == "refused":  # which private interpreter runs is the operator's choice
         with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
-            runnable.find(["python3", "x.py"], str(code), {**ENV, **env})
+            command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})
         return
-    found = runnable.find(["python3", "x.py"], str(code), {**ENV, **env})
+    found = command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})
     if expected is None:
         assert found.argv[0] == "sh", "the shim itself, which will say what is wrong"
     else:
@@ -206,11 +211,11 @@ def test_a_package_that_npm_installed_comes_whole(folder, name, monkeypatch):
     (prefix / "bin" / "tool").symlink_to(f"../lib/node_modules/{name}/dist/main.js")
     monkeypatch.setenv("PATH", f"{prefix}/bin:/usr/bin:/bin")
     for command in (["tool"], [f"{prefix}/bin/tool"], ["sh", f"{prefix}/bin/tool"]):
-        assert runnable.find(command, None, ENV).code == (str(package),)
+        assert command_cache.find(command, None, ENV).code == (str(package),)
     elsewhere = executable(folder / "lib" / "node_modules" / "evil" / "main.js", "#!/usr/bin/env sh\n")
     (elsewhere.parent / "package.json").write_text("{}")
     (prefix / "bin" / "lost").symlink_to(elsewhere)
-    assert runnable.find(["lost"], None, ENV).code == ()
+    assert command_cache.find(["lost"], None, ENV).code == ()
 
 
 def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder):
@@ -228,7 +233,7 @@ def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder)
         (["/bin/sh", "-c", "true", f"{folder}/key"], None, ()),
         (["/bin/sh", f"{code}/missing"], None, ()),
     ):
-        assert runnable.find(command, cwd, ENV).code == expected, command
+        assert command_cache.find(command, cwd, ENV).code == expected, command
 
 
 def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folder):
@@ -237,7 +242,7 @@ def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folde
     tool = executable(folder / "tools" / "x" / "bin" / "x", f"#!{folder}/tools/x/bin/python3\n")
     (folder / "bin").mkdir()
     (folder / "bin" / "x").symlink_to(tool)
-    found = runnable.find([f"{folder}/bin/x"], None, ENV)
+    found = command_cache.find([f"{folder}/bin/x"], None, ENV)
     assert found.code == ()
     assert {str(tool), f"{folder}/tools/x/bin/python3"} <= set(found.executes)
     assert lib in found.reads or os.path.dirname(lib) in found.reads
@@ -245,11 +250,11 @@ def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folde
 
 def test_what_is_found_is_remembered_until_a_file_changes(code):
     script = executable(code / "run")
-    first = runnable.find(["./run"], str(code), ENV)
-    assert runnable.find(["./run"], str(code), ENV) is first
+    first = command_cache.find(["./run"], str(code), ENV)
+    assert command_cache.find(["./run"], str(code), ENV) is first
     executable(script, "#!/usr/bin/env sh\n")
     os.utime(script, ns=(1, 1))
-    assert runnable.find(["./run"], str(code), ENV).argv[0] == "sh"
+    assert command_cache.find(["./run"], str(code), ENV).argv[0] == "sh"
 
 
 def test_a_static_program_needs_nothing(code):
@@ -258,11 +263,11 @@ def test_a_static_program_needs_nothing(code):
         assert not os.environ.get("CI"), "the Go example was not built"
         pytest.skip("the Go example was not built")
     shutil.copy(go, code / "echo")
-    found = runnable.find(["./echo"], str(code), ENV)
+    found = command_cache.find(["./echo"], str(code), ENV)
     assert (found.reads, found.libraries, found.executes) == ((), (), (f"{code}/echo",))
 
 
 def test_a_program_that_is_not_there_is_a_failed_launch(code):
     for command in (["./missing"], ["no-such-program-anywhere"], ["/bin"]):
         with pytest.raises(LaunchFailed, match="cannot execute"):
-            runnable.find(command, str(code), ENV)
+            command_cache.find(command, str(code), ENV)

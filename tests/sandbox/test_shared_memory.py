@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 import plughost
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.powers import Limits
+from plughost.contracts.base import PluginSpec
+from plughost.permissions.access import Limits
 from tests.confinable import PATH, needs, open_folder
 from tests.sandbox.test_memory_and_groups import parent  # noqa: F401
 
@@ -135,7 +135,7 @@ PROGRAMS = {
 @pytest.mark.parametrize("program", PROGRAMS)
 async def test_programs_start_without_it(program):
     """As `plughost-inner` alone applies the filter."""
-    from plughost.runtime.launch import INNER
+    from plughost.engine.launcher.launch import INNER
 
     found = shutil.which(program, path=PATH)
     if found is None:

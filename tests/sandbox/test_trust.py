@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plughost.base.errors import LaunchFailed, Unconfinable
-from plughost.guard.powers import Powers
-from plughost.sandbox import elf, libraries, runnable, trust
-from plughost.sandbox.grants import granted
+from plughost.errors import LaunchFailed, Unconfinable
+from plughost.permissions.access import Powers
+from plughost.sandbox.resolve import command_cache, elf, shared_libraries, trusted_files
+from plughost.sandbox.resolve.grants import granted
 from tests.sandbox.support import ENV
 
 
@@ -66,7 +66,7 @@ def program(loader=None, needed=(), search=""):
 
 
 def find(code, command, env=ENV, **granted):
-    return runnable.find(command, str(code), env, **granted)
+    return command_cache.find(command, str(code), env, **granted)
 
 
 def brought(found):
@@ -130,7 +130,7 @@ def test_a_program_that_alone_says_which_folder_is_its_own_leads_nowhere_either(
         (code / name).unlink(missing_ok=True)
         (code / name).symlink_to(target)
         with pytest.raises(Unconfinable):
-            runnable.find([str(code / name)], None, ENV)
+            command_cache.find([str(code / name)], None, ENV)
 
 
 def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
@@ -154,7 +154,7 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
         )
     )
     found = find(code, ["./run"])
-    assert not any(trust.is_beneath(path, str(home)) for path in brought(found))
+    assert not any(trusted_files.is_beneath(path, str(home)) for path in brought(found))
     assert any("libc.so.6" in path for path in found.libraries)
     (code / "run").write_bytes(program(str(home / ".ssh" / "id")))
     with pytest.raises(Unconfinable, match="no public file"):
@@ -188,7 +188,7 @@ def test_a_library_of_its_own_that_is_a_symlink_brings_nothing(code, home):
     (home / "libsecret.so").write_bytes(program())
     (code / "libsecret.so").symlink_to(home / "libsecret.so")
     (code / "run").write_bytes(program(None, ("libsecret.so",), "$ORIGIN"))
-    assert not any(trust.is_beneath(path, str(home)) for path in brought(find(code, ["./run"])))
+    assert not any(trusted_files.is_beneath(path, str(home)) for path in brought(find(code, ["./run"])))
 
 
 def test_a_library_reached_through_somebodys_symlink_is_not_followed(code, home):
@@ -197,7 +197,7 @@ def test_a_library_reached_through_somebodys_symlink_is_not_followed(code, home)
     (code / "libx.so").symlink_to(home / "link")
     (code / "run").write_bytes(program(None, ("libx.so",), "$ORIGIN"))
     found = find(code, ["./run"])
-    assert not any(trust.is_beneath(link, str(home)) for link, _ in found.links)
+    assert not any(trusted_files.is_beneath(link, str(home)) for link, _ in found.links)
     assert os.path.realpath("/bin/sh") not in found.libraries
 
 
@@ -230,22 +230,22 @@ def test_a_program_that_the_operator_named_brings_no_private_file_either(
     (place / "run").write_bytes(program(key) if word == "loader" else f"#!{key}\n".encode())
     (place / "run").chmod(0o755)
     if where == "public":
-        known = trust.is_public
+        known = trusted_files.is_public
         monkeypatch.setattr(
-            trust, "is_public", lambda real: trust.is_beneath(real, str(place)) or known(real)
+            trusted_files, "is_public", lambda real: trusted_files.is_beneath(real, str(place)) or known(real)
         )
     monkeypatch.setenv("PATH", str(place))
     command = "run" if where == "on PATH" else str(place / "run")
     for cwd in (str(code), None):
         with pytest.raises(Unconfinable):
-            runnable.find([command], cwd, ENV)
+            command_cache.find([command], cwd, ENV)
 
 
 def test_a_program_named_by_its_path_has_its_folder(code, folder, monkeypatch):
     (folder / "tool").mkdir()
     (folder / "tool" / "run").write_bytes(program())
-    for public in (trust.is_public, lambda real: True):
-        monkeypatch.setattr(trust, "is_public", public)
+    for public in (trusted_files.is_public, lambda real: True):
+        monkeypatch.setattr(trusted_files, "is_public", public)
         assert find(code, [str(folder / "tool" / "run")]).code == (str(code), str(folder / "tool"))
 
 
@@ -265,11 +265,11 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         with pytest.raises(Unconfinable):
-            runnable.find([tool], None, ENV)
+            command_cache.find([tool], None, ENV)
     for target in (home / "py" / "bin" / "python3.99", other / "python"):
         link.unlink()
         link.symlink_to(target)
-        found = runnable.find([tool], None, ENV)
+        found = command_cache.find([tool], None, ENV)
         assert str(home / "py" / "bin" / "python3.99") in found.executes
         assert set(found.reads) == {
             tool, str(folder / "venv" / "pyvenv.cfg"), str(home / "py" / "lib" / "python3.99"),
@@ -330,7 +330,7 @@ def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, hom
 
 def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
     def told(*command):
-        return runnable.find(command, str(code), ENV, command_is_told=True)
+        return command_cache.find(command, str(code), ENV, command_is_told=True)
 
     (home / "py" / "bin" / "tool").write_bytes(program())
     for name in ("tool", "python3.99"):
@@ -386,7 +386,7 @@ def test_a_folder_of_everybodys_is_no_plugins_own(broad):
     if not os.path.isdir(broad):
         pytest.skip("there is none here")
     with pytest.raises(Unconfinable, match="far more than its own code"):
-        runnable.find(["/bin/sh"], broad, ENV)
+        command_cache.find(["/bin/sh"], broad, ENV)
 
 
 def test_what_cannot_be_granted():
@@ -401,13 +401,15 @@ def test_what_cannot_be_granted():
 
 
 def test_public_is_what_everybody_may_read_and_only_root_may_change(folder):
-    assert trust.is_public(os.path.realpath("/bin/sh"))
-    assert trust.is_public("/usr")
-    assert not trust.is_public("/etc/shadow")
-    assert not trust.is_public("/dev/null")
-    assert not trust.is_public("/tmp")
+    assert trusted_files.is_public(os.path.realpath("/bin/sh"))
+    assert trusted_files.is_public("/usr")
+    assert not trusted_files.is_public("/etc/shadow")
+    assert not trusted_files.is_public("/dev/null")
+    assert not trusted_files.is_public("/tmp")
     (folder / "file").write_text("")
-    assert not trust.is_public(str(folder / "file")), "anybody could have put it there: /tmp is everybody's"
+    assert not trusted_files.is_public(str(folder / "file")), (
+        "anybody could have put it there: /tmp is everybody's"
+    )
 
 
 def test_endless_and_huge_things_take_no_time(code):
@@ -441,7 +443,7 @@ def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatc
         (code / folder).symlink_to("d")
     read = []
     monkeypatch.setattr(
-        libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
+        shared_libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
     )
     (code / "run").write_bytes(program(None, names, ":".join(f"$ORIGIN/{folder}" for folder in folders)))
     with pytest.raises(Unconfinable, match="looked for in 2000 places"):
@@ -463,7 +465,9 @@ def test_no_bytes_of_a_program_break_the_reader_or_bring_in_a_private_file(code,
         found = find(code, ["./run"])
     except LaunchFailed:
         return
-    assert all(trust.is_public(path) or trust.is_beneath(path, str(code)) for path in brought(found))
+    assert all(
+        trusted_files.is_public(path) or trusted_files.is_beneath(path, str(code)) for path in brought(found)
+    )
 
 
 NAMES = st.sampled_from(["a", "b", "c", "..", ".", "/", "/etc/passwd", "/root", "a/b", "../../etc"])
@@ -478,7 +482,7 @@ def test_a_walk_ends_where_the_kernels_does(code, links, start):
         if not os.path.lexists(code / name):
             (code / name).symlink_to(text)
     try:
-        real = trust.walk(f"{code}/{start}").real
+        real = trusted_files.walk(f"{code}/{start}").real
     except (OSError, Unconfinable):
         real = None
     try:
@@ -493,6 +497,7 @@ def test_libraries_are_found_as_the_loader_finds_them():
     found = elf.read_elf(shell)
     assert found is not None
     names = {
-        os.path.basename(library.path) for library in libraries.closure([libraries.Program(shell, found)])
+        os.path.basename(library.path)
+        for library in shared_libraries.closure([shared_libraries.Program(shell, found)])
     }
     assert set(found.needed) <= names

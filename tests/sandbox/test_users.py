@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from plughost.base.errors import Unconfinable
+from plughost.errors import Unconfinable
 from plughost.sandbox import users as module
 from plughost.sandbox.users import UIDS, User, Users, barrier, check_reach
 

@@ -13,12 +13,12 @@ import sys
 import msgspec
 import pytest
 
-from plughost.guard.powers import Powers
-from plughost.runtime.launch import INNER, NATIVE
-from plughost.runtime.process import Process
-from plughost.sandbox.elf import read_elf
-from plughost.sandbox.holdings import SIGNALS
-from plughost.sandbox.machine import machine
+from plughost.engine.launcher.launch import INNER, NATIVE
+from plughost.engine.process import Process
+from plughost.permissions.access import Powers
+from plughost.sandbox.enforcement import SIGNALS
+from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.resolve.elf import read_elf
 from tests.sandbox.support import ENV, as_nobody, confinement
 from tests.support import token
 

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.events import Logged
-from plughost.guard.powers import Endpoint, Powers, endpoint
+from plughost.events import Logged
+from plughost.permissions.access import Endpoint, Powers, endpoint
 from tests.sandbox.outside import Outside, Server, certificate, echo, needs, web
 from tests.support import PLUGINS, until
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost import scaffold
+from plughost.scaffold import writer
 from tests.workshop import Workshop, need
 
 
@@ -17,15 +17,15 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 @pytest.fixture(scope="session")
 def made(
     workshop: Workshop, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str, str], scaffold.Scaffold]:
+) -> Callable[[str, str], writer.Scaffold]:
     """A scaffold for a contract in a language, built once for all tests."""
     root = tmp_path_factory.mktemp("made")
-    known: dict[tuple[str, str], scaffold.Scaffold] = {}
+    known: dict[tuple[str, str], writer.Scaffold] = {}
 
-    def make(contract: str, language: str) -> scaffold.Scaffold:
+    def make(contract: str, language: str) -> writer.Scaffold:
         if (contract, language) not in known:
             need(language)
-            new = scaffold.write(contract, f"{contract}-{language}", language, root)
+            new = writer.write(contract, f"{contract}-{language}", language, root)
             ran = workshop.run(new.next.get("build", "true"), Path(new.folder))
             assert ran.returncode == 0, ran.stdout
             known[contract, language] = new

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost import config, scaffold
-from plughost.contracts.contract import contract as contract_named
+from plughost import config
+from plughost.contracts.base import contract as contract_named
+from plughost.scaffold import writer
 
 PATIENCE = 20
 LARGE = 2**53 - 1  # any larger is no number that a double can hold
@@ -57,7 +58,7 @@ def frame(body):
 
 def in_every_language(contract):
     """The test gets the `folder` of a plugin, written, built and otherwise as it is."""
-    languages = scaffold.languages(contract)
+    languages = writer.languages(contract)
     cases = [(contract, language) for language in languages]
     return pytest.mark.parametrize("folder", cases, ids=languages, indirect=True)
 

@@ -13,17 +13,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost import CallFailed, config, scaffold
-from plughost.base.events import Linted
-from plughost.contracts.ainb import Ainb
+from plughost import CallFailed, config
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
-from plughost.contracts.contract import contract as contract_named
-from plughost.contracts.contract import sandbox_of
+from plughost.contracts.base import contract as contract_named
+from plughost.contracts.base import sandbox_of
+from plughost.events import Linted
+from plughost.scaffold import writer
 from tests import confinable
 from tests.sdk.support import SDK
 from tests.support import data_root, unhurried
 
-CASES = [(kind, language) for kind in scaffold.contracts() for language in scaffold.languages(kind)]
+CASES = [(kind, language) for kind in writer.contracts() for language in writer.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)
 
 
@@ -39,7 +40,7 @@ def conform(workshop, folder, contract):
 
 
 def test_every_contract_has_every_language():
-    assert len(CASES) == 4 * len(scaffold.contracts()) >= 12
+    assert len(CASES) == 4 * len(writer.contracts()) >= 12
 
 
 @each
@@ -68,7 +69,7 @@ def test_it_conforms(made, workshop, contract, language):
     conform(workshop, Path(made(contract, language).folder), contract)
 
 
-@pytest.mark.parametrize("language", scaffold.languages("mcptest"))
+@pytest.mark.parametrize("language", writer.languages("mcptest"))
 @pytest.mark.parametrize("contract", ["mcptest", "rune"])
 async def test_a_real_host_calls_it(made, host, contract, language):
     folder = made(contract, language).folder
@@ -86,7 +87,7 @@ PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 
 
 @pytest.mark.parametrize("sandbox", ["none", "strict"])
-@pytest.mark.parametrize("language", scaffold.languages("kaged"))
+@pytest.mark.parametrize("language", writer.languages("kaged"))
 async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbox):
     confinable.needs(sandbox)
     new = made("kaged", language)
@@ -116,7 +117,7 @@ async def lines(plugin):
     return ["".join(cell.symbol for place, cell in cells if place.y == y) for y in (0, 1)]
 
 
-@pytest.mark.parametrize("language", scaffold.languages("ainb"))
+@pytest.mark.parametrize("language", writer.languages("ainb"))
 async def test_a_real_host_shows_it(made, host, language):
     new = made("ainb", language)
     name = Path(new.folder).name
@@ -142,7 +143,7 @@ STRAY = {
 @pytest.mark.parametrize("language", STRAY)
 async def test_what_the_author_prints_ends_up_in_the_log(workshop, host, tmp_path, made, language):
     made("mcptest", language)  # or a reason to skip
-    new = scaffold.write("mcptest", "stray", language, tmp_path)
+    new = writer.write("mcptest", "stray", language, tmp_path)
     where, printing = STRAY[language]
     folder = Path(new.folder)
     [source] = [path for path in folder.rglob("*") if path.is_file() and where in path.read_text()]
@@ -156,7 +157,7 @@ async def test_what_the_author_prints_ends_up_in_the_log(workshop, host, tmp_pat
     assert [line.message for line in host.service("logs").recent("stray")] == ["stray", "stray"]
 
 
-@pytest.mark.parametrize("contract", scaffold.contracts())
+@pytest.mark.parametrize("contract", writer.contracts())
 def test_a_python_with_nothing_installed_runs_it(made, contract):
     folder = Path(made(contract, "python").folder)
     program = {"ainb": folder.name, "vai": "bin/plugin"}.get(contract, "plugin.py")
@@ -179,7 +180,7 @@ def test_a_python_with_nothing_installed_runs_it(made, contract):
     assert (ran.stdout, ran.stderr) == (f"{folder}/lib/plughost_sdk/__init__.py\n", "")
 
 
-@pytest.mark.parametrize("contract", scaffold.contracts())
+@pytest.mark.parametrize("contract", writer.contracts())
 def test_the_sdk_in_its_folder_has_every_module_that_its_modules_import(made, contract):
     lib = Path(made(contract, "python").folder) / "lib"
     wanted = re.compile(r"^\s*from (plughost_sdk[\w.]*) import (\w+)", re.M)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from plughost import scaffold
 from plughost.contracts.vai import manifest
+from plughost.scaffold import writer
 from tests.vai_wire import Talk
 
-LANGUAGES = scaffold.languages("vai")
+LANGUAGES = writer.languages("vai")
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -96,9 +96,9 @@ def test_its_manifest_is_what_its_functions_say(made):
 
 
 def test_without_the_sdk_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(scaffold, "sdk", lambda: tmp_path / "gone")
-    with pytest.raises(scaffold.InvalidSpec, match="gone is missing") as refused:
-        scaffold.write("vai", "greeter", "python", tmp_path)
+    monkeypatch.setattr(writer, "sdk", lambda: tmp_path / "gone")
+    with pytest.raises(writer.InvalidSpec, match="gone is missing") as refused:
+        writer.write("vai", "greeter", "python", tmp_path)
     assert refused.value.hint == "reinstall plughost"
     assert [*tmp_path.iterdir()] == []
 

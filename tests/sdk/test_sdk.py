@@ -11,10 +11,10 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
-from plughost.contracts.mcptest import Mcptest
-from plughost.contracts.rune import Rune
+from plughost.contracts.mcptest.contract import Mcptest
+from plughost.contracts.rune.contract import Rune
 from plughost_sdk import ainb
 from plughost_sdk import mcptest as mcptest_sdk
 from tests.sdk.support import ainb_folder, program, session

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 import plughost
-from plughost.testkit import drive
+from plughost.testing import drive
 from plughost_sdk import ainb, mcptest, rune
 from tests.sdk.support import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.ainb import chunks as ours
-from plughost.testkit import drive
+from plughost.testing import drive
 from plughost_sdk import ainb, chunks
 from tests.sdk.support import INIT, ainb_folder, session
 from tests.support import until

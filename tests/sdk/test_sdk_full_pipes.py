@@ -10,7 +10,7 @@ import json
 import subprocess
 import threading
 
-from plughost.services.desks import FileDesk
+from plughost.services.file_and_network import FileDesk
 from tests.sdk.support import INIT, ainb_folder, frames, program, unframed
 from tests.support import until
 

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from plughost.testkit import drive
+from plughost.testing import drive
 from plughost_sdk import ainb, mcptest, rune
 from tests.sdk.support import ainb_folder
 

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.base.errors import Denied
-from plughost.base.events import Notified
-from plughost.contracts.kaged import Context, Kaged
-from plughost.services.storage import Storage
-from plughost.testkit import drive
+from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.errors import Denied
+from plughost.events import Notified
+from plughost.services.storage.service import Storage
+from plughost.testing import drive
 from plughost_sdk import kaged
 from tests.contracts import kaged_support
 from tests.sdk.support import lines, program

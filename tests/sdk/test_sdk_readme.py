@@ -36,7 +36,7 @@ def test_rune(tmp_path):
 
 
 async def test_ainb(host, tmp_path, mark):
-    from plughost.contracts.ainb import Ainb
+    from plughost.contracts.ainb.contract import Ainb
     from plughost.contracts.ainb.messages import Char, KeyEvent
 
     subscribes = {"snapshots": ["notes.text"]}

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 import plughost
-from plughost.testkit import drive
+from plughost.testing import drive
 from plughost_sdk import ainb
 from tests.sdk.support import ainb_folder
 

@@ -9,8 +9,8 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.conformance.ainb.stub import stubbed
-from plughost.conformance.subject import Subject
+from plughost.conformance.ainb.stub_host import stubbed
+from plughost.conformance.plugin_under_test import Subject
 
 PROGRAM = """#!{python}
 from plughost_sdk import ainb

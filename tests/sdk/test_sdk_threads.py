@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from plughost.testkit import drive
+from plughost.testing import drive
 from plughost_sdk import ainb
 from tests.sdk.support import INIT, ainb_folder, frames, unframed
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from plughost.services.storage import Storage
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import plughost
-from plughost.services.storage import Storage
+from plughost.services.storage.service import Storage
 from tests.contracts.kaged_support import folder, spec
 from tests.services.storage_writer import padded
 

@@ -11,7 +11,7 @@ import os
 import sys
 
 import plughost
-from plughost.services.storage import Storage
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.runtime.caller import Caller
-from plughost.services import database, sqlite_file
-from plughost.services.storage import Storage
+from plughost.engine.caller import Caller
+from plughost.services.storage import database, sqlite_file
+from plughost.services.storage.service import Storage
 
 
 class Client:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plughost.base.events import Logged
+from plughost.events import Logged
 from tests.contracts.ainb_support import ask, folder, spec
 
 

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plughost.base.errors import Denied, InvalidSpec
-from plughost.guard import beneath
-from plughost.services import files
-from plughost.services.files import LARGEST, Entry, Files
+from plughost.errors import Denied, InvalidSpec
+from plughost.permissions import open_beneath
+from plughost.services.files import reader
+from plughost.services.files.reader import LARGEST, Entry, Files
 from tests.guard.test_beneath import INSIDE, RACE, SECRET, battlefield, failing, renaming
 
 GRANTED = {"read_sessions"}
@@ -58,7 +58,7 @@ def service(root) -> Files:
 @pytest.fixture(params=["kernel", "hand"])
 def way(request, monkeypatch) -> str:
     if request.param == "hand":
-        monkeypatch.setattr(beneath, "_openat2", failing(errno.ENOSYS))
+        monkeypatch.setattr(open_beneath, "_openat2", failing(errno.ENOSYS))
     return request.param
 
 
@@ -436,12 +436,12 @@ def test_a_file_that_hides_its_size_is_read_within_the_limit():
 
 
 def test_a_crowded_folder_is_refused(service, root, monkeypatch):
-    assert files.MOST_ENTRIES == 100_000
+    assert reader.MOST_ENTRIES == 100_000
     for number in range(11):
         (root / f"sub/deep/{number}").touch()
-    monkeypatch.setattr(files, "MOST_ENTRIES", 11)
+    monkeypatch.setattr(reader, "MOST_ENTRIES", 11)
     assert len(service.read_dir(GRANTED, f"{root}/sub/deep")) == 11
-    monkeypatch.setattr(files, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(reader, "MOST_ENTRIES", 10)
     with refused(InvalidSpec, f"read_dir {root}/sub/deep: more than 10 entries"):
         service.read_dir(GRANTED, f"{root}/sub/deep")
 
@@ -547,7 +547,7 @@ def test_without_proc_files_are_read_all_the_same(service, root, way):
 def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refused(
     service, root, way, swap, monkeypatch
 ):
-    real = files._readable
+    real = reader._readable
 
     def swapping(*arguments):
         os.rename(root / "f", root / "f.old")
@@ -559,7 +559,7 @@ def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refuse
             os.symlink(root.parent / "outside/f", root / "f")
         return real(*arguments)
 
-    monkeypatch.setattr(files, "_readable", swapping)
+    monkeypatch.setattr(reader, "_readable", swapping)
     if swap == "symlink":
         with refused(Denied, "capability denied: read_sessions"):
             service.read_file(GRANTED, f"{root}/f")
@@ -569,21 +569,21 @@ def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refuse
 
 
 def test_the_file_that_was_looked_at_is_the_file_that_is_read(service, root, way, monkeypatch):
-    real = files._readable
+    real = reader._readable
 
     def swapping(*arguments):
         os.rename(root / "sub", root.parent / "outside/sub")
         os.symlink(root.parent / "outside", root / "sub")
         return real(*arguments)
 
-    monkeypatch.setattr(files, "_readable", swapping)
+    monkeypatch.setattr(reader, "_readable", swapping)
     assert service.read_file(GRANTED, f"{root}/sub/g") == b"inside too"
 
 
 def test_where_looking_is_opening_the_same_files_are_read(service, root, monkeypatch):
-    monkeypatch.setattr(beneath, "_openat2", failing(errno.ENOSYS))
-    monkeypatch.setattr(beneath, "O_PATH", 0)
-    monkeypatch.setattr(files, "O_PATH", 0)
+    monkeypatch.setattr(open_beneath, "_openat2", failing(errno.ENOSYS))
+    monkeypatch.setattr(open_beneath, "O_PATH", 0)
+    monkeypatch.setattr(reader, "O_PATH", 0)
     os.mkfifo(root / "fifo")
     assert service.read_file(GRANTED, f"{root}/into/../stays") == b"inside too"
     assert Entry("f", False, 6) in map(told, service.read_dir(GRANTED, str(root)))

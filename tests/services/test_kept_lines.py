@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from plughost.base.events import EventHub
+from plughost.events import EventHub
 from plughost.services import logs
-from plughost.testkit.clock import VirtualClock
+from plughost.testing.clock import VirtualClock
 
 LOUD = SimpleNamespace(name="loud", generation=1)
 

@@ -15,13 +15,13 @@ import tracemalloc
 
 import pytest
 
-from plughost.base.capability import Capability
-from plughost.base.errors import Denied, InvalidSpec, Stopped
-from plughost.guard import allowance
-from plughost.guard.addresses import canonical_host
-from plughost.guard.operators_word import OperatorsWord, operators_word
-from plughost.guard.powers import NONE
-from plughost.services.network import Fetch, Network
+from plughost.errors import Denied, InvalidSpec, Stopped
+from plughost.permissions import parse
+from plughost.permissions.access import NONE
+from plughost.permissions.addresses import canonical_host
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import OperatorsWord, operators_word
+from plughost.services.network.fetch import Fetch, Network
 from tests.services.web import PUBLIC, Web, answer, redirect
 from tests.support import until
 
@@ -165,7 +165,7 @@ async def test_a_list_that_is_a_manifests_word_leads_to_no_private_address(web, 
 
 
 async def test_an_operator_allows_a_private_host_on_a_port(web):
-    word = operators_word([], allowance.powers({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
+    word = operators_word([], parse.powers({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
     fetched = await web.network().fetch(None, Fetch("http://inside.test:81/"), word)
     assert (fetched.body, web.dialled) == (b"hello", [("10.0.0.1", 81)])
     await denied(web, None, "http://inside.test/", "inside.test", word)
@@ -805,7 +805,7 @@ async def test_a_handshake_that_never_ends_is_given_up_and_closed():
 
 
 def test_httpx_is_not_loaded_before_it_is_needed():
-    check = "import sys, plughost, plughost.services.network; sys.exit('httpx' in sys.modules)"
+    check = "import sys, plughost, plughost.services.network.fetch; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check]).returncode == 0
 
 

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.guard import allowance
-from plughost.services.desks import NetworkDesk
+from plughost.permissions import parse
+from plughost.services.file_and_network import NetworkDesk
 from tests.confinable import PATH, needs, open_folder
 from tests.contracts.ainb_support import ask, folder, spec
 from tests.services import web
@@ -79,7 +79,7 @@ async def test_what_the_operator_names_himself_is_fetched(host, net, tmp_path):
 
 async def test_an_operators_allow_opens_a_private_host_on_its_port(host, net, tmp_path):
     place = folder(tmp_path, capabilities={"network": ["127.0.0.1"]})
-    allow = allowance.powers({"connect": ["127.0.0.1:8081 private"]}, "/")
+    allow = parse.powers({"connect": ["127.0.0.1:8081 private"]}, "/")
     plugin = await host.add(msgspec.structs.replace(spec(place), allow=allow))
     assert (await fetched(plugin, "http://127.0.0.1:8081/"))["status"] == 200
     assert await fetched(plugin, "http://127.0.0.1:8082/") == DENIED
@@ -125,7 +125,7 @@ def test_no_private_program_is_shown_by_a_manifests_word(place, tmp_path):
     os.chown(place, 65534, -1) if os.geteuid() == 0 else None
     named = listing(place)
     told = folder(tmp_path, capabilities={"spawn_subprocess": [*named.values(), "ls"]})
-    contract = plughost.contracts.ainb.CONTRACT
+    contract = plughost.contracts.ainb.contract.CONTRACT
     binding = contract.bind(spec(told))
     assert binding.own.execute == (shutil.which("ls"),)
     assert [*map(str, binding.capabilities)] == ["spawn_subprocess[ls]"]
@@ -195,7 +195,7 @@ async def test_the_host_reads_private_files_only_on_the_operators_word(host, ses
 
 async def test_an_operators_allow_opens_a_private_folder_to_the_hosts_reading(host, sessions, tmp_path):
     plain = spec(folder(tmp_path, capabilities={"read_sessions": True}))
-    allow = allowance.powers({"read": [str(sessions / "closed")]}, "/")
+    allow = parse.powers({"read": [str(sessions / "closed")]}, "/")
     plugin = await host.add(msgspec.structs.replace(plain, allow=allow))
     assert await read(plugin, sessions / "closed/f") == "closed/f"
     assert await read(plugin, sessions / "secret") == "capability denied: read_sessions"

@@ -7,10 +7,10 @@ import asyncio
 import msgspec
 import pytest
 
-from plughost.base.errors import InvalidSpec, Overloaded
-from plughost.services import sqlite_file, storage
-from plughost.services.entries import LARGEST_VALUE, LONGEST_KEY, MOST_KEYS
-from plughost.services.storage import Storage
+from plughost.errors import InvalidSpec, Overloaded
+from plughost.services.storage import service, sqlite_file
+from plughost.services.storage.messages import LARGEST_VALUE, LONGEST_KEY, MOST_KEYS
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client, file, quick_settings
 
 
@@ -179,7 +179,7 @@ async def test_a_file_of_millions_of_tiny_values_has_an_end(tmp_path, monkeypatc
 
 
 async def test_too_many_at_once_are_told_so(client, monkeypatch):
-    monkeypatch.setattr(storage, "MOST_WAITING", 10)
+    monkeypatch.setattr(service, "MOST_WAITING", 10)
     outcomes = await asyncio.gather(*(client.set("k", b"1") for _ in range(12)), return_exceptions=True)
     assert [str(outcome) for outcome in outcomes if outcome] == [
         "overloaded: 10 requests to its storage wait already"

@@ -17,10 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.base.errors import Overloaded, PluginError
-from plughost.services import sqlite_file, storage
-from plughost.services.shelf import file_name
-from plughost.services.storage import Storage
+from plughost.errors import Overloaded, PluginError
+from plughost.services.storage import service, sqlite_file
+from plughost.services.storage.plugin_store import file_name
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client, counted, file, open_files
 from tests.support import ROOT, until
 
@@ -226,12 +226,12 @@ async def test_a_hosts_own_storage_is_in_the_users_state(tmp_path, monkeypatch):
     assert not open_files(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert storage.usual_folder() == str(tmp_path / "home/.local/state/plughost/storage")
+    assert service.usual_folder() == str(tmp_path / "home/.local/state/plughost/storage")
 
 
 def test_sqlite_is_loaded_by_the_first_request():
     program = (
-        "import sys, plughost; from plughost.services.storage import Storage; Storage('/x'); "
+        "import sys, plughost; from plughost.services.storage.service import Storage; Storage('/x'); "
         "assert 'sqlite3' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from plughost.base.errors import Overloaded
-from plughost.services import sqlite_file
-from plughost.services.storage import Storage
+from plughost.errors import Overloaded
+from plughost.services.storage import sqlite_file
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client, quick_settings, used
 
 KEYS = ("a", "ab", "a\0", "b", "é")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.base.errors import Stopped
-from plughost.services import sqlite_file, storage
-from plughost.services.storage import Storage
+from plughost.errors import Stopped
+from plughost.services.storage import service, sqlite_file
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client, counted, file, open_files, quick_settings
 from tests.support import until
 
@@ -40,7 +40,7 @@ async def test_what_is_asked_at_once_shares_a_commit(client, monkeypatch):
 
 async def test_more_plugins_than_may_have_a_file_open(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_file, "SETTINGS", quick_settings())
-    monkeypatch.setattr(storage, "MOST_OPEN", 6)
+    monkeypatch.setattr(service, "MOST_OPEN", 6)
     store = Storage(tmp_path)
     clients = [Client(store, f"p{n}") for n in range(40)]
 

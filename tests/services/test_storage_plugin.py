@@ -8,8 +8,8 @@ import msgspec
 import parley
 
 import plughost
-from plughost.contracts.contract import Reverse
-from plughost.services.storage import Storage
+from plughost.contracts.base import Reverse
+from plughost.services.storage.service import Storage
 from tests.services.storing import open_files
 from tests.support import PLUGINS, PYTHON, until
 

@@ -13,8 +13,8 @@ from tests.support import ROOT
 
 FILL = """
 import asyncio, os, resource, sys
-from plughost.base.errors import Overloaded, PluginError
-from plughost.services.storage import Storage
+from plughost.errors import Overloaded, PluginError
+from plughost.services.storage.service import Storage
 from tests.services.storing import Client
 
 folder = sys.argv[1]

@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from textual.events import MouseDown, MouseUp, Paste
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED
-from plughost.terminal.app import ScreenApp
-from plughost.terminal.feed import Feed
-from plughost.terminal.lines import Tab, places, status_line, tab_line
-from plughost.terminal.stage import fed, stage
+from plughost.screens.frame_source import Feed
+from plughost.screens.session import fed, stage
+from plughost.screens.terminal.app import ScreenApp
+from plughost.screens.terminal.chrome import Tab, places, status_line, tab_line
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
 

@@ -11,11 +11,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 import plughost
-from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.terminal.feed import Feed
-from plughost.terminal.panel import panel, unresponsive
-from plughost.terminal.stage import fed, stage
+from plughost.screens.frame_source import Feed
+from plughost.screens.session import fed, stage
+from plughost.screens.terminal.error_panel import panel, unresponsive
 from tests.support import seen, until, vouched
 from tests.terminal.support import easel, inputs
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, HandleMouseParams, KeyEvent, MouseEvent
-from plughost.terminal.inputs import LONGEST_PASTE, key_event, mouse_event, pasted
-from plughost.terminal.pace import IDLE, MOST_REDRAWS, STILL, Pace, missed
+from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, Pace, missed
+from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, pasted
 
 
 @pytest.mark.clause("AINB-26", "AINB-41")

@@ -20,8 +20,8 @@ from plughost.contracts.ainb.messages import (
     Right,
     Up,
 )
-from plughost.terminal.inputs import key_event
-from plughost.terminal.keyboard import Keyboard
+from plughost.screens.terminal.input_events import key_event
+from plughost.screens.terminal.key_parser import Keyboard
 
 
 def keys(text: str) -> list[KeyEvent]:

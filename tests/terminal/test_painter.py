@@ -23,9 +23,9 @@ from plughost.contracts.ainb.messages import (
     Coord,
     WireBuffer,
 )
-from plughost.terminal.ink import inked
-from plughost.terminal.painter import Run, line, paint, row_of
-from plughost.terminal.symbols import LONGEST, columns_of, shown
+from plughost.screens.cell_width import LONGEST, columns_of, shown
+from plughost.screens.render import Run, line, paint, row_of
+from plughost.screens.terminal.ansi import inked
 
 OURS = re.compile(r"\x1b\[[0-9;]+m")
 NASTY = (

@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from plughost.base.errors import InvalidSpec, Timeout
 from plughost.contracts.ainb.messages import (
     BOLD,
     DIM,
@@ -25,16 +24,17 @@ from plughost.contracts.ainb.messages import (
     Coord,
     WireBuffer,
 )
+from plughost.errors import InvalidSpec, Timeout
 from plughost.host import Host
-from plughost.terminal import fonts
-from plughost.terminal import still as stills
-from plughost.terminal.painter import Run, paint
-from plughost.terminal.picture import Drawer, png
-from plughost.terminal.shades import INK, PAPER, shade
-from plughost.terminal.stage import stage
-from plughost.terminal.svg import HIGH, WIDE, svg
-from plughost.terminal.words import last_words
-from plughost.testkit import VirtualClock
+from plughost.screens.colors import INK, PAPER, shade
+from plughost.screens.picture import capture as stills
+from plughost.screens.picture import fonts
+from plughost.screens.picture.png_image import Drawer, png
+from plughost.screens.picture.svg import HIGH, WIDE, svg
+from plughost.screens.render import Run, paint
+from plughost.screens.session import stage
+from plughost.screens.stderr_tail import last_words
+from plughost.testing import VirtualClock
 from tests.support import ROOT, all_gone, until, vouched
 from tests.terminal.support import easel, screen_command
 
@@ -231,12 +231,12 @@ def test_plugins_of_a_root_go_by_their_names(tmp_path):
 LACKING = """
 import sys
 sys.modules["textual"] = sys.modules["PIL"] = None
-from plughost.cli import show
+from plughost.cli.commands import screen
 try:
     if sys.argv[1] == "textual":
         show._show(show.Wanted([], []), 30.0)
     else:
-        from plughost.terminal import picture
+        from plughost.screens.picture import png_image
         picture.Drawer(picture.Family("x.ttf"))
 except show.InvalidSpec as error:
     print(error.explain())

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plughost.contracts.ainb import KeyEvent
+from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.terminal.feed import Feed
-from plughost.terminal.stage import fed, stage
+from plughost.screens.frame_source import Feed
+from plughost.screens.session import fed, stage
 from tests.contracts.ainb_support import folder
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plughost import interrupt
-from plughost.terminal import stage as stages
+from plughost.screens import session as stages
 from tests.support import vouched
 from tests.terminal.support import easel
 

@@ -9,8 +9,8 @@ import time
 import pytest
 
 import plughost
-from plughost.testkit import drive
-from plughost.testkit.duplex import cut, delay, drop, garble, split
+from plughost.testing import drive
+from plughost.testing.duplex import cut, delay, drop, garble, split
 from plughost_sdk import ainb, mcptest, rune
 from tests.sdk.support import ainb_folder
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.runtime.tap import Origin
-from plughost.testkit import Recorder, Traffic, play_host
-from plughost.testkit.player import Different, Player
+from plughost.engine.tap import Origin
+from plughost.testing import Recorder, Traffic, play_host
+from plughost.testing.player import Different, Player
 from tests.contracts.ainb_support import ask
 from tests.contracts.ainb_support import folder as ainb_folder
 from tests.contracts.ainb_support import spec as ainb_spec

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import sync
-from plughost.runtime.tap import Origin
-from plughost.testkit import Recorder, Traffic, drive
-from plughost.testkit.frames import TakenApart, Unreadable, value
+from plughost.engine.tap import Origin
+from plughost.testing import Recorder, Traffic, drive
+from plughost.testing.frame_splitter import TakenApart, Unreadable, value
 from tests.support import puppet, rune_puppet
 from tests.testkit.test_driver import echo_plugin
 

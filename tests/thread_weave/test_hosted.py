@@ -8,8 +8,15 @@ import sys
 import msgspec
 import pytest
 
-from plughost.contracts.vai import Vai, spec_of
-from plughost.contracts.vai.bodies import CompactionTarget, CompactorBody, Context, Gateway, Inline, Source
+from plughost.contracts.vai.contract import Vai, spec_of
+from plughost.contracts.vai.request_bodies import (
+    CompactionTarget,
+    CompactorBody,
+    Context,
+    Gateway,
+    Inline,
+    Source,
+)
 from tests import confinable
 from tests.vai_packages import packaged
 

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from plughost.contracts.vai.bodies import CompactionTarget
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.chains import Block, Chain
-from plughost.invocations.invocation import Invocation
-from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.state import State
-from plughost.invocations.work import INLINE, Compaction
+from plughost.contracts.vai.request_bodies import CompactionTarget
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.requests import INLINE, Compaction
+from plughost.vai.state.chains import Block, Chain
+from plughost.vai.state.database import State
 from tests import confinable
 from tests.vai_packages import Nowhere, Shelf, packaged
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 import plughost
-from plughost.contracts.vai import spec_of
-from plughost.contracts.vai.bodies import Context, Gateway, ToolBody
+from plughost.contracts.vai.contract import spec_of
+from plughost.contracts.vai.request_bodies import Context, Gateway, ToolBody
 from tests.support import PLUGINS
 
 MANIFEST = """\

@@ -12,9 +12,10 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.vai import CONTRACT, Vai, machine, spec_of
-from plughost.contracts.vai.machine import Machine
-from plughost.guard.powers import Endpoint, Limits, Powers
+from plughost.contracts.vai import target_platform
+from plughost.contracts.vai.contract import CONTRACT, Vai, spec_of
+from plughost.contracts.vai.target_platform import Machine
+from plughost.permissions.access import Endpoint, Limits, Powers
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT
 from tests.vai.support import package, spec, tool
@@ -49,7 +50,7 @@ def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
 @pytest.mark.clause("VAI-22")
 def test_a_package_for_another_machine_is_refused_before_anything_runs(tmp_path, monkeypatch):
     told = spec(package(tmp_path))
-    monkeypatch.setattr(machine, "here", lambda: Machine("linux", "s390x"))
+    monkeypatch.setattr(target_platform, "here", lambda: Machine("linux", "s390x"))
     with pytest.raises(
         plughost.InvalidSpec, match="is built for linux on amd64, arm64; this machine is linux on s390x"
     ):

@@ -9,9 +9,9 @@ import pytest
 
 import plughost
 import plughost.sync
-from plughost.base import events
-from plughost.contracts.vai import IdentityMismatch, InvalidFrame, Vai
-from plughost.contracts.vai.bodies import HookBody, HookEvent, Subject
+from plughost import events
+from plughost.contracts.vai.contract import IdentityMismatch, InvalidFrame, Vai
+from plughost.contracts.vai.request_bodies import HookBody, HookEvent, Subject
 from tests.support import all_gone, until
 from tests.vai.support import CONTEXT, package, spec, tool
 

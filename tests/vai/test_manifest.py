@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.contracts.vai import machine, manifest
-from plughost.contracts.vai.machine import Machine
-from plughost.contracts.vai.rules import inside
+from plughost.contracts.vai import manifest, target_platform
+from plughost.contracts.vai.manifest_rules import inside
+from plughost.contracts.vai.target_platform import Machine
 
 SEED = Path(__file__).with_name("seed")
 TEXT = (SEED / manifest.FILE).read_text()
@@ -274,15 +274,15 @@ def test_files_that_it_names_must_be_there_when_it_is_known_what_is(tmp_path):
 @pytest.mark.clause("VAI-22")
 def test_a_package_for_other_machines_is_refused_and_told_why():
     told = manifest.read(SEED)
-    assert machine.runs_here(told, Machine("linux", "arm64"))
+    assert target_platform.runs_here(told, Machine("linux", "arm64"))
     for foreign in (Machine("linux", "riscv64"), Machine("windows", "amd64")):
-        assert not machine.runs_here(told, foreign)
+        assert not target_platform.runs_here(told, foreign)
         with pytest.raises(plughost.InvalidSpec) as caught:
-            machine.refuse_foreign(told, foreign)
+            target_platform.refuse_foreign(told, foreign)
         wanted = f"acme/devkit 0.1.0 is built for linux, darwin on amd64, arm64; this machine is {foreign}"
         assert caught.value.message == wanted
-    assert machine.here().os == "linux"
-    assert machine.runs_here(told) == (machine.here().arch in ("amd64", "arm64"))
+    assert target_platform.here().os == "linux"
+    assert target_platform.runs_here(told) == (target_platform.here().arch in ("amd64", "arm64"))
 
 
 @pytest.mark.clause("VAI-28")

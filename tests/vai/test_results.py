@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.vai.bodies import (
+from plughost.contracts.vai.request_bodies import (
     Artifact,
     CompactionTarget,
     CompactorBody,

@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import plughost
 from plughost.contracts.vai import manifest
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
-from plughost.contracts.vai.framed import MAX_BODY, MAX_HEADER
+from plughost.contracts.vai.frames import MAX_BODY, MAX_HEADER
 from plughost.contracts.vai.messages import About, Cancel, Request, Shutdown
 from plughost.contracts.vai.plugin_side import PluginSide
 from plughost.contracts.vai.session import VaiSession
-from plughost.wire.envelope import NOTHING, Answer, Noise, Progress
 from plughost.wire.framing import FrameError
+from plughost.wire.messages import NOTHING, Answer, Noise, Progress
 from tests.vai.test_manifest import SEED
 
 TOLD = manifest.read(SEED)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.conformance.suite import examine
+from plughost.conformance.runner import examine
 from plughost.contracts.vai import manifest
-from plughost.packages.packing import pack
+from plughost.vai.packages.pack import pack
 from tests.conformance.support import failed
 from tests.support import ROOT, unconfined
 from tests.vai_packages import packaged

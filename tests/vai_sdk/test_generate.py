@@ -9,7 +9,7 @@ import tomllib
 
 import pytest
 
-from plughost.packages.packing import pack
+from plughost.vai.packages.pack import pack
 from tests.sdk.support import SDK
 from tests.vai_wire import Talk
 

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from plughost import scaffold
-from plughost.conformance.suite import examine
+from plughost.conformance.runner import examine
 from plughost.contracts.vai import manifest
+from plughost.scaffold import writer
 from plughost_sdk.vai import Context
 from plughost_sdk.vai.export import COMMON, OWN
 from tests.support import ROOT, unconfined
@@ -26,7 +26,7 @@ DOCUMENT = (ROOT / "docs/vai.md").read_text()
 def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("document")
     place = made / "greeter"
-    scaffold.write("vai", "greeter", "python", made)
+    writer.write("vai", "greeter", "python", made)
     (place / "plugin.py").write_text(EXAMPLE)
     commands = re.findall(r"^PYTHONPATH=lib python3 (.*?)(?:  +#.*)?$", DOCUMENT, re.M)
     assert len(commands) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.contracts.contract import contract
+from plughost.contracts.base import contract
 from tests.sdk.support import program
 from tests.vectors import load, replay_plugin
 

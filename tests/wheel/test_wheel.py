@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost import scaffold
+from plughost.scaffold import writer
 from tests import confinable
 from tests.support import ROOT
 from tests.wheel.support import build, checkout, install
@@ -29,10 +29,10 @@ def poisoned(folder: Path) -> Path:
     """A checkout in which an earlier build has left things, also in the source tree."""
     for name in (
         "build/lib/plughost/poison.py",
-        "build/lib/plughost/runtime/plughost-launcher",
+        "build/lib/plughost/engine/launcher/plughost-launcher",
         "build/bdist.linux-x86_64/wheel/plughost/poison.py",
-        "src/plughost/runtime/plughost-launcher",
-        "src/plughost/runtime/plughost-inner",
+        "src/plughost/engine/launcher/plughost-launcher",
+        "src/plughost/engine/launcher/plughost-inner",
     ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(POISON)
@@ -90,12 +90,12 @@ def test_a_wheel_has_nothing_of_an_earlier_build(wheel):
     assert not [name for name, data in packed.items() if "poison" in name or data == POISON.encode()]
     if shutil.which("cc"):
         for program in ("plughost-launcher", "plughost-inner"):
-            assert packed[f"plughost/runtime/{program}"].startswith(b"\x7fELF")
+            assert packed[f"plughost/engine/launcher/{program}"].startswith(b"\x7fELF")
 
 
 def test_a_wheel_has_the_whole_sdk_and_the_canaries(wheel):
     packed = contents(wheel)
-    sources = {path.relative_to(scaffold.sdk()) for path in scaffold.sdk().rglob("*.py")}
+    sources = {path.relative_to(writer.sdk()) for path in writer.sdk().rglob("*.py")}
     assert {f"plughost/scaffold/sdk/plughost_sdk/{path}" for path in sources} <= packed.keys()
     assert "plughost/conformance/ainb/canaries/canary.py" in packed
 
@@ -121,7 +121,7 @@ def test_the_checkout_cannot_be_reached_from_it(installed):
     assert "No module named 'plughost_sdk'" in ran.stdout
 
 
-@pytest.mark.parametrize("contract", scaffold.contracts())
+@pytest.mark.parametrize("contract", writer.contracts())
 def test_every_next_line_works_from_a_wheel_alone(contract, installed, place):
     if contract in CONFINED:
         confinable.needs("strict")

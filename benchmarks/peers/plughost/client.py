@@ -12,7 +12,7 @@ import sys
 from benchmarks.contenders.ours import Ours
 from benchmarks.peers.obedience import obey
 from plughost import Host
-from plughost.runtime.launch import NATIVE, default_launcher
+from plughost.engine.launcher.launch import NATIVE, default_launcher
 
 
 async def main(command: tuple[str, ...], *distributions: str) -> None:

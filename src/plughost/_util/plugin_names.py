@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import brief
+from plughost._util.text import brief
+from plughost.errors import InvalidSpec
 
 LONGEST = 255
 _PART = r"[\w@](?:(?:[\w.@+~ -]|:(?! ))*[\w.@:+~-])?"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 
 def real_path(path: str | os.PathLike[str]) -> str:

@@ -28,7 +28,7 @@ _ROOT = str(Path(__file__).parents[2])
 _START = """
 import importlib, json, sys, types
 sys.path[:] = json.loads(sys.argv[1])
-for name in ("plughost", "plughost.contracts", "plughost.contracts.vai", "plughost.invocations"):
+for name in ("plughost", "plughost.contracts", "plughost.contracts.vai.contract", "plughost.vai.invocations"):
     package = sys.modules[name] = types.ModuleType(name)
     package.__path__ = [sys.path[0] + "/" + name.replace(".", "/")]
 importlib.import_module(sys.argv[2]).main(int(sys.argv[3]))

@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import click
 
-from plughost.base.errors import CallFailed, InvalidSpec, PluginError
-from plughost.cli import output
+from plughost.cli.ui import output
+from plughost.errors import CallFailed, InvalidSpec, PluginError
 
 COMMANDS = {
     "new": "new",
@@ -19,7 +19,7 @@ COMMANDS = {
     "explain": "explain",
     "run": "run",
     "dev": "dev",
-    "screen": "show",
+    "screen": "screen",
     "conform": "conform",
     "replay": "replay",
     "x": "x",
@@ -40,7 +40,7 @@ COMMANDS = {
     "invoke": "invoke",
     "invocations": "invocations",
 }
-"""By name: the module beside this one that has it. Only the one that is used is imported."""
+"""By name: the module of `commands` that has it. Only the one that is used is imported."""
 
 
 class Commands(click.Group):
@@ -51,7 +51,7 @@ class Commands(click.Group):
         home = COMMANDS.get(cmd_name)
         if home is None:
             return None
-        command: click.Command = getattr(import_module(f"plughost.cli.{home}"), cmd_name)
+        command: click.Command = getattr(import_module(f"plughost.cli.commands.{home}"), cmd_name)
         return command
 
 

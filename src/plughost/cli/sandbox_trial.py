@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import PluginError, Unconfinable
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.base import PluginSpec
+from plughost.errors import PluginError, Unconfinable
 from plughost.host import Host
-from plughost.sandbox.temporary_folder import READABLE, temporary_folder
+from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
 PATIENCE = 20.0
 PROBE = """

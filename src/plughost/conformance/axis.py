@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from plughost.conformance.subject import Subject
+    from plughost.conformance.plugin_under_test import Subject
 
 
 class Failed(Exception):

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from plughost.base.errors import LaunchFailed
-from plughost.runtime.channel import PipeChannel
-from plughost.runtime.launch import Launch
-from plughost.runtime.process import Process
+from plughost.engine.channel import PipeChannel
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.process import Process
+from plughost.errors import LaunchFailed
 
 KILL_PATIENCE = 10.0
 MOST_LINES = 10_000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plughost.conformance.axis import Failed, demand
-from plughost.conformance.wire import Wire
+from plughost.conformance.raw_process import Wire
 from plughost.wire.framing import FrameTooLarge
 
 LONGEST_TALK = 2.0

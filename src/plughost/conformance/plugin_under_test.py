@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from plughost.conformance.axis import Failed
-from plughost.conformance.wire import PATIENCE, Wire
-from plughost.contracts.contract import Binding, PluginSpec, contract
+from plughost.conformance.raw_process import PATIENCE, Wire
+from plughost.contracts.base import Binding, PluginSpec, contract
 from plughost.host import Host, Plugin
-from plughost.sandbox import raw
-from plughost.testkit import VirtualClock
+from plughost.sandbox import unhosted
+from plughost.testing import VirtualClock
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class Subject:
         spec = spec or self.spec
         framing = self.contract.session(spec, binding).framing()
         async with (
-            raw.confined(spec, binding) as start,
+            unhosted.confined(spec, binding) as start,
             Wire(start, framing, self.frames, self.patience) as wire,
         ):
             yield wire

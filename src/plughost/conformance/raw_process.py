@@ -9,11 +9,11 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost.base.errors import LaunchFailed
-from plughost.base.text import visible
+from plughost._util.text import visible
 from plughost.conformance.axis import Failed
-from plughost.runtime.channel import PipeChannel
-from plughost.sandbox.raw import Start
+from plughost.engine.channel import PipeChannel
+from plughost.errors import LaunchFailed
+from plughost.sandbox.unhosted import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing
 from plughost.wire.surrogates import decode_replacing
 

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.subject import Subject
-from plughost.conformance.wire import Wire
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import Wire
 
 CONTEXT = {
     "workspace_id": "workspace",

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, LaunchFailed, PluginError
-from plughost.base.text import visible
+from plughost._util.text import visible
 from plughost.conformance.axis import Axis, Failed, Spared, Verdict, Warned
-from plughost.conformance.subject import Sample, Subject
-from plughost.conformance.wire import PATIENCE
-from plughost.contracts.contract import PluginSpec, sandbox_of
+from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.raw_process import PATIENCE
+from plughost.contracts.base import PluginSpec, sandbox_of
+from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 
 GROUP = "plughost.conformance"
 """Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec
-from plughost.base.names import check_name
-from plughost.base.real_path import real_path
-from plughost.guard.operators_word import OperatorsWord
-from plughost.guard.powers import NONE, Limits, Powers
-from plughost.runtime.policy import Policy
-from plughost.runtime.session import Session
+from plughost._util.plugin_names import check_name
+from plughost._util.real_path import real_path
+from plughost.engine.policy import Policy
+from plughost.engine.session import Session
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import NONE, Limits, Powers
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import OperatorsWord
 
 if TYPE_CHECKING:  # import time that a program may not need to spend
     from importlib.metadata import EntryPoint
@@ -224,7 +224,7 @@ def contract_of(folder: Path) -> PluginSpec | None:
 
 def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
     """The contract's settings out of a spec: every problem at once."""
-    from plughost.base.located import Document
+    from plughost._util.located.document import Document
 
     document = Document("options", dict(spec.options), {})
     options = document.read(kind, (), dict(spec.options))

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import CallFailed, Denied, InvalidSpec, PluginError, Timeout, UnknownMethod
-from plughost.base.text import bounded
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire import envelope
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
+from plughost._util.text import bounded
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import CallFailed, Denied, InvalidSpec, PluginError, Timeout, UnknownMethod
+from plughost.wire import messages
 from plughost.wire.framing import HEAD, Frame
+from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
 from plughost.wire.surrogates import LoneSurrogates, decode_replacing
 
 METHOD_NOT_FOUND = -32601
@@ -107,8 +107,8 @@ class JsonRpc(Conversation):
             return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
         if message.method is not None:
             if message.id is None:
-                return envelope.Notification(message.method, message.params)
-            return envelope.Request(message.id, message.method, message.params)
+                return messages.Notification(message.method, message.params)
+            return messages.Request(message.id, message.method, message.params)
         if not isinstance(message.id, int):
             return Noise("an answer without a number", bytes(frame[:HEAD]))
         if message.error is not NOTHING and bytes(message.error) != _NULL:

@@ -6,8 +6,8 @@ import itertools
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from plughost.base.errors import Overloaded
-from plughost.runtime.pending import Pending
+from plughost.engine.pending_call import Pending
+from plughost.errors import Overloaded
 from plughost.wire.ledger import FOREVER
 
 

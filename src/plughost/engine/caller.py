@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from plughost.runtime.session import Session
+from plughost.engine.session import Session
 from plughost.wire.framing import Framing
 
 

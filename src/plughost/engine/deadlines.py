@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plughost.base.clock import Clock, Timer
+from plughost.clock import Clock, Timer
 from plughost.wire.ledger import FOREVER
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import PluginError
-from plughost.base.hiding import Hidden
-from plughost.runtime.caller import Caller
-from plughost.wire.envelope import Notification
+from plughost._util.redaction.redactor import Hidden
+from plughost.engine.caller import Caller
+from plughost.errors import PluginError
+from plughost.wire.messages import Notification
 
 if TYPE_CHECKING:
-    from plughost.runtime.instance import Instance
-    from plughost.runtime.launch import Launch
+    from plughost.engine.instance import Instance
+    from plughost.engine.launcher.launch import Launch
 
 
 class Home(Protocol):

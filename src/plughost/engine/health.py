@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from plughost.base.clock import Clock
-from plughost.base.errors import PluginError, Timeout
-from plughost.runtime.due import Due
-from plughost.runtime.peer import Peer
-from plughost.runtime.pending import Pending
-from plughost.runtime.policy import Health
-from plughost.runtime.session import Session
+from plughost.clock import Clock
+from plughost.engine.peer import Peer
+from plughost.engine.pending_call import Pending
+from plughost.engine.policy import Health
+from plughost.engine.session import Session
+from plughost.engine.timer import Due
+from plughost.errors import PluginError, Timeout
 from plughost.wire.ledger import FOREVER
 
 

@@ -9,8 +9,23 @@ import signal
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plughost.base.clock import Clock
-from plughost.base.errors import (
+from plughost.clock import Clock
+from plughost.engine.caller import Caller
+from plughost.engine.channel import PipeChannel
+from plughost.engine.delegate import Home
+from plughost.engine.health import Checkup
+from plughost.engine.launcher.errors import NO_WATCHES, as_launch_failure, launch_failure
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.peer import Peer
+from plughost.engine.pending_call import Pending
+from plughost.engine.policy import Policy
+from plughost.engine.process import KILL_PATIENCE, Process
+from plughost.engine.reporter import Witness, story
+from plughost.engine.session import Session
+from plughost.engine.supervisor import Action, Event, State, Supervisor
+from plughost.engine.tap import Tapping
+from plughost.engine.timer import Due
+from plughost.errors import (
     Collateral,
     Crashed,
     HandshakeFailed,
@@ -22,23 +37,8 @@ from plughost.base.errors import (
     Stopped,
     Timeout,
 )
-from plughost.base.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
-from plughost.runtime.caller import Caller
-from plughost.runtime.channel import PipeChannel
-from plughost.runtime.checkup import Checkup
-from plughost.runtime.due import Due
-from plughost.runtime.home import Home
-from plughost.runtime.launch import Launch
-from plughost.runtime.launch_errors import NO_WATCHES, as_launch_failure, launch_failure
-from plughost.runtime.peer import Peer
-from plughost.runtime.pending import Pending
-from plughost.runtime.policy import Policy
-from plughost.runtime.process import KILL_PATIENCE, Process
-from plughost.runtime.session import Session
-from plughost.runtime.supervisor import Action, Event, State, Supervisor
-from plughost.runtime.tap import Tapping
-from plughost.runtime.witness import Witness, story
-from plughost.wire.envelope import NOTHING, Answer, Notification
+from plughost.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
+from plughost.wire.messages import NOTHING, Answer, Notification
 
 EXIT_NOTICE = 2.0
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""

@@ -12,21 +12,21 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError
-from plughost.runtime.bucket import Bucket
-from plughost.runtime.caller import Caller, Publication
-from plughost.runtime.channel import CHUNK, Channel
-from plughost.runtime.line import Held, Line
-from plughost.runtime.listener import Listener
-from plughost.runtime.pending import Pending
-from plughost.runtime.policy import Policy
-from plughost.runtime.serving import Serve, Serving
-from plughost.runtime.session import Incoming, Session
-from plughost.runtime.sweeper import Sweeper
-from plughost.wire.envelope import ABSENT, Answer, Noise, Notification, Progress, Request, encode
+from plughost.clock import Clock
+from plughost.engine.call_queue import Held, Line
+from plughost.engine.caller import Caller, Publication
+from plughost.engine.channel import CHUNK, Channel
+from plughost.engine.deadlines import Sweeper
+from plughost.engine.pending_call import Pending
+from plughost.engine.policy import Policy
+from plughost.engine.progress import Listener
+from plughost.engine.rate_limit import Bucket
+from plughost.engine.request_server import Serve, Serving
+from plughost.engine.session import Incoming, Session
+from plughost.errors import InvalidSpec, Malformed, Overloaded, PluginError
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
+from plughost.wire.messages import ABSENT, Answer, Noise, Notification, Progress, Request, encode
 
 MANY = 16
 SMALL_BITE = 512

@@ -14,9 +14,9 @@ import contextvars
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plughost.base.errors import PluginError
-from plughost.runtime.listener import Listener, OnEvent
-from plughost.wire.envelope import Answer
+from plughost.engine.progress import Listener, OnEvent
+from plughost.errors import PluginError
+from plughost.wire.messages import Answer
 
 Waiter = Callable[[Any], object]
 

@@ -14,13 +14,13 @@ import signal
 import sys
 from collections.abc import Callable
 
-from plughost.base.errors import LaunchFailed
-from plughost.base.hiding import Hidden
-from plughost.runtime.channel import CHUNK, MOST_LEFT, Channel
-from plughost.runtime.launch import Launch, Report
-from plughost.runtime.launch_errors import NO_WATCHES, launch_failure
-from plughost.runtime.refused import Refused
-from plughost.runtime.stderr import READ, StderrTail
+from plughost._util.redaction.redactor import Hidden
+from plughost.engine.channel import CHUNK, MOST_LEFT, Channel
+from plughost.engine.denial_records import Refused
+from plughost.engine.launcher.errors import NO_WATCHES, launch_failure
+from plughost.engine.launcher.launch import Launch, Report
+from plughost.engine.stderr import READ, StderrTail
+from plughost.errors import LaunchFailed
 
 KILL_PATIENCE = 3.0
 """A launcher that does not end in this time is killed itself. It is long for a machine that stood still for a

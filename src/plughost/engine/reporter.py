@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from plughost.base.clock import Clock
-from plughost.base.errors import PluginError
-from plughost.base.events import Dropped, EventHub
-from plughost.base.hiding import Hidden
-from plughost.base.text import cut_out
-from plughost.runtime.bucket import Bucket
-from plughost.runtime.session import Session
+from plughost._util.redaction.redactor import Hidden
+from plughost._util.text import cut_out
+from plughost.clock import Clock
+from plughost.engine.rate_limit import Bucket
+from plughost.engine.session import Session
+from plughost.errors import PluginError
+from plughost.events import Dropped, EventHub
 
 LONGEST = 4096
 """Characters of an error's message: a plugin's own words are in it, and everybody prints it."""

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, PluginError, UnknownMethod
-from plughost.base.text import bounded
-from plughost.runtime.caller import Caller
-from plughost.runtime.channel import Channel
-from plughost.runtime.session import Session
-from plughost.wire.envelope import Request
+from plughost._util.text import bounded
+from plughost.engine.caller import Caller
+from plughost.engine.channel import Channel
+from plughost.engine.session import Session
+from plughost.errors import InvalidSpec, PluginError, UnknownMethod
 from plughost.wire.framing import FrameTooLarge, Framing
+from plughost.wire.messages import Request
 
 Serve = Callable[[Caller, str, msgspec.Raw], Coroutine[Any, Any, Any]]
 """Answers a plugin's request: who asks, method and params to a result, or a PluginError."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from plughost.base.errors import CallFailed, InvalidSpec, Malformed, PluginError
-from plughost.wire.envelope import Answer, Noise, Notification, Progress, Request
+from plughost.errors import CallFailed, InvalidSpec, Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
+from plughost.wire.messages import Answer, Noise, Notification, Progress, Request
 
 Incoming = Answer | Progress | Request | Notification | Noise | Malformed | None
 """What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from plughost.base.hiding import Hidden
-from plughost.base.text import cut_out, visible
-from plughost.runtime.bucket import Bucket
+from plughost._util.redaction.redactor import Hidden
+from plughost._util.text import cut_out, visible
+from plughost.engine.rate_limit import Bucket
 
 LONGEST_LINE = 8192
 """In the log; the rest of a longer one is left out there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from plughost.runtime.policy import Policy
+from plughost.engine.policy import Policy
 
 
 class State(enum.Enum):

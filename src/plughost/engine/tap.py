@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from plughost.runtime.channel import Send
+from plughost.engine.channel import Send
 
 Way = Literal["out", "in"]
 Listener = Callable[[Way, bytes], object]

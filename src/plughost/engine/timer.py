@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from plughost.base.clock import Clock, Timer
+from plughost.clock import Clock, Timer
 
 
 class Due:

@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 _HOST = re.compile(r"(?:\*\.)?(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _PORT = re.compile(r"[0-9]{1,5}")

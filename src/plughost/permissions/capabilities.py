@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plughost.base.capability import Capability
+from plughost.permissions.capability import Capability
 
 
 def effective(declared: Iterable[Capability], granted: Iterable[Capability]) -> frozenset[Capability]:

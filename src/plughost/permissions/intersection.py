@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from plughost.guard.powers import Endpoint, Powers
+from plughost.permissions.access import Endpoint, Powers
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.guard.addresses import canonical_host
-from plughost.guard.overlap import covers
-from plughost.guard.powers import Endpoint, Powers
+from plughost.permissions.access import Endpoint, Powers
+from plughost.permissions.addresses import canonical_host
+from plughost.permissions.capability import Capability
+from plughost.permissions.intersection import covers
 
 
 class OperatorsWord(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.powers import NONE, Endpoint, Limits, Powers, endpoint
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import NONE, Endpoint, Limits, Powers, endpoint
 
 KINDS = ("read", "write", "execute", "connect")
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.I)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from plughost.guard.addresses import Address, is_public, literal
+from plughost.permissions.addresses import Address, is_public, literal
 
 T = TypeVar("T")
 Resolve = Callable[[str], Awaitable[Sequence[str]]]

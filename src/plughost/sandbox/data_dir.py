@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from plughost.base import data_owner
-from plughost.base.errors import LaunchFailed
-from plughost.contracts.contract import DataFolder
+from plughost._util import data_owner
+from plughost.contracts.base import DataFolder
+from plughost.errors import LaunchFailed
 from plughost.sandbox.users import UIDS, User
 
 

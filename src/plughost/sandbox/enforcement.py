@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plughost.guard.powers import Limits, Powers
-from plughost.sandbox.confinement import Holding
-from plughost.sandbox.machine import Machine
+from plughost.permissions.access import Limits, Powers
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.plan import Holding
 from plughost.sandbox.users import User
 
 SIGNALS = 6
@@ -25,7 +25,7 @@ def holdings(
     grouped: bool,
     writable_tmp: bool = True,
 ) -> list[Holding]:
-    """Of a plugin that is confined as `confine.py` does it. `rlimits` are the limits that are really set;
+    """Of a plugin that is confined as `planner.py` does it. `rlimits` are the limits that are really set;
     `grouped` is with a control group."""
     strict = confined == "strict"
     landlock = f"Landlock {machine.landlock or ''}".rstrip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from plughost.base.errors import Unconfinable
+from plughost.errors import Unconfinable
 
 
 def identity(real: str) -> str:

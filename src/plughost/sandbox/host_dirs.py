@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from plughost.base.errors import Unconfinable
-from plughost.base.temporary import everybodys_folder
-from plughost.sandbox.quarters import PREFIX
-from plughost.sandbox.trust import is_beneath
+from plughost._util.temp_dir import everybodys_folder
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve.trusted_files import is_beneath
+from plughost.sandbox.run_dir import PREFIX
 
 
 def bases(quarters: str) -> tuple[str, ...]:

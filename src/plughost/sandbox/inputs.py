@@ -6,10 +6,10 @@ from typing import Protocol
 
 import msgspec
 
-from plughost.sandbox.cgroups import Group
-from plughost.sandbox.footing import Footing
-from plughost.sandbox.grants import Granted
-from plughost.sandbox.runnable import Runnable
+from plughost.sandbox.memory.cgroups import Group
+from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.resolve.command_cache import Runnable
+from plughost.sandbox.resolve.grants import Granted
 from plughost.sandbox.users import User
 
 

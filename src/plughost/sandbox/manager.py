@@ -9,27 +9,27 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterator
 
-from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec, LaunchFailed, Unconfinable
-from plughost.contracts.contract import Binding, PluginSpec, contract, sandbox_of
-from plughost.guard.allowance import joined
-from plughost.guard.overlap import overlap
-from plughost.guard.powers import NONE, Endpoint, Powers
-from plughost.runtime.launch import Launch
-from plughost.runtime.launch_errors import as_launch_failure
-from plughost.sandbox import data_folder
-from plughost.sandbox.confinement import CLASSES, Confinement, unconfined
-from plughost.sandbox.footing import Footing
-from plughost.sandbox.meter import Meter
+from plughost.clock import Clock
+from plughost.contracts.base import Binding, PluginSpec, contract, sandbox_of
+from plughost.engine.launcher.errors import as_launch_failure
+from plughost.engine.launcher.launch import Launch
+from plughost.errors import InvalidSpec, LaunchFailed, Unconfinable
+from plughost.permissions.access import NONE, Endpoint, Powers
+from plughost.permissions.intersection import overlap
+from plughost.permissions.parse import joined
+from plughost.sandbox import data_dir
+from plughost.sandbox.memory.meter import Meter
+from plughost.sandbox.plan import CLASSES, Confinement, unconfined
+from plughost.sandbox.protected_paths import Footing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.sandbox.cgroups import Group, Parent
-    from plughost.sandbox.connection import Connection
-    from plughost.sandbox.hearing import Hearing, Tell
-    from plughost.sandbox.quarters import Quarters
-    from plughost.sandbox.reach import Reach
-    from plughost.sandbox.wayout import WayOut
+    from plughost.sandbox.denials.collector import Hearing, Tell
+    from plughost.sandbox.denials.visible_access import Reach
+    from plughost.sandbox.egress.connection import Connection
+    from plughost.sandbox.egress.instance import WayOut
+    from plughost.sandbox.memory.cgroups import Group, Parent
+    from plughost.sandbox.run_dir import Quarters
 
 KEEPERS = 6
 """Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
@@ -71,11 +71,11 @@ class Keeper:
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:
-                data_folder.make(binding.data, spec.name, None)
+                data_dir.make(binding.data, spec.name, None)
             return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
-        from plughost.sandbox.confined import confined as how
+        from plughost.sandbox.prepare import confined as how
 
         ground = await self._settled_ground()
         kept = self._plugins.setdefault(spec.name, _Belongings())
@@ -87,7 +87,7 @@ class Keeper:
             if kept.group is None:
                 kept.group = ground.group(spec)
             if binding.data is not None and not self._foresees:
-                data_folder.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
+                data_dir.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
             way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
                 how,
@@ -176,7 +176,7 @@ class Keeper:
             return kept.way_out
         if not endpoints:
             return None
-        from plughost.sandbox.wayout import WayOut
+        from plughost.sandbox.egress.instance import WayOut
 
         assert self._ground is not None
         room = self._ground.quarters.room(plugin)
@@ -209,7 +209,7 @@ class Keeper:
         if kept is None:
             return
         if kept.hearing is None:
-            from plughost.sandbox.hearing import Hearing
+            from plughost.sandbox.denials.collector import Hearing
 
             kept.hearing = Hearing(self._clock)
         kept.hearing.hear(records, generation, reach, tell)
@@ -264,8 +264,8 @@ class _Ground:
     """What is found or made once, in a thread."""
 
     def __init__(self, cgroup: str | None, foresees: bool) -> None:
-        from plughost.sandbox.cgroups import find
-        from plughost.sandbox.quarters import Quarters
+        from plughost.sandbox.memory.cgroups import find
+        from plughost.sandbox.run_dir import Quarters
         from plughost.sandbox.users import Users
 
         self.parent: Parent | None = find(cgroup)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.guard.powers import NONE, Powers
-from plughost.runtime.launch import Launch
-from plughost.sandbox.footing import Footing
-from plughost.sandbox.reach import Reach
+from plughost.engine.launcher.launch import Launch
+from plughost.permissions.access import NONE, Powers
+from plughost.sandbox.denials.visible_access import Reach
+from plughost.sandbox.protected_paths import Footing
 
 CLASSES = ("strict", "landlock", "none")
 

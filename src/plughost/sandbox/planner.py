@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, Unconfinable
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.runtime.launch import Launch
-from plughost.sandbox import bubblewrap, inner
-from plughost.sandbox.confinement import CLASSES, Confinement, Place, unconfined
-from plughost.sandbox.holdings import SIGNALS, holdings
-from plughost.sandbox.machine import Machine
-from plughost.sandbox.prepared import Prepared, WayOut
-from plughost.sandbox.reach import Reach
-from plughost.sandbox.trust import is_beneath
+from plughost.engine.launcher.launch import Launch
+from plughost.errors import InvalidSpec, Unconfinable
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.sandbox.denials.visible_access import Reach
+from plughost.sandbox.enforcement import SIGNALS, holdings
+from plughost.sandbox.inputs import Prepared, WayOut
+from plughost.sandbox.mechanisms import bubblewrap, inner
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.plan import CLASSES, Confinement, Place, unconfined
+from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.users import User
 
 KEEPERS = 5

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from plughost.base.errors import LaunchFailed, Unconfinable
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.powers import Limits, Powers
-from plughost.sandbox import libraries, machine, runnable, trust
-from plughost.sandbox.cgroups import Group
-from plughost.sandbox.confine import check, confine
-from plughost.sandbox.confinement import Confinement
-from plughost.sandbox.elf import open_file
-from plughost.sandbox.footing import Footing
-from plughost.sandbox.grants import Granted, granted
-from plughost.sandbox.identity import identity
-from plughost.sandbox.prepared import Prepared, WayOut
-from plughost.sandbox.private import bases, check_private
-from plughost.sandbox.quarters import Quarters, Room
+from plughost.contracts.base import PluginSpec
+from plughost.errors import LaunchFailed, Unconfinable
+from plughost.permissions.access import Limits, Powers
+from plughost.sandbox.file_identity import identity
+from plughost.sandbox.host_dirs import bases, check_private
+from plughost.sandbox.inputs import Prepared, WayOut
+from plughost.sandbox.mechanisms import features
+from plughost.sandbox.memory.cgroups import Group
+from plughost.sandbox.plan import Confinement
+from plughost.sandbox.planner import check, confine
+from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.resolve import command_cache, shared_libraries, trusted_files
+from plughost.sandbox.resolve.elf import open_file
+from plughost.sandbox.resolve.grants import Granted, granted
+from plughost.sandbox.run_dir import Quarters, Room
 from plughost.sandbox.users import User, barrier, check_reach
 
 CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates")
@@ -50,7 +51,7 @@ def confined(
     resolved: Mapping[str, str] | None = None,
     writable_tmp: bool = True,
     file_locks: bool = True,
-    here: machine.Machine | None = None,
+    here: features.Machine | None = None,
 ) -> Confinement:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
 
@@ -59,7 +60,7 @@ def confined(
     room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
     `listable`, `resolved`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
     """
-    here = here or machine.machine()
+    here = here or features.machine()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
     try:
         check(class_, here, powers)
@@ -71,7 +72,7 @@ def confined(
         known.update((folder, folder) for folder in told)
         parted = tuple(_still_real(path) for path in listable)
         given = granted(powers, spec.allow, to_come, known)
-        found = runnable.find(
+        found = command_cache.find(
             command,
             cwd,
             binding_env,
@@ -140,7 +141,7 @@ def _still_real(path: str) -> str:
     return path
 
 
-def _footing(found: runnable.Runnable, given: Granted, folders: tuple[str, ...]) -> Footing:
+def _footing(found: command_cache.Runnable, given: Granted, folders: tuple[str, ...]) -> Footing:
     """Unconfinable when it could change it itself, and so what its next process is given."""
     links = (link for link, _ in (*found.links, *given.links))
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
@@ -156,18 +157,20 @@ def _footing(found: runnable.Runnable, given: Granted, folders: tuple[str, ...])
 
 def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Identities of all but what only root can have replaced: upgrades of the system do that."""
-    return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trust.is_public(path))
+    return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trusted_files.is_public(path))
 
 
-def _seen_inside(cwd: str, found: runnable.Runnable, given: Granted) -> str | None:
+def _seen_inside(cwd: str, found: command_cache.Runnable, given: Granted) -> str | None:
     """A folder that is not its own is there inside when something in it is, or when it is in what is."""
     real = os.path.realpath(cwd)
     inside = (*found.code, *found.executes, *found.reads, *given.read, *given.write)
-    seen = any(trust.is_beneath(path, real) or trust.is_beneath(real, path) for path in inside)
+    seen = any(
+        trusted_files.is_beneath(path, real) or trusted_files.is_beneath(real, path) for path in inside
+    )
     return real if seen else None
 
 
-def _check_reach(found: runnable.Runnable, given: Granted, user: User, to_come: str | None) -> None:
+def _check_reach(found: command_cache.Runnable, given: Granted, user: User, to_come: str | None) -> None:
     check_reach((*found.executes, *found.libraries, *found.reads, *found.code, *given.read), user)
     check_reach([path for path in given.write if path != to_come], user, os.R_OK | os.W_OK)
 
@@ -179,13 +182,13 @@ def _shared(env: Mapping[str, str], way_out: WayOut | None) -> Iterator[str]:
         wanted.append(LOCALES)
     if way_out is not None:
         wanted += CERTIFICATES
-    return (path for path in wanted if trust.is_public(path))
+    return (path for path in wanted if trusted_files.is_public(path))
 
 
 def _furnished(
     room: Room,
-    here: machine.Machine,
-    found: runnable.Runnable,
+    here: features.Machine,
+    found: command_cache.Runnable,
     given: Granted,
     shared: tuple[str, ...],
     way_out: WayOut | None,
@@ -198,7 +201,7 @@ def _furnished(
         # No name server is there: whoever asks one is told of, and whoever only reads a file is not.
         "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
         "hosts": (way_out.hosts if way_out is not None else "127.0.0.1 localhost\n").encode(),
-        "ld.so.cache": libraries.cache_bytes(),
+        "ld.so.cache": shared_libraries.cache_bytes(),
         "localtime": _zone(),
     }
     inside = (*found.code, *found.reads, *found.executes, *given.read, *given.write, *shared)

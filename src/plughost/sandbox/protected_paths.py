@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.sandbox.trust import is_beneath
+from plughost.sandbox.resolve.trusted_files import is_beneath
 
 
 class Footing(msgspec.Struct, frozen=True):

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from plughost.base.errors import Unconfinable
-from plughost.base.temporary import everybodys_folder
-from plughost.sandbox.removal import remove
-from plughost.sandbox.temporary_folder import READABLE, open_folder, set_mode
+from plughost._util.rmtree import remove
+from plughost._util.temp_dir import everybodys_folder
+from plughost.errors import Unconfinable
+from plughost.sandbox.untrusted_temp_dir import READABLE, open_folder, set_mode
 from plughost.sandbox.users import User, Users
 
 PREFIX = "plughost-host-"

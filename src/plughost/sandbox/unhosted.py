@@ -11,12 +11,12 @@ import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from plughost.base.clock import best_clock
-from plughost.base.errors import LaunchFailed
-from plughost.contracts.contract import Binding, PluginSpec
-from plughost.runtime.process import Process
-from plughost.sandbox.keeper import Keeper
-from plughost.sandbox.meter import Watched
+from plughost.clock import best_clock
+from plughost.contracts.base import Binding, PluginSpec
+from plughost.engine.process import Process
+from plughost.errors import LaunchFailed
+from plughost.sandbox.manager import Keeper
+from plughost.sandbox.memory.meter import Watched
 
 Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Process]
 """Starts a process; called with what is to be called when it was executed, and when it has ended."""

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plughost.sandbox.removal import remove
+from plughost._util.rmtree import remove
 
 PASSABLE = 0o711
 """Of a root host, a confined plugin is another user: it passes through, and lists nothing."""

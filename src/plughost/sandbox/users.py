@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plughost.base.errors import Unconfinable
-from plughost.sandbox.caches import CACHED
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve.user_caches import CACHED
 
 UIDS = range(61184, 65520)
 """Kept for users that exist only while they run: no package and no administrator gives them away."""

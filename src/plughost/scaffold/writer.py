@@ -22,7 +22,7 @@ from types import ModuleType
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 TEMPLATES = Path(__file__).parent / "templates"
 SHARED, ANY, WORDS = "shared", "any", "words.toml"

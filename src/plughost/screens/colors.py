@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plughost.contracts.ainb.messages import BOLD, DIM, ITALIC, REVERSED, UNDERLINED, Color
-from plughost.terminal.painter import Run
+from plughost.screens.render import Run
 
 INK = Color(204, 204, 204)
 PAPER = Color(12, 12, 12)

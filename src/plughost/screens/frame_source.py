@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from plughost.base.errors import PluginError, Timeout
-from plughost.base.events import Event, Exited, StateChanged
-from plughost.contracts.ainb import Ainb
+from plughost.contracts.ainb.client import RENDER_DEADLINE
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
-from plughost.contracts.ainb.view import RENDER_DEADLINE
+from plughost.errors import PluginError, Timeout
+from plughost.events import Event, Exited, StateChanged
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.terminal.pace import IDLE, Pace, missed
-from plughost.terminal.painter import Painting, Row, paint
-from plughost.terminal.panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
-from plughost.terminal.words import last_words
+from plughost.screens.frame_rate import IDLE, Pace, missed
+from plughost.screens.render import Painting, Row, paint
+from plughost.screens.stderr_tail import last_words
+from plughost.screens.terminal.error_panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
 
 
 class Sight(NamedTuple):

@@ -17,7 +17,7 @@ from plughost.contracts.ainb.messages import (
     Color,
     WireBuffer,
 )
-from plughost.terminal.symbols import columns_of, shown
+from plughost.screens.cell_width import columns_of, shown
 
 KNOWN = BOLD | DIM | ITALIC | UNDERLINED | REVERSED
 BLANK = Cell(" ")

@@ -9,14 +9,14 @@ from typing import Protocol
 
 import msgspec
 
-from plughost import guard
-from plughost.base.clock import done_within
-from plughost.base.errors import Denied, InvalidSpec, PluginError, Timeout
-from plughost.base.text import WHOLE, bounded
-from plughost.runtime.caller import Caller
-from plughost.services.directory import Directory, offering
+from plughost._util.text import WHOLE, bounded
+from plughost.clock import done_within
+from plughost.engine.caller import Caller
+from plughost.errors import Denied, InvalidSpec, PluginError, Timeout
+from plughost.permissions import capabilities
+from plughost.services.plugin_lookup import Directory, offering
+from plughost.wire.base64_bytes import Octets, plain
 from plughost.wire.ledger import FOREVER
-from plughost.wire.octets import Octets, plain
 
 LONGEST_MS = 10**12
 
@@ -64,7 +64,7 @@ class Actions:
         action = self._registered.get(params.action)
         if action is None:
             return await self._by_plugin(caller, params)
-        if action.spawns and not guard.allows(caller.plugin.capabilities, "spawn_subprocess"):
+        if action.spawns and not capabilities.allows(caller.plugin.capabilities, "spawn_subprocess"):
             raise Denied("capability denied: spawn_subprocess")
         return await action.handler(caller, plain(params.payload))
 

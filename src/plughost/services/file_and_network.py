@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from plughost.guard.operators_word import OperatorsWord
-from plughost.runtime.caller import Caller
-from plughost.services.files import LARGEST, ByManifest, Content, Entry, Files
-from plughost.services.network import Fetch, Fetched, Network
-from plughost.wire.octets import Octets, plain
+from plughost.engine.caller import Caller
+from plughost.permissions.operator_only import OperatorsWord
+from plughost.services.files.reader import LARGEST, ByManifest, Content, Entry, Files
+from plughost.services.network.fetch import Fetch, Fetched, Network
+from plughost.wire.base64_bytes import Octets, plain
 
 T = TypeVar("T")
 

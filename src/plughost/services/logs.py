@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec
-from plughost.base.events import EventHub, Logged
-from plughost.runtime.caller import Caller
+from plughost.clock import Clock
+from plughost.engine.caller import Caller
+from plughost.errors import InvalidSpec
+from plughost.events import EventHub, Logged
 
 LEVELS = ("trace", "debug", "info", "warn", "error")
 KEPT = 1000

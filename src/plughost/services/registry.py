@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from plughost.base.clock import Clock
-from plughost.base.events import EventHub
-from plughost.services.directory import Directory
+from plughost.clock import Clock
+from plughost.events import EventHub
+from plughost.services.plugin_lookup import Directory
 
 
 class House(Directory, Protocol):
@@ -31,15 +31,15 @@ def own(name: str, house: House) -> Any:
 
         return Actions(house)
     if name == "fs":
-        from plughost.services.desks import FileDesk
+        from plughost.services.file_and_network import FileDesk
 
         return FileDesk()
     if name == "network":
-        from plughost.services.desks import NetworkDesk
+        from plughost.services.file_and_network import NetworkDesk
 
         return NetworkDesk()
     if name == "storage":
-        from plughost.services.storage import Storage, usual_folder
+        from plughost.services.storage.service import Storage, usual_folder
 
         return Storage(usual_folder())
     return None

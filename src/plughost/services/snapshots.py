@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from plughost.base.errors import InvalidSpec, Overloaded
-from plughost.runtime.caller import Caller, Publication
-from plughost.wire.octets import Octets, plain
+from plughost.engine.caller import Caller, Publication
+from plughost.errors import InvalidSpec, Overloaded
+from plughost.wire.base64_bytes import Octets, plain
 
 # A plugin does not grow the host without end.
 LONGEST_TOPIC = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plughost.base.timers import HeapTimer, Timers
+from plughost._util.timers import HeapTimer, Timers
 
 
 class VirtualClock:

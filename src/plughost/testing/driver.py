@@ -18,16 +18,16 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost import config
-from plughost.base.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.runtime.session import Incoming, Session
-from plughost.runtime.tap import Origin
-from plughost.testkit.clock import VirtualClock
-from plughost.testkit.duplex import Fault, MemoryPipe
-from plughost.testkit.traffic import Traffic
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, Notification, Progress, Request, decode
+from plughost.contracts.base import PluginSpec, contract
+from plughost.engine.session import Incoming, Session
+from plughost.engine.tap import Origin
+from plughost.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
+from plughost.testing.clock import VirtualClock
+from plughost.testing.duplex import Fault, MemoryPipe
+from plughost.testing.traffic import Traffic
 from plughost.wire.framing import FrameError
 from plughost.wire.ledger import Ledger
+from plughost.wire.messages import ABSENT, NOTHING, Answer, Notification, Progress, Request, decode
 
 PATIENCE = 5.0
 Scripted = Callable[[Any], Any] | PluginError | Any

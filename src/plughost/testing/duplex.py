@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from plughost.testkit.clock import VirtualClock
+from plughost.testing.clock import VirtualClock
 
 
 class Late(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.runtime.tap import Way
+from plughost.engine.tap import Way
 from plughost.wire.framing import ContentLength, Frame, Frames, Framing, Lines
 
 LARGEST = 64 << 20

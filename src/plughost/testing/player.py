@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.hiding import HIDDEN
-from plughost.base.text import visible
-from plughost.runtime.tap import Way
-from plughost.testkit.frames import IDS, TakenApart, Unreadable, id_of, method_of, reader, value
-from plughost.testkit.traffic import Traffic
+from plughost._util.redaction.redactor import HIDDEN
+from plughost._util.text import visible
+from plughost.engine.tap import Way
+from plughost.errors import InvalidSpec
+from plughost.testing.frame_splitter import IDS, TakenApart, Unreadable, id_of, method_of, reader, value
+from plughost.testing.traffic import Traffic
 from plughost.wire.framing import Frame, FrameError
 
 SHOWN = 200

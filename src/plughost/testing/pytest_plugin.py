@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from plughost.testkit import Driver, VirtualClock
+    from plughost.testing import Driver, VirtualClock
 
 
 @pytest.fixture
 def plughost_drive() -> Iterator[Callable[..., Driver]]:
     """`plughost_drive(plugin, folder)` drives a plugin object until the end of the test."""
-    from plughost.testkit import drive
+    from plughost.testing import drive
 
     with ExitStack() as stack:
 
@@ -28,6 +28,6 @@ def plughost_drive() -> Iterator[Callable[..., Driver]]:
 @pytest.fixture
 def plughost_clock() -> VirtualClock:
     """Time under the test's control, for `Host(clock=…)`."""
-    from plughost.testkit import VirtualClock
+    from plughost.testing import VirtualClock
 
     return VirtualClock()

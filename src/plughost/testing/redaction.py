@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.hiding import HIDDEN, Hidden
-from plughost.base.spellings import SHORTEST
-from plughost.testkit.frames import Unreadable, value
+from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost._util.redaction.spellings import SHORTEST
+from plughost.testing.frame_splitter import Unreadable, value
 from plughost.wire.framing import Frame, FrameError
 
 

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 from plughost import config
-from plughost.base.errors import LaunchFailed
-from plughost.contracts.contract import PluginSpec, check_runnable, contract
-from plughost.runtime.channel import CHUNK, PipeChannel
-from plughost.runtime.witness import story
-from plughost.sandbox.raw import Start, confined
-from plughost.testkit.player import Different, Player
-from plughost.testkit.traffic import Traffic
+from plughost.contracts.base import PluginSpec, check_runnable, contract
+from plughost.engine.channel import CHUNK, PipeChannel
+from plughost.engine.reporter import story
+from plughost.errors import LaunchFailed
+from plughost.sandbox.unhosted import Start, confined
+from plughost.testing.player import Different, Player
+from plughost.testing.traffic import Traffic
 
 PATIENCE = 10.0
 """For a plugin to say what it said then, and as long again to end."""

@@ -9,11 +9,11 @@ from typing import get_args
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.hiding import HIDDEN
-from plughost.runtime.tap import Listener, Origin, Way
-from plughost.testkit.frames import TakenApart, reader
-from plughost.testkit.redaction import Redactor
+from plughost._util.redaction.redactor import HIDDEN
+from plughost.engine.tap import Listener, Origin, Way
+from plughost.errors import InvalidSpec
+from plughost.testing.frame_splitter import TakenApart, reader
+from plughost.testing.redaction import Redactor
 from plughost.wire.framing import Frame, FrameError
 
 MOST_KEPT = 64 << 20

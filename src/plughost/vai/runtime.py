@@ -7,25 +7,25 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-from plughost.base.clock import Clock, best_clock
-from plughost.contracts.vai.bodies import HookEvent
+from plughost.clock import Clock, best_clock
+from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.host import Host
-from plughost.invocations.binding import Scope
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.deliveries import Deliveries, Delivery
-from plughost.invocations.gateway.gateway import Gateway
-from plughost.invocations.gateway.http import Bounds
-from plughost.invocations.hooks import Hooks
-from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.invoker import LocalInvoker, Options
-from plughost.invocations.journal import Journal
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.package import PackageSource
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.retention import Retention
-from plughost.invocations.retry import Backoff
-from plughost.invocations.secret_source import SecretSource
-from plughost.invocations.state import State
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.bindings.package import PackageSource
+from plughost.vai.bindings.secret_source import SecretSource
+from plughost.vai.gateway.gateway import Gateway
+from plughost.vai.gateway.http import Bounds
+from plughost.vai.invocations.invocation import Invocation, OnEvent
+from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.records.database import RecordBook
+from plughost.vai.records.journal import Journal
+from plughost.vai.records.retention import Retention
+from plughost.vai.state.database import State
+from plughost.vai.state.deliveries import Deliveries, Delivery
+from plughost.vai.state.hooks import Hooks
+from plughost.vai.state.retry_schedule import Backoff
 
 
 class Runtime:

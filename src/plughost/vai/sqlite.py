@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from plughost.base.errors import HostFailed, PluginError, Stopped
-from plughost.services.sqlite_file import transaction
+from plughost.errors import HostFailed, PluginError, Stopped
+from plughost.services.storage.sqlite_file import transaction
 
 __all__ = ["Database", "opened", "transaction"]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from plughost.base.errors import Malformed
+from plughost.errors import Malformed
 from plughost.wire.framing import HEAD, Frame
 
 NOTHING: Final = msgspec.Raw(b"")

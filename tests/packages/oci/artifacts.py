@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, unwatched
-from plughost.packages.oci.digests import describe
+from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, Content, Descriptor, unwatched
+from plughost.vai.packages.oci.digests import describe
 
 ARTIFACT = "application/vnd.vai.plugin.v1"
 CONFIG = "application/vnd.vai.plugin.manifest.v1+toml"

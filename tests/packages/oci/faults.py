@@ -10,9 +10,9 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from plughost.packages.oci.patience import Patience
-from plughost.packages.oci.reference import parse_reference
-from plughost.packages.oci.registry import Registry, open_registry
+from plughost.vai.packages.oci.reference import parse_reference
+from plughost.vai.packages.oci.registry.repository import Registry, open_registry
+from plughost.vai.packages.oci.registry.retry import Patience
 
 HASTY = Patience(retries=3, first=0.001, longest=0.01)
 

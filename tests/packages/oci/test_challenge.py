@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.packages.oci.challenge import MAX_HEADER, Challenge, read_challenges
+from plughost.vai.packages.oci.registry.challenge import MAX_HEADER, Challenge, read_challenges
 
 READ = {
     "": [],

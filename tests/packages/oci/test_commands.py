@@ -9,11 +9,11 @@ import os
 import pytest
 
 from plughost.cli.main import main
-from plughost.cli.progress import Bar
-from plughost.packages import publishing
-from plughost.packages.oci.content import MANIFEST
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.reference import parse_reference
+from plughost.cli.ui.progress import Bar
+from plughost.vai.packages import push
+from plughost.vai.packages.oci.content_store import MANIFEST
+from plughost.vai.packages.oci.open_reference import open_content
+from plughost.vai.packages.oci.reference import parse_reference
 from tests.packages.little import write
 from tests.packages.oci.conftest import PASSWORD, USER
 
@@ -150,7 +150,7 @@ def test_a_promotion_is_watched_on_both_its_ways(repository, dist, quietly):
     quietly("push", dist / "little-0.1.0.vai.tar", repository)
     told = []
     asyncio.run(
-        publishing.push(
+        push.push(
             f"{repository}:0.1.0",
             parse_reference(f"{repository}/promoted"),
             lambda done, total: told.append((done, total)),

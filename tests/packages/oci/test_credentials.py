@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.credentials import credentials_for
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.registry.credentials import credentials_for
 
 
 def auth(user, password):

@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from plughost.packages.oci.content import unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import BadContent, TransferFailed
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.patience import Patience
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
+from plughost.vai.packages.oci.content_store import unwatched
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed
+from plughost.vai.packages.oci.open_reference import open_content
+from plughost.vai.packages.oci.registry.retry import Patience
 from tests.packages.oci.artifacts import LAYER
 from tests.packages.oci.faults import HASTY, answer, problem, relay
 from tests.support import until
@@ -178,7 +178,7 @@ async def test_a_full_disk_ends_it_and_what_came_is_kept(faulty, tmp_path, monke
         return real(fd, data)
 
     faulty.on(GET, faulty.blob(DATA))
-    monkeypatch.setattr("plughost.packages.oci.blobfile.os.write", full)
+    monkeypatch.setattr("plughost.vai.packages.oci.layout.blob_writer.os.write", full)
     with pytest.raises(TransferFailed, match="No space left on device"):
         await fetch(faulty, tmp_path)
     monkeypatch.undo()
@@ -210,7 +210,7 @@ async def test_a_cancelled_fetch_keeps_what_came(faulty, tmp_path):
 
 
 async def test_the_event_loop_neither_hashes_nor_writes(faulty, tmp_path, monkeypatch):
-    from plughost.packages.oci.blobfile import BlobFile
+    from plughost.vai.packages.oci.layout.blob_writer import BlobFile
 
     threads = set()
     real = BlobFile.write

@@ -10,10 +10,10 @@ import sys
 
 import pytest
 
-from plughost.packages.oci.content import MANIFEST, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
-from plughost.packages.oci.layout import LayoutFolder
+from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from tests.packages.oci.artifacts import ARTIFACT, LAYER, SIGNATURE, put_artifact, put_signature
 from tests.support import ROOT
 
@@ -150,7 +150,7 @@ async def test_a_full_disk_is_said_and_what_has_arrived_is_kept(layout, tmp_path
             raise OSError(28, "No space left on device")
         return real(fd, data)
 
-    monkeypatch.setattr("plughost.packages.oci.blobfile.os.write", full)
+    monkeypatch.setattr("plughost.vai.packages.oci.layout.blob_writer.os.write", full)
     with pytest.raises(TransferFailed, match="No space left on device") as caught:
         await layout.fetch(blob, tmp_path / "out", unwatched)
     assert "make room" in caught.value.hint
@@ -165,7 +165,7 @@ async def test_a_full_disk_is_said_and_what_has_arrived_is_kept(layout, tmp_path
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from plughost.packages.oci.layout import LayoutFolder
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from tests.packages.oci.artifacts import put_artifact
 async def main():
     layout = LayoutFolder(Path(sys.argv[1]))

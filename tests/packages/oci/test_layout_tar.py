@@ -10,13 +10,13 @@ import tarfile
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import MANIFEST, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.layout_tar import LayoutTar, write_tar
-from plughost.packages.oci.transfer import copy
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.copy_artifact import copy
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.layout.tar_file import LayoutTar, write_tar
 from tests.packages.oci.artifacts import LAYER, SIGNATURE, put_artifact, put_signature
 
 
@@ -180,7 +180,7 @@ async def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("plughost.packages.oci.layout_tar.os.sendfile", full)
+    monkeypatch.setattr("plughost.vai.packages.oci.layout.tar_file.os.sendfile", full)
     with pytest.raises(TransferFailed, match="No space left"):
         write_tar(layout, tmp_path / "x.tar")
     assert os.listdir(tmp_path) == ["layout"]

@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import parse_url
-from plughost.packages.oci.content import INDEX, MANIFEST, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
-from plughost.packages.oci.patience import Patience, delay, retry_after
-from plughost.packages.oci.reference import parse_reference
-from plughost.packages.oci.registry import open_registry
-from plughost.packages.oci.session import follow
-from plughost.testkit import VirtualClock
+from plughost.errors import InvalidSpec
+from plughost.permissions.addresses import parse_url
+from plughost.testing import VirtualClock
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, unwatched
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
+from plughost.vai.packages.oci.reference import parse_reference
+from plughost.vai.packages.oci.registry.client import follow
+from plughost.vai.packages.oci.registry.repository import open_registry
+from plughost.vai.packages.oci.registry.retry import Patience, delay, retry_after
 from tests.packages.oci.artifacts import LAYER, SIGNATURE, image
 from tests.packages.oci.faults import HASTY, Faulty, answer, document, problem
 from tests.support import until
@@ -192,7 +192,7 @@ async def test_an_offer_that_cannot_be_taken_is_an_error(faulty, offer):
 
 
 def test_a_token_service_without_tls_is_not_asked_for_a_registry_with_it():
-    from plughost.packages.oci.auth import token_request
+    from plughost.vai.packages.oci.registry.auth import token_request
 
     with pytest.raises(Unauthorized, match="without TLS"):
         token_request(

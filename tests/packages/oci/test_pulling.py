@@ -7,16 +7,16 @@ import os
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci import registry
-from plughost.packages.oci.content import MANIFEST
-from plughost.packages.oci.documents import read_manifest
-from plughost.packages.oci.errors import BadContent, TransferFailed
-from plughost.packages.oci.layout_tar import LayoutTar
-from plughost.packages.oci.patience import Patience
-from plughost.packages.oci.reference import parse_reference
-from plughost.packages.packing import pack
-from plughost.packages.pulling import pull
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import MANIFEST
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed
+from plughost.vai.packages.oci.layout.tar_file import LayoutTar
+from plughost.vai.packages.oci.manifests import read_manifest
+from plughost.vai.packages.oci.reference import parse_reference
+from plughost.vai.packages.oci.registry import repository
+from plughost.vai.packages.oci.registry.retry import Patience
+from plughost.vai.packages.pack import pack
+from plughost.vai.packages.pull import pull
 from tests.packages.little import write
 from tests.packages.oci.faults import HASTY, document, problem
 
@@ -25,7 +25,7 @@ HERE = "/v2/acme/little"
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(registry, "Patience", lambda: HASTY)
+    monkeypatch.setattr(repository, "Patience", lambda: HASTY)
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ async def test_a_full_disk_leaves_only_what_can_be_continued(faulty, served, tmp
             raise OSError(28, "No space left on device")
         return real(fd, data)
 
-    monkeypatch.setattr("plughost.packages.oci.blobfile.os.write", full)
+    monkeypatch.setattr("plughost.vai.packages.oci.layout.blob_writer.os.write", full)
     with pytest.raises(TransferFailed, match="No space left on device"):
         await pulled(faulty, tmp_path / "got")
     monkeypatch.undo()
@@ -147,7 +147,7 @@ async def test_a_disk_that_is_full_at_the_end_keeps_what_has_come(
         out.write(body)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("plughost.packages.pulling.write_file", full)
+    monkeypatch.setattr("plughost.vai.packages.pull.write_file", full)
     with pytest.raises(TransferFailed, match="No space left on device") as caught:
         await pulled(faulty, tmp_path / "got")
     assert "make room" in caught.value.hint
@@ -155,7 +155,7 @@ async def test_a_disk_that_is_full_at_the_end_keeps_what_has_come(
     (landing,) = (tmp_path / "got").iterdir()
     assert not (landing / "whole").exists()
     faulty.served = 0
-    monkeypatch.setattr(registry, "Patience", lambda: HASTY)
+    monkeypatch.setattr(repository, "Patience", lambda: HASTY)
     await pulled(faulty, tmp_path / "got")
     assert faulty.served == 0
     assert (tmp_path / "got/little-0.1.0.vai.tar").read_bytes() == open(file, "rb").read()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.reference import InLayout, InRegistry, parse_reference
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.reference import InLayout, InRegistry, parse_reference
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import INDEX, MANIFEST, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import NotFound, Unauthorized
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.transfer import copy
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, unwatched
+from plughost.vai.packages.oci.copy_artifact import copy
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import NotFound, Unauthorized
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.open_reference import open_content
 from tests.packages.oci.artifacts import ARTIFACT, CONFIG, LAYER, SIGNATURE, put_artifact, put_signature
 from tests.packages.oci.conftest import PASSWORD, USER
 

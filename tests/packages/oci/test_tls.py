@@ -9,15 +9,15 @@ import subprocess
 
 import pytest
 
-from plughost.base.clock import best_clock
-from plughost.guard.addresses import Target
-from plughost.packages.oci.auth import Authorization
-from plughost.packages.oci.content import MANIFEST
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import TransferFailed
-from plughost.packages.oci.reference import parse_reference
-from plughost.packages.oci.registry import Registry
-from plughost.packages.oci.session import Session
+from plughost.clock import best_clock
+from plughost.permissions.addresses import Target
+from plughost.vai.packages.oci.content_store import MANIFEST
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import TransferFailed
+from plughost.vai.packages.oci.reference import parse_reference
+from plughost.vai.packages.oci.registry.auth import Authorization
+from plughost.vai.packages.oci.registry.client import Session
+from plughost.vai.packages.oci.registry.repository import Registry
 from tests.packages.oci.artifacts import image
 from tests.packages.oci.faults import HASTY, Faulty, answer, document
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci import transfer
-from plughost.packages.oci.content import EMPTY, INDEX, MANIFEST, Descriptor, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.documents import write_index
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.transfer import copy
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci import copy_artifact
+from plughost.vai.packages.oci.content_store import EMPTY, INDEX, MANIFEST, Descriptor, unwatched
+from plughost.vai.packages.oci.copy_artifact import copy
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.manifests import write_index
 from tests.packages.oci.artifacts import SIGNATURE, image, put_artifact, put_signature
 
 
@@ -66,10 +66,10 @@ async def put_sbom(content, subject, size, number=0):
 
 
 async def test_what_others_say_of_an_artifact_stands_in_nobody_s_way(tmp_path, monkeypatch):
-    monkeypatch.setattr(transfer, "MAX_NOTES", 5)
+    monkeypatch.setattr(copy_artifact, "MAX_NOTES", 5)
     crowded, target = Crowded(tmp_path / "crowded"), LayoutFolder(tmp_path / "target")
     pushed = await put_artifact(crowded)
-    await put_sbom(crowded, pushed, transfer.MAX_NOTE + 1)
+    await put_sbom(crowded, pushed, copy_artifact.MAX_NOTE + 1)
     for number in range(1, 10):
         await put_sbom(crowded, pushed, 0, number)
     signatures = [(await put_signature(crowded, pushed, b'{"n": %d}' % number)).digest for number in range(9)]

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.errors import BadContent, TransferFailed
-from plughost.packages.oci.opening import open_content
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed
+from plughost.vai.packages.oci.open_reference import open_content
 from tests.packages.oci.artifacts import LAYER
 from tests.packages.oci.faults import HASTY, answer, problem, relay
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import json
 
-from plughost.base.schema_references import resolved
+from plughost._util.json_schema.references import resolved
 
 BUDGET = 1 << 20
 """Units of a check that is done at once: some 5 ms."""

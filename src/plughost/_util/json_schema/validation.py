@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from msgspec import json
 
-from plughost.base import schema_cost
-from plughost.base.schema_references import resolved, standalone
-from plughost.base.text import Head, head
-from plughost.base.worker_process import ask_once
+from plughost._util.json_schema import cost
+from plughost._util.json_schema.references import resolved, standalone
+from plughost._util.text import Head, head
+from plughost._util.worker_process import ask_once
 
 MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
@@ -41,7 +41,7 @@ class Measure(NamedTuple):
 
 SECONDS = 10.0
 """For a check in a process of its own."""
-WORKER = "plughost.base.schema_worker"
+WORKER = "plughost._util.json_schema.worker"
 
 
 def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
@@ -49,7 +49,7 @@ def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
 
     One that takes long is compiled in a process of its own, which is waited for: not for an event loop.
     """
-    if schema_cost.too_costly(schema) is None:
+    if cost.too_costly(schema) is None:
         return wrong_at_once(schema)
     text = json.encode(schema)
     told = ask_once(WORKER, {"job": "compile", "schema": len(text)}, text, seconds)
@@ -75,21 +75,21 @@ def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[st
 
 def problems_at_once(schema: Any, value: Any) -> list[str]:
     """The same where nothing may take long: what would is a problem itself. ValueError for a wrong schema."""
-    if why := schema_cost.too_costly(schema):
+    if why := cost.too_costly(schema):
         raise ValueError(why)
     checker, size = Checker(schema), len(json.encode(value))
-    if size * checker.weight > schema_cost.BUDGET:
+    if size * checker.weight > cost.BUDGET:
         return [f"the schema is too costly for a value of {size} bytes"]
     if checker.fits(value):
         return []
-    if size * checker.weight * schema_cost.TOLD > schema_cost.BUDGET:
+    if size * checker.weight * cost.TOLD > cost.BUDGET:
         return ["it does not fit, and is too large to say where"]
     return [problem.unhidden for problem in checker.problems(value)]
 
 
 def wrong_at_once(schema: dict[str, Any]) -> str | None:
     """What is wrong with a schema; to take long is wrong, too."""
-    if why := schema_cost.too_costly(schema):
+    if why := cost.too_costly(schema):
         return why
     try:
         Checker(schema)
@@ -117,7 +117,7 @@ class Checker:
         except jsonschema_rs.ValidationError as error:
             raise ValueError(_line(error)) from error
         self.fits = self._validator.is_valid
-        self.weight = schema_cost.weight(schema, holds_itself=self._holds_itself)
+        self.weight = cost.weight(schema, holds_itself=self._holds_itself)
         """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
 
     def problems(self, value: Any) -> list[Head]:

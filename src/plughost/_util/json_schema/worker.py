@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.json_schema import Checker
-from plughost.base.worker_process import serve
+from plughost._util.json_schema.validation import Checker
+from plughost._util.worker_process import serve
 
 Reply = tuple[dict[str, Any], bytes]
 

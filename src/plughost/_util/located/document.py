@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig
-from plughost.base.text import visible
+from plughost._util.text import visible
+from plughost.errors import InvalidConfig
 
 T = TypeVar("T")
 Field = tuple[str | int, ...]

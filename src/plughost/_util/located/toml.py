@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost.base.errors import InvalidConfig
-from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
+from plughost._util.located.document import INTEGERS, Document, Field, Problem, read_text
+from plughost.errors import InvalidConfig
 
 MOST_KEY_PARTS = 32
 """Parts of a dotted key, as in `a.b.c = 1` or `[a.b.c]`. The parser's time grows with their square."""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost.base.errors import InvalidConfig
-from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
+from plughost._util.located.document import INTEGERS, Document, Field, Problem, read_text
+from plughost.errors import InvalidConfig
 
 LARGEST = 64 << 10
 DEEPEST = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from plughost.base.text_set import Span, TextSet
-from plughost.base.unescape import LONGEST_ESCAPE
+from plughost._util.redaction.text_set import Span, TextSet
+from plughost._util.redaction.unescape import LONGEST_ESCAPE
 
 _CUT_ESCAPE = re.compile(
     r"[0-9a-zA-Z]{1,31};"

@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.cut_text import begun, ended
-from plughost.base.json_pieces import SLICE, pieces
-from plughost.base.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
-from plughost.base.text import Head, head
-from plughost.base.text_set import Span, TextSet
-from plughost.base.unescape import TRIGGER, Unescaped, unescaped
+from plughost._util.redaction.cut_text import begun, ended
+from plughost._util.redaction.json_pieces import SLICE, pieces
+from plughost._util.redaction.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
+from plughost._util.redaction.text_set import Span, TextSet
+from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescaped
+from plughost._util.text import Head, head
 
 HIDDEN = "***"
 NO_SECRET = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from plughost.base.unescape import TRIGGER, unescaped
+from plughost._util.redaction.unescape import TRIGGER, unescaped
 
 SHORTEST = 4
 """A shorter text is found in the middle of words, so it is hidden only where it stands alone."""

@@ -9,15 +9,16 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli import output, targets
-from plughost.cli.numbers import SECONDS
-from plughost.cli.recording import Recording
-from plughost.cli.recording import options as record_options
-from plughost.contracts.contract import PluginSpec
+from plughost.cli.options import targets
+from plughost.cli.options.numbers import SECONDS
+from plughost.cli.options.record import Recording
+from plughost.cli.options.record import options as record_options
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec
+from plughost.engine.tap import Tap
 from plughost.host import Host
-from plughost.runtime.tap import Tap
-from plughost.sandbox.lints import lints
-from plughost.wire.envelope import ABSENT
+from plughost.sandbox.explain.lints import lints
+from plughost.wire.messages import ABSENT
 
 
 @click.command(options_metavar="[OPTIONS]")

@@ -9,14 +9,15 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.base.errors import InvalidSpec
-from plughost.cli import output, targets
-from plughost.cli.numbers import SECONDS
+from plughost.cli.options import targets
+from plughost.cli.options.numbers import SECONDS
+from plughost.cli.ui import output
 from plughost.conformance.axis import Verdict
 from plughost.conformance.junit import junit
-from plughost.conformance.subject import Sample
-from plughost.conformance.suite import Report, axes_of, examine
-from plughost.conformance.wire import PATIENCE
+from plughost.conformance.plugin_under_test import Sample
+from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.runner import Report, axes_of, examine
+from plughost.errors import InvalidSpec
 
 MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"}
 
@@ -71,7 +72,7 @@ def conform(
     if host is not None:
         if words or target.bare:
             raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
-        from plughost.conformance.ainb.hosts import Trial
+        from plughost.conformance.ainb.host_under_test import Trial
 
         _conclude(interrupt.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
         return

@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from plughost import control
-from plughost.base.errors import InvalidSpec, Timeout
-from plughost.cli import output
+from plughost.cli.ui import output
+from plughost.errors import InvalidSpec, Timeout
 
 PATIENCE = 30.0
 """For a host to answer: a reload takes as long as the plugin's start."""

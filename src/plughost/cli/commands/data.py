@@ -6,11 +6,12 @@ import os
 
 import click
 
-from plughost.base import data_owner
-from plughost.base.errors import InvalidSpec
-from plughost.cli import output, targets
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.services.storage import file_in, usual_folder
+from plughost._util import data_owner
+from plughost.cli.options import targets
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec, contract
+from plughost.errors import InvalidSpec
+from plughost.services.storage.service import file_in, usual_folder
 
 
 @click.group()

@@ -15,20 +15,21 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Logged, Subscription
-from plughost.base.text import Head
-from plughost.cli import targets, watch
-from plughost.cli.building import Build
-from plughost.cli.screen import Screen
-from plughost.cli.teller import Teller
-from plughost.cli.typed import Typed
-from plughost.cli.wires import Wires, readable, shortened
-from plughost.cli.words import in_words
-from plughost.contracts.contract import PluginSpec
+from plughost._util.text import Head
+from plughost.cli.dev import file_watch
+from plughost.cli.dev.build import Build
+from plughost.cli.dev.frame_log import Wires, readable, shortened
+from plughost.cli.dev.stdin_lines import Typed
+from plughost.cli.options import targets
+from plughost.cli.ui.dev_output import Screen
+from plughost.cli.ui.event_text import in_words
+from plughost.cli.ui.line_writer import Teller
+from plughost.contracts.base import PluginSpec
+from plughost.errors import InvalidSpec, PluginError
+from plughost.events import Logged, Subscription
 from plughost.host import Host
 from plughost.services.logs import LONGEST
-from plughost.wire.envelope import ABSENT
+from plughost.wire.messages import ABSENT
 
 INTERVAL = 0.2
 """Between two looks at the files."""
@@ -130,7 +131,7 @@ class Workshop:
         self._screen = screen
         self._build = None if build is None else Build(build, folder, screen)
         self._ignored = ignored
-        self._seen: watch.Look = {}
+        self._seen: file_watch.Look = {}
         self._ready = asyncio.Event()
 
     async def keep(self) -> None:
@@ -179,8 +180,8 @@ class Workshop:
         self._screen.hide(spec.env)
         return spec
 
-    async def _look(self) -> watch.Look:
-        return await asyncio.to_thread(watch.look, self._folder, self._ignored)
+    async def _look(self) -> file_watch.Look:
+        return await asyncio.to_thread(file_watch.look, self._folder, self._ignored)
 
     async def _changes(self) -> list[str]:
         """Wait until files are other than they were, and stay so."""
@@ -189,13 +190,13 @@ class Workshop:
             now = await self._look()
             while (later := await self._later()) != now:
                 now = later
-            files, self._seen = watch.changed(self._seen, now), now
+            files, self._seen = file_watch.changed(self._seen, now), now
             if self._build is not None:
                 files = self._build.only_sources(files)
             if files:
                 return files
 
-    async def _later(self) -> watch.Look:
+    async def _later(self) -> file_watch.Look:
         await asyncio.sleep(SETTLE)
         return await self._look()
 

@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli import output
-from plughost.cli.output import Styled
-from plughost.cli.trial import Trial, trial
-from plughost.contracts.contract import names
-from plughost.runtime import launch, probe
-from plughost.sandbox import machine, mechanisms
+from plughost.cli.sandbox_trial import Trial, trial
+from plughost.cli.ui import output
+from plughost.cli.ui.output import Styled
+from plughost.contracts.base import names
+from plughost.engine.launcher import launch, selftest
+from plughost.sandbox.mechanisms import availability, features
 
 
 class Finding(msgspec.Struct):
@@ -34,10 +34,10 @@ def doctor(as_json: bool) -> None:
     Exit 3 when plugins cannot be run safely, or when one got out of its sandbox; a class that cannot be had
     here is told, and refused when it is asked for.
     """
-    here = machine.machine()
+    here = features.machine()
     findings = interrupt.run(_examine())
-    around = mechanisms.surroundings(os.environ.get("PLUGHOST_CGROUP"))
-    matrix = list(mechanisms.mechanisms(here, around))
+    around = availability.surroundings(os.environ.get("PLUGHOST_CGROUP"))
+    matrix = list(availability.mechanisms(here, around))
     trials = interrupt.run(_try(here))
     healthy = all(finding.ok for finding in findings) and not any(each.escaped for each in trials)
     if as_json:
@@ -63,11 +63,11 @@ async def _examine() -> list[Finding]:
     return findings
 
 
-async def _try(here: machine.Machine) -> list[Trial]:
+async def _try(here: features.Machine) -> list[Trial]:
     """Each class that nothing is known to be missing for."""
     tried = []
     for confined in ("strict", "landlock"):
-        missing = mechanisms.unavailable(confined, here)
+        missing = availability.unavailable(confined, here)
         tried.append(await trial(confined) if missing is None else Trial.without(confined, *missing))
     return tried
 
@@ -75,7 +75,7 @@ async def _try(here: machine.Machine) -> list[Trial]:
 async def _launcher() -> Finding:
     native = launch.default_launcher() == (launch.NATIVE,)
     which = "compiled" if native else "Python (no compiler at build time: slower starts)"
-    ok, detail = await probe.held(launch.default_launcher(), "auto")
+    ok, detail = await selftest.held(launch.default_launcher(), "auto")
     if not ok:
         return Finding(
             "no orphans", False, f"{which} launcher: {detail}", "nothing holds a plugin's descendants"
@@ -95,7 +95,7 @@ def _files() -> Finding:
     )
 
 
-def _show(findings: list[Finding], matrix: list[mechanisms.Mechanism], trials: list[Trial]) -> None:
+def _show(findings: list[Finding], matrix: list[availability.Mechanism], trials: list[Trial]) -> None:
     ok, no, missing = Styled("ok", "green"), Styled("no", "red"), Styled("--", "yellow")
     output.table((ok if each.ok else no, each.check, _told(each.detail, each.hint)) for each in findings)
     output.table(

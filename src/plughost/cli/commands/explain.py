@@ -9,11 +9,12 @@ import sys
 import click
 
 from plughost import interrupt
-from plughost.base.clock import best_clock
-from plughost.base.errors import LaunchFailed
-from plughost.cli import output, targets
-from plughost.contracts.contract import PluginSpec, check_runnable, contract
-from plughost.sandbox.explanation import Explanation, Source
+from plughost.cli.options import targets
+from plughost.cli.ui import output
+from plughost.clock import best_clock
+from plughost.contracts.base import PluginSpec, check_runnable, contract
+from plughost.errors import LaunchFailed
+from plughost.sandbox.explain.report import Explanation, Source
 
 
 @click.command()
@@ -33,7 +34,7 @@ def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> No
     if as_json:
         output.answer(found)
     else:
-        from plughost.cli.explained import show
+        from plughost.cli.ui.explanation import show
 
         show(found)
     if found.problem is not None:
@@ -41,9 +42,9 @@ def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> No
 
 
 async def _explain(spec: PluginSpec, source: Source) -> Explanation:
-    from plughost.sandbox.explain import explain
-    from plughost.sandbox.keeper import Keeper
-    from plughost.sandbox.machine import machine
+    from plughost.sandbox.explain.build import explain
+    from plughost.sandbox.manager import Keeper
+    from plughost.sandbox.mechanisms.features import machine
 
     its_contract = contract(spec.contract)
     binding = its_contract.bind(spec)

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from plughost import interrupt
-from plughost.cli import output, targets
-from plughost.contracts.contract import PluginSpec
+from plughost.cli.options import targets
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec
 from plughost.host import Host
 
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plughost.base.errors import InvalidSpec
-from plughost.cli import output
-from plughost.cli.invoke import state_option, usual_state
+from plughost.cli.commands.invoke import state_option, usual_state
+from plughost.cli.ui import output
+from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from plughost.invocations.record_book import RecordBook
+    from plughost.vai.records.database import RecordBook
 
 
 @click.group()
@@ -99,7 +99,7 @@ def prune(
 
     plughost invocations prune --older-than 7d --dry-run
     """
-    from plughost.invocations.retention import Pruned, Retention
+    from plughost.vai.records.retention import Pruned, Retention
 
     usual = older_than is None and keep_bytes is None
     retention = Retention() if usual else Retention(age=older_than, size=keep_bytes)
@@ -133,8 +133,8 @@ def _when(moment: float) -> str:
 
 
 def _book(state: Path | None) -> RecordBook:
-    from plughost.invocations.journal import settle
-    from plughost.invocations.record_book import RecordBook
+    from plughost.vai.records.database import RecordBook
+    from plughost.vai.records.journal import settle
 
     folder = str(state or usual_state())
     settle(folder)

@@ -15,18 +15,19 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli import local_work, output
-from plughost.cli.numbers import SECONDS
-from plughost.cli.packages import store_option
-from plughost.cli.packing import trust_option
-from plughost.cli.targets import pair
+from plughost.cli.commands import invoke_local
+from plughost.cli.commands.packages import store_option
+from plughost.cli.commands.packing import trust_option
+from plughost.cli.options.numbers import SECONDS
+from plughost.cli.options.targets import pair
+from plughost.cli.ui import output
 
 if TYPE_CHECKING:
-    from plughost.invocations.binding import Binding
-    from plughost.invocations.invoker import LocalInvoker
-    from plughost.invocations.outcome import Outcome
-    from plughost.invocations.package import PackageSource
-    from plughost.invocations.work import Work
+    from plughost.vai.bindings.binding import Binding
+    from plughost.vai.bindings.package import PackageSource
+    from plughost.vai.invocations.invoker import LocalInvoker
+    from plughost.vai.invocations.outcome import Outcome
+    from plughost.vai.invocations.requests import Work
 
 state_option = click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR",
@@ -49,8 +50,8 @@ state_option = click.option(
 @click.option(
     "--egress", multiple=True, metavar="HOST", help="A host it may reach, if it asks for a network."
 )
-@click.option("--org", default=local_work.LOCAL, show_default=True, help="On whose behalf.")
-@click.option("--project", default=local_work.LOCAL, show_default=True)
+@click.option("--org", default=invoke_local.LOCAL, show_default=True, help="On whose behalf.")
+@click.option("--project", default=invoke_local.LOCAL, show_default=True)
 @click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Its deadline.")
 @click.option(
     "--sandbox", type=click.Choice(["strict", "landlock", "none"]), default="strict", show_default=True
@@ -87,7 +88,7 @@ def invoke(
     plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
     plughost invoke ./my-plugin greet '{"name": "Ada"}' --stream
     """
-    from plughost.invocations.binding import Binding, Policy, Scope
+    from plughost.vai.bindings.binding import Binding, Policy, Scope
 
     source, name, version = _source(package, root, trust_file)
     found = source.find(name, version)
@@ -99,7 +100,7 @@ def invoke(
         raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
     stranger = its.execution_class == "inline" and not found.trusted_inline
     binding = Binding(
-        binding_id=local_work.binding_id(name, Scope(org, project), export),
+        binding_id=invoke_local.binding_id(name, Scope(org, project), export),
         package_id=name,
         package_version=version,
         export_id=export,
@@ -112,7 +113,7 @@ def invoke(
             execution_class="worker" if stranger else None,
         ),
     )
-    work = local_work.work_of(its, _value("JSON", given))
+    work = invoke_local.work_of(its, _value("JSON", given))
     _dump_no_core()
     try:
         outcome = interrupt.run(
@@ -134,16 +135,16 @@ async def _invoke(
     *,
     stream: bool,
 ) -> Outcome:
-    from plughost.invocations.bindings import FixedBindings
-    from plughost.invocations.invocation import Invocation
-    from plughost.invocations.invoker import Options
-    from plughost.invocations.runtime import Runtime
-    from plughost.invocations.secret_source import SecretFolder
+    from plughost.vai.bindings.bindings import FixedBindings
+    from plughost.vai.bindings.secret_source import SecretFolder
+    from plughost.vai.invocations.invocation import Invocation
+    from plughost.vai.invocations.invoker import Options
+    from plughost.vai.runtime import Runtime
 
     runtime = Runtime(
         str(state),
         source,
-        FixedBindings([binding, *local_work.others(source, binding)]),
+        FixedBindings([binding, *invoke_local.others(source, binding)]),
         secret_source=None if vault is None else SecretFolder(str(vault)),
         options=Options(sandbox=sandbox),
     )
@@ -154,7 +155,7 @@ async def _invoke(
         wanted = Invocation(
             binding=binding,
             work=work,
-            related=await local_work.related(runtime, binding, work),
+            related=await invoke_local.related(runtime, binding, work),
             timeout_ms=None if timeout is None else max(int(timeout * 1000), 1),
         )
         try:
@@ -186,12 +187,12 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
 
     PUBLISHER/NAME is an installed package, whatever folder of that name is here.
     """
-    from plughost.contracts.vai.rules import is_package_id
-    from plughost.invocations.shelf import Shelf, Workbench
-    from plughost.packages import trust
-    from plughost.packages.errors import NotInstalled
-    from plughost.packages.location import is_explicit_path
-    from plughost.packages.store import Store, usual_root
+    from plughost.contracts.vai.manifest_rules import is_package_id
+    from plughost.vai.bindings.package_source import Shelf, Workbench
+    from plughost.vai.packages.errors import NotInstalled
+    from plughost.vai.packages.location import is_explicit_path
+    from plughost.vai.packages.store.store import Store, usual_root
+    from plughost.vai.packages.trust import publishers
 
     is_name = "@" in package or is_package_id(package)
     if os.path.isdir(package) and (is_explicit_path(package) or not is_name):
@@ -206,7 +207,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
         if os.path.isdir(package):
             error.hint = f"for the folder of that name, write ./{package}"
         raise
-    return Shelf(store, trust.read(trust_file)), name, release.version
+    return Shelf(store, publishers.read(trust_file)), name, release.version
 
 
 def _print_event(event: dict[str, Any]) -> None:
@@ -245,7 +246,7 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
 
 def _answered(outcome: Outcome) -> bool:
     """Whether the plugin said no, or something that is no answer; else the host could not get one."""
-    from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO
+    from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO
 
     reason = outcome.reason or ""
     words = {SAID_SO, "invalid_input", "invalid_output", "denied"}
@@ -256,7 +257,7 @@ def _dump_no_core() -> None:
     """Secrets are in this process, and in one without a sandbox, which inherits this."""
     import resource
 
-    from plughost.sandbox.confine import NO_CORE
+    from plughost.sandbox.planner import NO_CORE
 
     most = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (NO_CORE if most else 0, most))
@@ -264,7 +265,7 @@ def _dump_no_core() -> None:
 
 def usual_state() -> Path:
     if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
-        return Path("/var/lib/plughost/invocations")
+        return Path("/var/lib/plughost/vai/invocations")
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
     return Path(home, "plughost", "invocations")
 

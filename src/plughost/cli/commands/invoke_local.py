@@ -12,19 +12,19 @@ import msgspec
 
 if TYPE_CHECKING:
     from plughost.contracts.vai.manifest import Export
-    from plughost.invocations.binding import Binding, Scope
-    from plughost.invocations.chains import Block
-    from plughost.invocations.invocation import Related
-    from plughost.invocations.package import PackageSource
-    from plughost.invocations.runtime import Runtime
-    from plughost.invocations.work import Compaction, Harness, Work
+    from plughost.vai.bindings.binding import Binding, Scope
+    from plughost.vai.bindings.package import PackageSource
+    from plughost.vai.invocations.invocation import Related
+    from plughost.vai.invocations.requests import Compaction, Harness, Work
+    from plughost.vai.runtime import Runtime
+    from plughost.vai.state.chains import Block
 
 LOCAL = "local"
 
 
 def work_of(export: Export, given: Any) -> Work:
     """What is asked of an export, out of one JSON value."""
-    from plughost.contracts.vai.bodies import (
+    from plughost.contracts.vai.request_bodies import (
         CompactionPolicy,
         CompactionTarget,
         HarnessPolicy,
@@ -32,17 +32,19 @@ def work_of(export: Export, given: Any) -> Work:
         HookEvent,
         Trigger,
     )
-    from plughost.invocations import work
+    from plughost.vai.invocations import requests
 
     number = f"{LOCAL}_{time.time_ns():x}"
     try:
         if export.kind == "tool":
-            return work.Tool(tool_execution_id=f"toolx_{number}", input=given)
+            return requests.Tool(tool_execution_id=f"toolx_{number}", input=given)
         if export.kind == "hook":
-            return work.Hook(delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent))
+            return requests.Hook(
+                delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent)
+            )
         told = msgspec.convert(given, dict[str, Any])
         if export.kind == "compactor":
-            return work.Compaction(
+            return requests.Compaction(
                 compaction_id=f"cmp_{number}",
                 chain_id=str(told.get("chain_id", f"ch_{number}")),
                 blocks=msgspec.convert(told["blocks"], list[Any]),
@@ -58,7 +60,7 @@ def work_of(export: Export, given: Any) -> Work:
             **told.get("target", {}),
         }
         limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
-        return work.Harness(
+        return requests.Harness(
             target=msgspec.convert(target, HarnessTarget),
             trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
             policy=msgspec.convert(limits, HarnessPolicy),
@@ -78,7 +80,7 @@ def binding_id(package_id: str, scope: Scope, export_id: str) -> str:
 
 def others(source: PackageSource, binding: Binding) -> list[Binding]:
     """The package's other exports, for a harness to ask for; they are given nothing."""
-    from plughost.invocations.binding import Policy
+    from plughost.vai.bindings.binding import Policy
 
     exports = source.find(binding.package_id, binding.package_version).manifest.exports
     return [
@@ -97,11 +99,11 @@ def others(source: PackageSource, binding: Binding) -> list[Binding]:
 
 async def related(runtime: Runtime, binding: Binding, work: Work) -> Related:
     """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
-    from plughost.base.errors import InvalidSpec
-    from plughost.invocations.chains import Chain
-    from plughost.invocations.invocation import Related
-    from plughost.invocations.sessions import Session
-    from plughost.invocations.work import Compaction, Harness
+    from plughost.errors import InvalidSpec
+    from plughost.vai.invocations.invocation import Related
+    from plughost.vai.invocations.requests import Compaction, Harness
+    from plughost.vai.state.chains import Chain
+    from plughost.vai.state.sessions import Session
 
     run_id = f"run_{LOCAL}"
     if not isinstance(work, Compaction | Harness):
@@ -129,8 +131,8 @@ async def related(runtime: Runtime, binding: Binding, work: Work) -> Related:
 def _blocks(work: Compaction | Harness) -> list[Block]:
     """What is compacted, as it lies in a chain; what is no block is something said."""
     from plughost.contracts.vai.results import check_blocks
-    from plughost.invocations.chains import Block
-    from plughost.invocations.work import Harness
+    from plughost.vai.invocations.requests import Harness
+    from plughost.vai.state.chains import Block
 
     blocks = []
     for said in () if isinstance(work, Harness) else work.blocks:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from plughost import scaffold
-from plughost.cli import output
+from plughost.cli.ui import output
+from plughost.scaffold import writer
 
 
 @click.command()
@@ -28,7 +28,7 @@ def new(contract: str, name: str, language: str, parent: Path, as_json: bool) ->
     plughost new mcptest greeter
     plughost new ainb greeter --lang go
     """
-    made = scaffold.write(contract, name, language, parent)
+    made = writer.write(contract, name, language, parent)
     if as_json:
         output.answer(made)
         return

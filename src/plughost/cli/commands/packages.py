@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from plughost.cli import output
-from plughost.cli.packing import as_json_option, plain_http_option, trust_option
-from plughost.cli.progress import Bar
+from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.ui import output
+from plughost.cli.ui.progress import Bar
 
 if TYPE_CHECKING:
-    from plughost.packages.difference import Value
-    from plughost.packages.installed import Installed
-    from plughost.packages.store import Store
+    from plughost.vai.packages.diff import Value
+    from plughost.vai.packages.store.installed import Installed
+    from plughost.vai.packages.store.store import Store
 
 store_option = click.option(
     "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
@@ -56,28 +56,29 @@ def install(
     plughost install my-plugin-1.0.0.vai.tar
     plughost install registry.example/acme/my-plugin:1.0.0 --locked
     """
-    from plughost.packages import contents, pins, trust
-    from plughost.packages.installing import Entered, install
+    from plughost.vai.packages import locate, lockfile
+    from plughost.vai.packages.install import Entered, install
+    from plughost.vai.packages.trust import publishers
 
     if locked and save:
         raise click.UsageError("--locked takes what is pinned, --save pins something else: choose one")
-    who = trust.read(trust_file)
+    who = publishers.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
     if save:
-        pins.refuse_unwritable(lock_file)
-    pinned = pins.read(lock_file) if locked or (save and lock_file.exists()) else None
+        lockfile.refuse_unwritable(lock_file)
+    pinned = lockfile.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
     async def enter() -> Entered:
-        async with contents.opened(package, plain_http=plain_http) as place:
+        async with locate.opened(package, plain_http=plain_http) as place:
             return await install(place, store, who, pins=pinned if locked else None, watch=bar)
 
     with Bar("installing") as bar:
         entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
-        pins.save(lock_file, release, verdict)
+        lockfile.save(lock_file, release, verdict)
     if as_json:
         where = str(entered.installed.package)
         output.answer({**msgspec.to_builtins(release), "posture": verdict.posture, "path": where})
@@ -167,7 +168,7 @@ def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -
 @click.argument("after", metavar="PACKAGE@VERSION")
 def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
     """Show what changed between two installed versions: files, permissions, manifest, schemas."""
-    from plughost.packages.difference import difference
+    from plughost.vai.packages.diff import difference
 
     store = _store(root)
     old, new = _find(store, before), _find(store, after)
@@ -186,7 +187,7 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
 
 
 def _store(root: Path | None) -> Store:
-    from plughost.packages import store
+    from plughost.vai.packages.store import store
 
     return store.Store((root or store.usual_root()).absolute()).open()
 
@@ -198,9 +199,9 @@ def _find(store: Store, name: str) -> Installed:
 
 def _row(store: Store, one: Installed, trust_file: Path | None) -> dict[str, Any]:
     """What a signature says of files that it is not about counts for nothing: those are `damaged`."""
-    from plughost.packages import signature, trust
+    from plughost.vai.packages.trust import publishers, signature
 
-    verdict = signature.verify(one.envelope, one.release, trust.read(trust_file), trust.now())
+    verdict = signature.verify(one.envelope, one.release, publishers.read(trust_file), publishers.now())
     damage = store.damage(one)
     posture = verdict.posture if damage is None else "damaged"
     return {

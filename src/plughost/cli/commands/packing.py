@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from plughost.cli import output
-from plughost.cli.progress import Bar
+from plughost.cli.ui import output
+from plughost.cli.ui.progress import Bar
 
 POSTURES = {
     "trusted": "signed and trusted",
@@ -46,7 +46,7 @@ def pack(folder: Path, out: Path, as_json: bool) -> None:
     plughost pack plugins/my-plugin
     plughost pack . --out dist
     """
-    from plughost.packages.packing import pack
+    from plughost.vai.packages.pack import pack
 
     packed = pack(folder, out)
     if as_json:
@@ -64,7 +64,7 @@ def keygen(file: Path, as_json: bool) -> None:
     \b
     plughost keygen ~/.config/plughost/signing.key
     """
-    from plughost.packages import keys
+    from plughost.vai.packages.trust import keys
 
     public = keys.generate(file)
     if as_json:
@@ -89,13 +89,15 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
     \b
     plughost sign my-plugin-1.0.0.vai.tar --key signing.key
     """
-    from plughost.packages import contents, keys, signing, trust
+    from plughost.vai.packages import locate
+    from plughost.vai.packages import sign as signing
+    from plughost.vai.packages.trust import keys, publishers
 
     private = keys.read_private(key)
 
     async def signed() -> signing.Signed:
-        async with contents.opened(package, plain_http=plain_http) as place:
-            return await signing.sign(place, private, trust.now(), out, bar)
+        async with locate.opened(package, plain_http=plain_http) as place:
+            return await signing.sign(place, private, publishers.now(), out, bar)
 
     with Bar("signing") as bar:
         answer = asyncio.run(signed())
@@ -121,13 +123,14 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
     \b
     plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml
     """
-    from plughost.packages import contents, trust
-    from plughost.packages.verifying import Verified, verified
+    from plughost.vai.packages import locate
+    from plughost.vai.packages.trust import publishers
+    from plughost.vai.packages.verify import Verified, verified
 
-    who = trust.read(trust_file)
+    who = publishers.read(trust_file)
 
     async def found() -> Verified:
-        async with contents.opened(package, plain_http=plain_http) as place:
+        async with locate.opened(package, plain_http=plain_http) as place:
             return await verified(place, who, watch=bar)
 
     with Bar("verifying") as bar:

@@ -11,12 +11,13 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli import output, targets
-from plughost.cli.numbers import SECONDS
-from plughost.contracts.contract import PluginSpec
+from plughost.cli.options import targets
+from plughost.cli.options.numbers import SECONDS
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec
 
 if TYPE_CHECKING:
-    from plughost.testkit import Traffic
+    from plughost.testing import Traffic
 
 
 @click.command()
@@ -43,7 +44,7 @@ def replay(
     plughost replay echo.traffic --as-host plugins/echo-mcptest
     plughost replay echo.traffic --as-host -- python3 echo.py
     """
-    from plughost.testkit import Traffic, play_host, play_plugin
+    from plughost.testing import Traffic, play_host, play_plugin
 
     recorded = Traffic.load(traffic)
     if as_host:

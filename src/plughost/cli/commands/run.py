@@ -12,23 +12,24 @@ from typing import Any
 import click
 
 from plughost import control, interrupt
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.base.events import Subscription
-from plughost.cli import output, roots, targets
-from plughost.cli.recording import Recording
-from plughost.cli.recording import options as record_options
-from plughost.cli.teller import Teller
-from plughost.cli.words import in_words
-from plughost.contracts.contract import PluginSpec, contract, sandbox_of
-from plughost.guard.allowance import KINDS
+from plughost.cli.options import plugin_roots, targets
+from plughost.cli.options.record import Recording
+from plughost.cli.options.record import options as record_options
+from plughost.cli.ui import output
+from plughost.cli.ui.event_text import in_words
+from plughost.cli.ui.line_writer import Teller
+from plughost.contracts.base import PluginSpec, contract, sandbox_of
+from plughost.engine.tap import Tap
+from plughost.errors import InvalidSpec, PluginError
+from plughost.events import Subscription
 from plughost.host import Host, Plugin
-from plughost.runtime.tap import Tap
-from plughost.sandbox.lints import HOW
+from plughost.permissions.parse import KINDS
+from plughost.sandbox.explain.lints import HOW
 
 
 @click.command()
 @targets.options
-@roots.option
+@plugin_roots.option
 @record_options
 @click.option(
     "--socket-dir",
@@ -49,7 +50,7 @@ def run(
     """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds."""
     if root is not None and words:
         raise click.UsageError("--root runs all its plugins: name it, or plugins, not both")
-    specs = target.all(words) if root is None else roots.take(root, words, target)[0]
+    specs = target.all(words) if root is None else plugin_roots.take(root, words, target)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
     _unconfined(specs)

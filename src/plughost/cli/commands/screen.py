@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from plughost import config, interrupt
-from plughost.base.errors import InvalidSpec
-from plughost.cli import output, roots, targets
-from plughost.cli.numbers import Between
-from plughost.contracts.contract import PluginSpec, contract
+from plughost.cli.options import plugin_roots, targets
+from plughost.cli.options.numbers import Between
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec, contract
+from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from plughost.terminal.still import Still
+    from plughost.screens.picture.capture import Still
 
 LARGEST = (500, 200)
 """Columns and rows of a picture."""
@@ -41,7 +42,7 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 
 
 @click.command()
-@roots.option
+@plugin_roots.option
 @targets.adjusting
 @click.option("--fps", type=Between(1, 60), default=30.0, help="Frames a second at most. [30]")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
@@ -90,7 +91,7 @@ def screen(
 def _wanted(root: Path | None, plugin: str | None, name: str | None, target: targets.Target) -> Wanted:
     folder = None if plugin is None or "/" not in plugin else Path(plugin)
     specs: Sequence[PluginSpec] = (
-        () if folder is not None and root is None else roots.take(root, (), target)[0]
+        () if folder is not None and root is None else plugin_roots.take(root, (), target)[0]
     )
     if folder is not None:
         chosen = [target.adjusted(target.in_folder(folder))]
@@ -128,8 +129,8 @@ def _draw(
     font: str | None,
     wait: float | None,
 ) -> dict[str, Any]:
-    from plughost.terminal import fonts, picture
-    from plughost.terminal.svg import svg as as_svg
+    from plughost.screens.picture import fonts, png_image
+    from plughost.screens.picture.svg import svg as as_svg
 
     family = fonts.Family(font) if font else fonts.find() if png else None  # before anything is started
     spec, name = wanted.screens[0]
@@ -137,7 +138,7 @@ def _draw(
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
     try:
         if png is not None and family is not None:
-            wide, high = picture.png(painting, family, png)
+            wide, high = png_image.png(painting, family, png)
             drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
         if svg is not None:
             svg.write_text(as_svg(painting), encoding="utf-8")
@@ -150,8 +151,8 @@ def _draw(
 async def _still(
     spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float | None
 ) -> Still:
-    from plughost.terminal.stage import stage
-    from plughost.terminal.still import still
+    from plughost.screens.picture.capture import still
+    from plughost.screens.session import stage
 
     async with stage([spec], others) as (host, (plugin,), coming):
         return await still(host, plugin, *size, wait, coming)
@@ -159,7 +160,7 @@ async def _still(
 
 def _show(wanted: Wanted, fps: float) -> None:
     try:
-        from plughost.terminal.run import run
+        from plughost.screens.terminal.run import run
     except ImportError as error:
         raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
     code = interrupt.run(run(wanted.screens, wanted.others, fps))

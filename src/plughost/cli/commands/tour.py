@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import PluginError
-from plughost.base.events import Event, Exited, Logged, Subscription
 from plughost.config import of_folder
-from plughost.contracts.ainb import Ainb
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.ainb.contract import Ainb
+from plughost.contracts.base import PluginSpec
+from plughost.errors import PluginError
+from plughost.events import Event, Exited, Logged, Subscription
 from plughost.host import Host, Plugin
-from plughost.services.desks import FileDesk
-from plughost.wire.envelope import ABSENT
+from plughost.services.file_and_network import FileDesk
+from plughost.wire.messages import ABSENT
 
 PLUGINS = Path("plugins")
 WORKER = """

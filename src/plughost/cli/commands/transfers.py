@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from plughost.cli import output
-from plughost.cli.packing import as_json_option, plain_http_option, trust_option
-from plughost.cli.progress import Bar
+from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.ui import output
+from plughost.cli.ui.progress import Bar
 
 
 @click.command()
@@ -28,8 +28,8 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
     plughost push registry.example/acme/my-plugin:1.0.0 other.example/acme/my-plugin
     plughost push my-plugin-1.0.0.vai.tar oci-layout:some/folder
     """
-    from plughost.packages import publishing
-    from plughost.packages.oci.reference import parse_reference
+    from plughost.vai.packages import push as publishing
+    from plughost.vai.packages.oci.reference import parse_reference
 
     with Bar("pushing") as bar:
         pushed = asyncio.run(publishing.push(package, parse_reference(reference), bar, plain_http=plain_http))
@@ -57,10 +57,11 @@ def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, a
     plughost pull registry.example/acme/my-plugin:1.0.0
     plughost pull registry.example/acme/my-plugin:1.0.0 --out all-of-it.tar
     """
-    from plughost.packages import pulling, trust
-    from plughost.packages.oci.reference import parse_reference
+    from plughost.vai.packages import pull as pulling
+    from plughost.vai.packages.oci.reference import parse_reference
+    from plughost.vai.packages.trust import publishers
 
-    source, who = parse_reference(reference), trust.read(trust_file)
+    source, who = parse_reference(reference), publishers.read(trust_file)
     with Bar("pulling") as bar:
         pulled = asyncio.run(pulling.pull(source, into, bar, who, plain_http=plain_http))
     if as_json:

@@ -10,15 +10,16 @@ from pathlib import Path
 import click
 
 from plughost import interrupt
-from plughost.base.errors import PluginError
-from plughost.cli import output, roots, targets
-from plughost.contracts.ainb import Ainb, CliResult
-from plughost.contracts.contract import PluginSpec
+from plughost.cli.options import plugin_roots, targets
+from plughost.cli.ui import output
+from plughost.contracts.ainb.contract import Ainb, CliResult
+from plughost.contracts.base import PluginSpec
+from plughost.errors import PluginError
 from plughost.host import Host
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@roots.option
+@plugin_roots.option
 @targets.adjusting
 @click.argument(
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
@@ -33,11 +34,11 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     notes: list[str] = []
     """Told only if the command fails before the plugin answers: otherwise stderr is the plugin's."""
     try:
-        specs, rest = roots.take(root, words, target, notes.append)
+        specs, rest = plugin_roots.take(root, words, target, notes.append)
         namespace, *argv = rest
-        spec = roots.offering(specs, "cli_namespaces", namespace, notes.append)
+        spec = plugin_roots.offering(specs, "cli_namespaces", namespace, notes.append)
         if spec is None:
-            known = ", ".join(roots.offered(specs, "cli_namespaces")) or "none"
+            known = ", ".join(plugin_roots.offered(specs, "cli_namespaces")) or "none"
             raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
         result = interrupt.run(_dispatch(specs, spec, namespace, argv, notes))
     except (PluginError, click.UsageError):

@@ -8,10 +8,10 @@ import signal
 import time
 from pathlib import Path
 
-from plughost.cli.screen import Screen
-from plughost.cli.watch import Look, changed
-from plughost.runtime.channel import CHUNK
-from plughost.runtime.stderr import StderrTail
+from plughost.cli.dev.file_watch import Look, changed
+from plughost.cli.ui.dev_output import Screen
+from plughost.engine.channel import CHUNK
+from plughost.engine.stderr import StderrTail
 
 OUTPUTS = ("bin", "build", "dist", "out", "target")
 """Folders that builds write to, at the top of the plugin's own."""

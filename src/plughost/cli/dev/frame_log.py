@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.text import Head, head_of_bytes
-from plughost.cli.screen import Screen
-from plughost.runtime.tap import Listener, Origin, Way
-from plughost.testkit.frames import TakenApart, Unreadable, id_of, method_of, value
+from plughost._util.text import Head, head_of_bytes
+from plughost.cli.ui.dev_output import Screen
+from plughost.engine.tap import Listener, Origin, Way
+from plughost.testing.frame_splitter import TakenApart, Unreadable, id_of, method_of, value
 from plughost.wire.framing import HEAD, Frame, FrameError
 
 SHOWN = 500

@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from plughost import config
-from plughost.cli import output
-from plughost.cli.targets import Target
-from plughost.contracts.contract import PluginSpec, contract
+from plughost.cli.options.targets import Target
+from plughost.cli.ui import output
+from plughost.contracts.base import PluginSpec, contract
 
 option: Callable[[Any], Any] = click.option(
     "--root",

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from plughost.cli import output
-from plughost.runtime.tap import Tap
+from plughost.cli.ui import output
+from plughost.engine.tap import Tap
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
@@ -49,7 +49,7 @@ class Recording:
         if self._path is None:
             yield None
             return
-        from plughost.testkit.traffic import Recorder
+        from plughost.testing.traffic import Recorder
 
         recorder = Recorder()
         try:

@@ -13,12 +13,12 @@ import msgspec
 from click.core import ParameterSource
 
 from plughost import config
-from plughost.contracts.contract import PluginSpec, contract
-from plughost.guard import allowance
-from plughost.guard.powers import Powers
+from plughost.contracts.base import PluginSpec, contract
+from plughost.permissions import parse
+from plughost.permissions.access import Powers
 
 if TYPE_CHECKING:
-    from plughost.sandbox.explanation import Source
+    from plughost.sandbox.explain.report import Source
 
 
 Command = Callable[..., None]
@@ -175,19 +175,19 @@ class Target(msgspec.Struct):
             cwd=self.cwd or spec.cwd,
             cwd_is_own=self.cwd is not None or spec.cwd_is_own,
             sandbox=self.sandbox or spec.sandbox,
-            allow=allowance.joined(spec.allow, self._allowed()),
-            limits=allowance.limits({**msgspec.structs.asdict(spec.limits), **limits}),
+            allow=parse.joined(spec.allow, self._allowed()),
+            limits=parse.limits({**msgspec.structs.asdict(spec.limits), **limits}),
         )
 
     def _allowed(self) -> Powers:
         allow: dict[str, list[str]] = {}
         for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
             allow.setdefault(kind, []).append(what)
-        return allowance.powers(allow, os.getcwd())
+        return parse.powers(allow, os.getcwd())
 
     def source(self) -> Source:
         """Which words were said on the command line."""
-        from plughost.sandbox.explanation import Source
+        from plughost.sandbox.explain.report import Source
 
         return Source(
             file=str(self.file or config.FILE),

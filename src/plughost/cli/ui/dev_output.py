@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from plughost.base.errors import PluginError
-from plughost.base.hiding import Hidden
-from plughost.base.text import Head
-from plughost.cli import output
-from plughost.cli.teller import Teller
+from plughost._util.redaction.redactor import Hidden
+from plughost._util.text import Head
+from plughost.cli.ui import output
+from plughost.cli.ui.line_writer import Teller
+from plughost.errors import PluginError
 
 SHORTEST = 6
 """Of a variable's value that is hidden: a shorter one would be found in the middle of words."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plughost.base.events import Dropped, Event, Exited, Linted, Logged, Notified, Spawned, StateChanged
+from plughost.events import Dropped, Event, Exited, Linted, Logged, Notified, Spawned, StateChanged
 
 
 def in_words(event: Event) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plughost.cli import output
-from plughost.sandbox.explanation import Bound, Explanation
+from plughost.cli.ui import output
+from plughost.sandbox.explain.report import Bound, Explanation
 
 CLASSES = {
     "strict": "namespaces, Landlock, seccomp and limits hold it",

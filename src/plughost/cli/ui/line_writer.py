@@ -9,7 +9,7 @@ import select
 import threading
 from collections.abc import Callable
 
-from plughost.cli.output import Line
+from plughost.cli.ui.output import Line
 
 MOST = 10_000
 """Lines that wait; further ones are left out."""

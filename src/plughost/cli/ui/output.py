@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
 import click
 import msgspec
 
-from plughost.base.errors import PluginError
-from plughost.base.text import escaped_json, visible
+from plughost._util.text import escaped_json, visible
+from plughost.errors import PluginError
 
 if TYPE_CHECKING:
     from rich.console import Console

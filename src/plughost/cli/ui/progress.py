@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from plughost.cli import output
+from plughost.cli.ui import output
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from plughost.conformance.ainb import bus, life, powers, screen, services, talk
+from plughost.conformance.ainb import bus, capabilities, lifecycle, protocol, screen, services
 
 ORDER = (
     "manifest", "framing", "dispatch", "capabilities", "render", "pubsub", "action", "log", "files",
     "shutdown", "recovery", "quarantine", "cli", "chunks",
 )  # fmt: skip
 
-_known = {axis.name: axis for group in (talk, powers, screen, bus, services, life) for axis in group.AXES}
+_known = {
+    axis.name: axis
+    for group in (protocol, capabilities, screen, bus, services, lifecycle)
+    for axis in group.AXES
+}
 AXES = tuple(_known[name] for name in ORDER)

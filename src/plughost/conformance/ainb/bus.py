@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.ainb.scene import hosted, quiet, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, manifest_of, stubbed
+from plughost.conformance.ainb.hosted_plugin import hosted, quiet, stir_scene, stir_stub
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, stubbed
 from plughost.conformance.axis import Axis, Failed, Spared, demand
-from plughost.conformance.dialogue import Message, params_of
-from plughost.conformance.subject import Subject
+from plughost.conformance.jsonrpc_client import Message, params_of
+from plughost.conformance.plugin_under_test import Subject
 from plughost.contracts.ainb.chunks import TARGET, WIRE_VERSION, Chunk, UsageData
-from plughost.guard import allows
+from plughost.permissions.capabilities import allows
 
 PUBLISH = "host/snapshot/publish"
 SESSIONS = "sessions."

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, bare, manifest_of, stubbed
+from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, bare, manifest_of, stubbed
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.dialogue import Message, error, params_of
-from plughost.conformance.subject import Subject
+from plughost.conformance.jsonrpc_client import Message, error, params_of
+from plughost.conformance.plugin_under_test import Subject
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
-from plughost.runtime.caller import Caller
-from plughost.sandbox.temporary_folder import temporary_folder
-from plughost.services.desks import FileDesk, OnFile, OnPath, usual_roots
-from plughost.services.files import Content, Entry
+from plughost.engine.caller import Caller
+from plughost.sandbox.untrusted_temp_dir import temporary_folder
+from plughost.services.file_and_network import FileDesk, OnFile, OnPath, usual_roots
+from plughost.services.files.reader import Content, Entry
 
 T = TypeVar("T", bound=OnPath)
 

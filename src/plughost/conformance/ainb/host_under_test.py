@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.conformance.ainb import ORDER, staging
+from plughost.conformance.ainb import ORDER, canary_root
 from plughost.conformance.axis import Verdict
-from plughost.conformance.program import Program
-from plughost.conformance.suite import Report
-from plughost.sandbox.temporary_folder import READABLE, temporary_folder
+from plughost.conformance.host_process import Program
+from plughost.conformance.runner import Report
+from plughost.errors import InvalidSpec
+from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
 LIMIT = 60.0
 """Seconds until every canary has its verdict."""
@@ -49,7 +49,7 @@ class Box(NamedTuple):
     home: Path
 
     def file(self, name: str) -> Path:
-        data = self.home / staging.AINB_HOME / "plugins" / name / "verdict.json"
+        data = self.home / canary_root.AINB_HOME / "plugins" / name / "verdict.json"
         return data if data.exists() else self.root / name / "verdict.json"
 
     def read(self, name: str) -> Told:
@@ -90,13 +90,13 @@ class Trial:
         return Report(shlex.join(self._host), "ainb", tuple(verdicts))
 
     async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[Verdict]:
-        home = staging.home(scratch / "home")
+        home = canary_root.home(scratch / "home")
         env = _env(home)
         began = time.monotonic()
         verdicts = {}
         if inside := [name for name in axes if name != "cli"]:
-            root = staging.root(scratch / "root", {*inside, staging.PARTNER}, judging=True)
-            staging.add_foreign(root)
+            root = canary_root.root(scratch / "root", {*inside, canary_root.PARTNER}, judging=True)
+            canary_root.add_foreign(root)
             box = Box(root, home)
             words, early = await self._watch(box, inside, env)
             verdicts = {name: _verdict(box, name, words, early) for name in inside}
@@ -128,9 +128,9 @@ class Trial:
 
         In a root of its own: a host that gives up on it is still judged by all the other canaries.
         """
-        home = staging.home(scratch / "home-beside-unreadable")
-        root = staging.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
-        staging.add_unreadable(root)
+        home = canary_root.home(scratch / "home-beside-unreadable")
+        root = canary_root.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
+        canary_root.add_unreadable(root)
         box = Box(root, home)
         words, early = await self._watch(box, ["manifest"], _env(home), min(self._limit, BESIDE_UNREADABLE))
         if box.file("manifest").exists():
@@ -142,7 +142,7 @@ class Trial:
     async def _dispatch(self, place: Path, env: dict[str, str]) -> Verdict:
         if self._cli is None:
             return Verdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
-        root = staging.root(place, ["cli"], judging=False)
+        root = canary_root.root(place, ["cli"], judging=False)
         put = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
         command = [said for word in self._cli for said in put.get(word, [word.replace("{root}", str(root))])]
         async with Program(command, env) as program:
@@ -163,7 +163,7 @@ class Trial:
 
 
 def _env(home: Path) -> dict[str, str]:
-    return {**os.environ, "HOME": str(home), "AINB_HOME": str(home / staging.AINB_HOME)}
+    return {**os.environ, "HOME": str(home), "AINB_HOME": str(home / canary_root.AINB_HOME)}
 
 
 def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:
@@ -190,10 +190,10 @@ def _verdict(box: Box, name: str, words: list[str], early: str) -> Verdict:
 
 def _objection(box: Box, name: str, words: list[str]) -> str:
     """What only others than the canary itself can see."""
-    partner = box.read(staging.PARTNER)
+    partner = box.read(canary_root.PARTNER)
     if name == "capabilities" and partner.final and partner.outcome == "failed":
         return partner.reason
-    if name == "manifest" and (box.root / staging.FOREIGN / "started").exists():
+    if name == "manifest" and (box.root / canary_root.FOREIGN / "started").exists():
         return "it started a plugin whose manifest says another abi_version"
     if name == "log" and _said(words, SEEN) and _said(words, HIDDEN):
         return "it shows what a plugin logs with the level trace: nothing is filtered"

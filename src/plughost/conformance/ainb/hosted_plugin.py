@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from plughost.base.errors import CallFailed
-from plughost.base.events import Dropped, Exited, StateChanged, Subscription
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, manifest_of
 from plughost.conformance.axis import Failed
-from plughost.conformance.subject import Subject, within
-from plughost.conformance.wire import QUIET
+from plughost.conformance.plugin_under_test import Subject, within
+from plughost.conformance.raw_process import QUIET
+from plughost.errors import CallFailed
+from plughost.events import Dropped, Exited, StateChanged, Subscription
 from plughost.host import Host, Plugin
-from plughost.sandbox.temporary_folder import temporary_folder
-from plughost.testkit import VirtualClock
+from plughost.sandbox.untrusted_temp_dir import temporary_folder
+from plughost.testing import VirtualClock
 from plughost.wire.ledger import FOREVER
 
 T = TypeVar("T")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-from plughost.base.errors import PluginError, Quarantined
-from plughost.base.events import Exited
-from plughost.conformance.ainb.scene import Scene, hosted
-from plughost.conformance.ainb.stub import stubbed
+from plughost.conformance.ainb.hosted_plugin import Scene, hosted
+from plughost.conformance.ainb.stub_host import stubbed
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
+from plughost.errors import PluginError, Quarantined
+from plughost.events import Exited
 
 GRACE = 5.0
 LONG = 100_000.0

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.ainb.scene import hosted
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, Stub, manifest_of, read, stubbed
+from plughost.conformance.ainb.hosted_plugin import hosted
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, Warned, demand
-from plughost.conformance.dialogue import Message
-from plughost.conformance.subject import Subject
-from plughost.conformance.wire import QUIET
+from plughost.conformance.jsonrpc_client import Message
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import QUIET
 from plughost.contracts.ainb import manifest as manifests
 from plughost.contracts.ainb.manifest import Manifest
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from plughost.conformance.ainb.scene import hosted
-from plughost.conformance.ainb.stub import Stub, manifest_of, read, stubbed
+from plughost.conformance.ainb.hosted_plugin import hosted
+from plughost.conformance.ainb.stub_host import Stub, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.subject import Subject
-from plughost.contracts.ainb import Ainb
+from plughost.conformance.plugin_under_test import Subject
+from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 
 SIZES = ((80, 24), (1, 1), (40, 12))

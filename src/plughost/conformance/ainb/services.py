@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from plughost.conformance.ainb.scene import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub import NO_SUCH_METHOD, bare, read, stubbed
+from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, read, stubbed
 from plughost.conformance.axis import Axis, Spared, demand
-from plughost.conformance.dialogue import Message, error, params_of
-from plughost.conformance.subject import Subject
+from plughost.conformance.jsonrpc_client import Message, error, params_of
+from plughost.conformance.plugin_under_test import Subject
 from plughost.contracts.ainb.messages import ActionInvokeParams
 from plughost.contracts.jsonrpc import TIMED_OUT
+from plughost.engine.caller import Caller
 from plughost.host import Host
-from plughost.runtime.caller import Caller
 from plughost.services.logs import LEVELS
 
 INVOKE = "host/action/invoke"

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Failed, demand
-from plughost.conformance.dialogue import Answers, Dialogue, Message, error, params_of
-from plughost.conformance.subject import Subject
-from plughost.conformance.wire import Wire
+from plughost.conformance.jsonrpc_client import Answers, Dialogue, Message, error, params_of
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import Wire
 from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED, METHOD_NOT_FOUND
-from plughost.sandbox.temporary_folder import temporary_folder
+from plughost.sandbox.untrusted_temp_dir import temporary_folder
 
 NO_SUCH_METHOD = "cts/definitely_not_a_method"
 

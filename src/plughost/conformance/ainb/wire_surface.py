@@ -1,6 +1,6 @@
 """ainb's public wire surface as a listing, one fact a line, taken from the code that speaks it.
 
-`ainb-surface.lock` is the recorded one. A change that nobody meant shows as a difference; one that is
+`wire-surface.lock` is the recorded one. A change that nobody meant shows as a difference; one that is
 meant is recorded by `make surface`, and is then to be seen in review.
 """
 
@@ -16,20 +16,22 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from plughost.base import errors
-from plughost.base.errors import PluginError
-from plughost.conformance.spelled import Spelling
-from plughost.contracts import ainb, jsonrpc
-from plughost.contracts.ainb import Ainb, chunks, manifest, messages, session, view
-from plughost.contracts.contract import Reverse
-from plughost.services import files, snapshots
+from plughost import errors
+from plughost.conformance.ainb.type_names import Spelling
+from plughost.contracts import jsonrpc
+from plughost.contracts.ainb import chunks, client, contract, manifest, messages, session
+from plughost.contracts.ainb.contract import Ainb
+from plughost.contracts.base import Reverse
+from plughost.errors import PluginError
+from plughost.services import snapshots
 from plughost.services.actions import Actions
-from plughost.services.desks import FileDesk, NetworkDesk
+from plughost.services.file_and_network import FileDesk, NetworkDesk
+from plughost.services.files import reader
 from plughost.services.logs import Logs
-from plughost.testkit import VirtualClock
+from plughost.testing import VirtualClock
 
-LOCK = Path(__file__).with_name("ainb-surface.lock")
-SPEAKERS = (ainb, manifest, jsonrpc, session, chunks, messages, view, files, snapshots)
+LOCK = Path(__file__).with_name("wire-surface.lock")
+SPEAKERS = (contract, manifest, jsonrpc, session, chunks, messages, client, reader, snapshots)
 SERVICES: dict[str, type] = {
     "snapshots": snapshots.Snapshots,
     "actions": Actions,
@@ -53,9 +55,9 @@ def listing() -> str:
         "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
         "from a plugin to the host": [
             _plugin_to_host(method, reverse, spelling)
-            for method, reverse in sorted(ainb.CONTRACT.reverse.items())
+            for method, reverse in sorted(contract.CONTRACT.reverse.items())
         ],
-        "settings": list(spelling.members(ainb.Options)),
+        "settings": list(spelling.members(contract.Options)),
     }
     for struct in spoken:
         spelling.meet(struct)

@@ -1,5 +1,5 @@
 """The axes of kaged plugins."""
 
-from plughost.conformance.kaged import limits, powers, talk
+from plughost.conformance.kaged import capabilities, limits, protocol
 
-AXES = (*talk.AXES, *limits.AXES, *powers.AXES)
+AXES = (*protocol.AXES, *limits.AXES, *capabilities.AXES)

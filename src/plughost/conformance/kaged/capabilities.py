@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from plughost.base.errors import CallFailed, HandshakeFailed, LaunchFailed
 from plughost.conformance.axis import Axis, Spared, demand
-from plughost.conformance.dialogue import Answers, Message, error
-from plughost.conformance.kaged.bait import Bait, baited
-from plughost.conformance.kaged.stub import Shelf, manifest_of, stir, stubbed, with_all_declared
-from plughost.conformance.subject import Subject, within
-from plughost.conformance.wire import QUIET
+from plughost.conformance.jsonrpc_client import Answers, Message, error
+from plughost.conformance.kaged.honeypot import Bait, baited
+from plughost.conformance.kaged.stub_host import Shelf, manifest_of, stir, stubbed, with_all_declared
+from plughost.conformance.plugin_under_test import Subject, within
+from plughost.conformance.raw_process import QUIET
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
-from plughost.contracts.kaged import READ, WRITE, KagedContract
+from plughost.contracts.kaged.contract import READ, WRITE, KagedContract
+from plughost.errors import CallFailed, HandshakeFailed, LaunchFailed
 from plughost.host import Host, Plugin
 from plughost.wire.ledger import FOREVER
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plughost.host import Host
-from plughost.sandbox.temporary_folder import READABLE, make_folder, set_mode, temporary_folder
-from plughost.services.storage import Storage
+from plughost.sandbox.untrusted_temp_dir import READABLE, make_folder, set_mode, temporary_folder
+from plughost.services.storage.service import Storage
 
 FOLDER = "PLUGHOST_BAIT_FOLDER"
 PORT = "PLUGHOST_BAIT_PORT"

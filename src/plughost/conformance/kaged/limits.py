@@ -6,11 +6,11 @@ import time
 from collections.abc import Awaitable
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.kaged.stub import manifest_of, params_for, stir, stubbed
-from plughost.conformance.subject import Subject
-from plughost.contracts.kaged import MOST_TOLD
+from plughost.conformance.kaged.stub_host import manifest_of, params_for, stir, stubbed
+from plughost.conformance.plugin_under_test import Subject
+from plughost.contracts.kaged.contract import MOST_TOLD
 from plughost.contracts.kaged.session import MAX_SENT
-from plughost.wire.envelope import encode
+from plughost.wire.messages import encode
 
 
 async def size(subject: Subject) -> None:

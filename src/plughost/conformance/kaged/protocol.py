@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.dialogue import Message
-from plughost.conformance.kaged.stub import (
+from plughost.conformance.jsonrpc_client import Message
+from plughost.conformance.kaged.stub_host import (
     NO_SUCH_METHOD,
     Stub,
     manifest_of,
@@ -18,9 +18,9 @@ from plughost.conformance.kaged.stub import (
     stubbed,
     with_all_declared,
 )
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from plughost.contracts.kaged import HEALTH_WITHIN
+from plughost.contracts.kaged.contract import HEALTH_WITHIN
 from plughost.contracts.kaged.session import PROBES
 
 CONTEXT = {

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import demand
-from plughost.conformance.dialogue import Answers, Dialogue, Message, error, params_of
-from plughost.conformance.subject import Subject
-from plughost.conformance.wire import Wire
-from plughost.contracts.contract import PluginSpec
+from plughost.conformance.jsonrpc_client import Answers, Dialogue, Message, error, params_of
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import Wire
+from plughost.contracts.base import PluginSpec
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from plughost.contracts.kaged import API_VERSION, Manifest
+from plughost.contracts.kaged.contract import API_VERSION, Manifest
 from plughost.contracts.kaged.grants import DECLARED
-from plughost.sandbox.temporary_folder import READABLE, temporary_folder
-from plughost.wire.envelope import encode
+from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
+from plughost.wire.messages import encode
 
 NO_SUCH_METHOD = "conformance.no-such-method"
 UNKNOWN = {"added later": {"by": ["another", "version"]}}

@@ -1,5 +1,5 @@
 """The axes of vai plugins."""
 
-from plughost.conformance.vai import honesty, package, talk, tenancy
+from plughost.conformance.vai import outputs, package, protocol, tenancy
 
-AXES = (*package.AXES, *talk.AXES, *honesty.AXES, *tenancy.AXES)
+AXES = (*package.AXES, *protocol.AXES, *outputs.AXES, *tenancy.AXES)

@@ -6,14 +6,14 @@ import asyncio
 
 import msgspec
 
-from plughost.base import json_schema
+from plughost._util.json_schema import validation
 from plughost.conformance.axis import Axis, Spared, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
 from plughost.conformance.vai.requests import TENANT, manifest_of, request, schema_of
-from plughost.conformance.vai.stub import body_of, greeted
+from plughost.conformance.vai.stub_host import body_of, greeted
 from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.results import outcome
-from plughost.wire.envelope import encode
+from plughost.wire.messages import encode
 
 
 async def schema(subject: Subject) -> None:
@@ -30,7 +30,7 @@ async def schema(subject: Subject) -> None:
             assert told.result is not None
             if not told.result.is_error:
                 problems = await asyncio.to_thread(
-                    json_schema.problems_apart, promised, told.result.structured_output
+                    validation.problems_apart, promised, told.result.structured_output
                 )
                 wrong = "; ".join(problems)
                 demand(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 
-from plughost.base import json_schema
+from plughost._util.json_schema import validation
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
 from plughost.conformance.vai.requests import folder_of, manifest_of, schema_of
 from plughost.contracts.vai.manifest import ASSETS
 
@@ -24,7 +24,7 @@ async def manifest(subject: Subject) -> None:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)
             demand(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")
-            fault = await asyncio.to_thread(json_schema.wrong, schema)
+            fault = await asyncio.to_thread(validation.wrong, schema)
             demand(fault is None, f"{path}, the {field} of {export.id}, is no JSON Schema: {fault}")
         if export.permissions.filesystem == "assets_ro":
             demand((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")

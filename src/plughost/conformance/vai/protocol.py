@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import QUIET
 from plughost.conformance.vai.requests import context, manifest_of, request
-from plughost.conformance.vai.stub import Frame, Stub, frame, greeted
-from plughost.conformance.wire import QUIET
+from plughost.conformance.vai.stub_host import Frame, Stub, frame, greeted
 from plughost.contracts.vai.errors import INVALID_FRAME
 from plughost.contracts.vai.manifest import PROTOCOL
 

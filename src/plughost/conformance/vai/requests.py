@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.base import json_schema
-from plughost.conformance.subject import Subject
-from plughost.conformance.vai.examples import example, marked
+from plughost._util.json_schema import validation
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.vai.schema_examples import example, marked
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
 
@@ -121,7 +121,7 @@ def _fits(schema: Any) -> Callable[[Any], bool]:
 
     def fits(value: Any) -> bool:
         try:
-            return not json_schema.problems_at_once(schema or {}, value)
+            return not validation.problems_at_once(schema or {}, value)
         except ValueError:
             return True
 

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import demand
-from plughost.conformance.dialogue import LONGEST_TALK, MOST_BYTES, MOST_SAID
-from plughost.conformance.subject import Subject
-from plughost.conformance.wire import Wire
+from plughost.conformance.jsonrpc_client import LONGEST_TALK, MOST_BYTES, MOST_SAID
+from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.raw_process import Wire
 from plughost.contracts.vai.manifest import PROTOCOL, Export
-from plughost.guard.allowance import joined
-from plughost.guard.powers import Powers
+from plughost.permissions.access import Powers
+from plughost.permissions.parse import joined
 
 Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}

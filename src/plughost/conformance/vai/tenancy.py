@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plughost.base.errors import LaunchFailed
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.subject import Subject
+from plughost.conformance.plugin_under_test import Subject
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
-from plughost.conformance.vai.stub import Stub, body_of, greeted
+from plughost.conformance.vai.stub_host import Stub, body_of, greeted
 from plughost.contracts.vai.manifest import Export
-from plughost.invocations.scratch import Scratch
-from plughost.sandbox.temporary_folder import PASSABLE, make_folder, temporary_folder
-from plughost.wire.envelope import encode
+from plughost.errors import LaunchFailed
+from plughost.sandbox.untrusted_temp_dir import PASSABLE, make_folder, temporary_folder
+from plughost.vai.invocations.scratch import Scratch
+from plughost.wire.messages import encode
 
 ANYBODYS = 0o777
 """Of a root host, a confined plugin is another user, whom nobody knows before it starts."""

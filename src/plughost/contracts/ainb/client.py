@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from plughost.base.clock import Clock, done_within
-from plughost.base.errors import InvalidSpec, Timeout
+from plughost.clock import Clock, done_within
 from plughost.contracts.ainb.messages import (
     CliDispatchParams,
     CliDispatchResult,
@@ -25,8 +24,9 @@ from plughost.contracts.ainb.messages import (
     RenderResult,
     Viewport,
 )
+from plughost.errors import InvalidSpec, Timeout
+from plughost.wire.base64_bytes import plain
 from plughost.wire.ledger import FOREVER
-from plughost.wire.octets import plain
 
 RENDER_DEADLINE = 2.0
 

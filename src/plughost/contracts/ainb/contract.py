@@ -9,16 +9,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from plughost import guard
-from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec
-from plughost.base.real_path import real_path
+from plughost._util.real_path import real_path
 from plughost.contracts.ainb import manifest, messages, own_words
+from plughost.contracts.ainb.client import Ainb, CliResult
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
-from plughost.contracts.ainb.view import Ainb, CliResult
-from plughost.contracts.contract import (
+from plughost.contracts.base import (
     Binding,
     DataFolder,
     PluginSpec,
@@ -28,9 +25,12 @@ from plughost.contracts.contract import (
     sandbox_of,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
-from plughost.guard.operators_word import operators_word
-from plughost.guard.powers import Powers
-from plughost.runtime.policy import Policy
+from plughost.engine.policy import Policy
+from plughost.errors import InvalidSpec
+from plughost.permissions import capabilities as guard
+from plughost.permissions.access import Powers
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import operators_word
 
 __all__ = [
     "ABI_VERSION",

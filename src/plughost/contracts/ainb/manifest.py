@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.located import Document, Problem
-from plughost.base.located_toml import load_authors_toml
-from plughost.base.names import wrong_name
-from plughost.base.semver import is_semantic
+from plughost._util.located.document import Document, Problem
+from plughost._util.located.toml import load_authors_toml
+from plughost._util.plugin_names import wrong_name
+from plughost._util.semver import is_semantic
+from plughost.permissions.capability import Capability
 
 FILE = "manifest.toml"
 ABI_VERSION = 2

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from plughost.contracts.ainb.manifest import Manifest
-from plughost.wire.envelope import NOTHING
-from plughost.wire.octets import Octets
+from plughost.wire.base64_bytes import Octets
+from plughost.wire.messages import NOTHING
 
 U8 = Annotated[int, msgspec.Meta(ge=0, le=255)]
 U16 = Annotated[int, msgspec.Meta(ge=0, le=65535)]

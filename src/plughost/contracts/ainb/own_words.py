@@ -11,13 +11,13 @@ import shutil
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plughost.base.capability import Capability
-from plughost.base.real_path import real_path
-from plughost.base.text import visible
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.addresses import canonical_host, is_private_host
-from plughost.guard.operators_word import OperatorsWord
-from plughost.guard.public_files import is_file, is_public
+from plughost._util.real_path import real_path
+from plughost._util.text import visible
+from plughost.contracts.base import PluginSpec
+from plughost.permissions.addresses import canonical_host, is_private_host
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import OperatorsWord
+from plughost.permissions.public_files import is_file, is_public
 
 NETWORK, SPAWN = "network", "spawn_subprocess"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HandshakeFailed
 from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
 from plughost.contracts.ainb.messages import HandleEventParams, InitParams, InitResult
 from plughost.contracts.jsonrpc import JsonRpc, Notification, Request, errors
-from plughost.runtime.session import Incoming
-from plughost.wire.envelope import NOTHING, Answer, encode
+from plughost.engine.session import Incoming
+from plughost.errors import HandshakeFailed
 from plughost.wire.framing import ContentLength, Frame
+from plughost.wire.messages import NOTHING, Answer, encode
 
 MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10

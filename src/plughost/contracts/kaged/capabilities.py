@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import is_private_host
-from plughost.guard.allowance import joined
-from plughost.guard.overlap import covers, narrower
-from plughost.guard.powers import NONE, Endpoint, Powers, endpoint
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import NONE, Endpoint, Powers, endpoint
+from plughost.permissions.addresses import is_private_host
+from plughost.permissions.capability import Capability
+from plughost.permissions.intersection import covers, narrower
+from plughost.permissions.parse import joined
 
 NO_NETWORK = "net:[]"
 ALL_NETWORK = "net:*"

@@ -6,10 +6,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import PluginError
 from plughost.contracts.kaged.manifest import HOOK, Manifest
 from plughost.contracts.kaged.messages import Context
-from plughost.wire.envelope import ABSENT
+from plughost.errors import PluginError
+from plughost.wire.messages import ABSENT
 
 
 class Plugin(Protocol):

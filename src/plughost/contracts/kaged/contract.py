@@ -11,10 +11,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from plughost.base import json_schema
-from plughost.base.errors import InvalidSpec
-from plughost.base.real_path import real_path
-from plughost.contracts.contract import (
+from plughost._util.json_schema import validation
+from plughost._util.real_path import real_path
+from plughost.contracts.base import (
     Binding,
     DataFolder,
     Given,
@@ -27,16 +26,17 @@ from plughost.contracts.contract import (
 )
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import Held
+from plughost.contracts.kaged.client import Kaged
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
 from plughost.contracts.kaged.messages import Context
 from plughost.contracts.kaged.session import MAX_SENT, KagedSession
-from plughost.contracts.kaged.view import Kaged
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
-from plughost.guard import overlap
-from plughost.guard.allowance import joined
-from plughost.guard.powers import Powers
-from plughost.runtime.policy import Health, Policy
-from plughost.wire.envelope import encode
+from plughost.engine.policy import Health, Policy
+from plughost.errors import InvalidSpec
+from plughost.permissions import intersection
+from plughost.permissions.access import Powers
+from plughost.permissions.parse import joined
+from plughost.wire.messages import encode
 
 __all__ = ["API_VERSION", "CONTRACT", "Context", "Kaged", "KagedContract", "Manifest"]
 
@@ -119,7 +119,7 @@ class KagedContract:
         granted = functools.reduce(operator.or_, given.values(), Held())
         data = os.path.join(_data_root(options), told.name)
         own = joined(granted.powers, Powers(write=(data,)))
-        reached = joined(joined(own, overlap.overlap(declared, spec.allow)), Powers(read=(str(folder),)))
+        reached = joined(joined(own, intersection.overlap(declared, spec.allow)), Powers(read=(str(folder),)))
         held = Held(granted.capabilities, reached)
         return Binding(
             _policy(told, options),
@@ -194,7 +194,7 @@ def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
             raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
         config = msgspec.json.decode(sent)
         problems = (
-            [] if told.config_schema is None else json_schema.problems_at_once(told.config_schema, config)
+            [] if told.config_schema is None else validation.problems_at_once(told.config_schema, config)
         )
     except (TypeError, ValueError, RecursionError) as error:
         problems = [str(error)]

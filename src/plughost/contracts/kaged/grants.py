@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.real_path import real_path
+from plughost._util.real_path import real_path
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import NO_NETWORK, Held
 from plughost.contracts.kaged.manifest import Manifest
-from plughost.guard.addresses import is_private_host
-from plughost.guard.powers import Powers
-from plughost.guard.public_files import is_file, is_public, is_public_folder
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import Powers
+from plughost.permissions.addresses import is_private_host
+from plughost.permissions.public_files import is_file, is_public, is_public_folder
 
 DECLARED = "declared"
 BY_NAME = "`declared` gives no private host, no private file and nothing to write: grant it by name"

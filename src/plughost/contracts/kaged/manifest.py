@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from plughost.base import json_schema
-from plughost.base.located import Document, Field, Problem
-from plughost.base.semver import is_semantic
+from plughost._util.json_schema import validation
+from plughost._util.located.document import Document, Field, Problem
+from plughost._util.semver import is_semantic
 from plughost.contracts.kaged import capabilities
-from plughost.guard.addresses import parse_url
+from plughost.permissions.addresses import parse_url
 
 FILES = ("manifest.yaml", "kaged-plugin.yaml")
 """The first that is there counts."""
@@ -84,7 +84,7 @@ def find(folder: Path) -> Path | None:
 
 def read(path: Path) -> Read:
     """A manifest; InvalidConfig with all that is wrong with it."""
-    from plughost.base.located_yaml import load_yaml
+    from plughost._util.located.yaml import load_yaml
 
     document = load_yaml(path)
     lints = document.set_aside_unknown(Manifest, document.data)
@@ -127,7 +127,7 @@ def _check(document: Document, told: dict[str, Any]) -> None:
     command = told.get("command")
     if isinstance(command, list):
         need(("command",), bool(command and command[0]), "at least the program to run")
-    if isinstance(config := told.get("config_schema"), dict) and (fault := json_schema.wrong_at_once(config)):
+    if isinstance(config := told.get("config_schema"), dict) and (fault := validation.wrong_at_once(config)):
         document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
     _check_capabilities(document, told.get("capabilities"))
     for number, word in _texts(told.get("notifications")):

@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HandshakeFailed, InvalidSpec
 from plughost.contracts.jsonrpc import METHOD_NOT_FOUND, JsonRpc, Notification, Request, as_object, errors
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import Held
 from plughost.contracts.kaged.manifest import API_VERSION, Manifest
 from plughost.contracts.kaged.messages import InitializeParams, InitializeResult
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire import envelope
-from plughost.wire.envelope import NOTHING, Answer, Noise, encode
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import HandshakeFailed, InvalidSpec
+from plughost.wire import messages
 from plughost.wire.framing import HEAD, Frame, Lines
+from plughost.wire.messages import NOTHING, Answer, Noise, encode
 
 MAX_SENT = 4_000_000
 MAX_TAKEN = 4 << 20
@@ -77,7 +77,7 @@ class KagedSession(JsonRpc):
         if not frame or frame.isspace():
             return None
         incoming = super().receive(frame)
-        if isinstance(incoming, envelope.Notification) and incoming.method not in self._notifications:
+        if isinstance(incoming, messages.Notification) and incoming.method not in self._notifications:
             return Noise("a notification that its manifest does not declare", bytes(frame[:HEAD]))
         if self.ready or not isinstance(incoming, Answer) or incoming.id != INITIALIZE:
             return incoming

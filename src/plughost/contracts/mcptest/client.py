@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost.contracts.mcptest.errors import ApplicationError, InvalidResponse
-from plughost.wire.envelope import ABSENT, Answer, decode
+from plughost.wire.messages import ABSENT, Answer, decode
 
 
 class Calls(Protocol):

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.base import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.mcptest.client import Mcptest, PluginResponse
 from plughost.contracts.mcptest.errors import (
     InvalidJson,
     InvalidResponse,
@@ -18,9 +18,9 @@ from plughost.contracts.mcptest.errors import (
     TimedOut,
 )
 from plughost.contracts.mcptest.session import McptestSession
-from plughost.contracts.mcptest.view import Mcptest, PluginResponse
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, author_may_set_up_to
-from plughost.runtime.policy import Policy
+from plughost.engine.policy import Policy
+from plughost.errors import InvalidSpec
 
 PROTOCOL_VERSION = "v1"
 

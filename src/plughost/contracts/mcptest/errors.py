@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from plughost.base.errors import CallFailed, Crashed, LaunchFailed, Malformed, Timeout
+from plughost.errors import CallFailed, Crashed, LaunchFailed, Malformed, Timeout
 
 PARSE_ERROR = -32700
 INVALID_RESPONSE = -32600

@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import (
+from plughost._util.text import bounded
+from plughost.contracts.mcptest.errors import (
+    ApplicationError,
+    InvalidJson,
+    InvalidResponse,
+    PluginCrashed,
+    SpawnFailed,
+    TimedOut,
+)
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import (
     CallFailed,
     Crashed,
     InvalidSpec,
@@ -17,18 +27,8 @@ from plughost.base.errors import (
     Quarantined,
     Timeout,
 )
-from plughost.base.text import bounded
-from plughost.contracts.mcptest.errors import (
-    ApplicationError,
-    InvalidJson,
-    InvalidResponse,
-    PluginCrashed,
-    SpawnFailed,
-    TimedOut,
-)
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.framing import Frame, FrameError, Lines
+from plughost.wire.messages import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.surrogates import decode_replacing
 
 MAX_REQUEST = 16 << 20

@@ -9,7 +9,7 @@ import msgspec
 
 from plughost.contracts.rune.errors import MalformedResponse
 from plughost.contracts.rune.messages import RuneAnswer
-from plughost.wire.envelope import ABSENT, Answer, decode
+from plughost.wire.messages import ABSENT, Answer, decode
 
 
 class Calls(Protocol):

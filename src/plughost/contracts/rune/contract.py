@@ -8,9 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.contract import Binding, PluginSpec, Reverse, read_options
+from plughost.contracts.base import Binding, PluginSpec, Reverse, read_options
+from plughost.contracts.rune.client import Rune, RuneResult
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
@@ -20,9 +19,10 @@ from plughost.contracts.rune.errors import (
     ToolNotExposed,
 )
 from plughost.contracts.rune.session import MAX_LINE, RuneSession, RuneSettings
-from plughost.contracts.rune.view import Rune, RuneResult
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
-from plughost.runtime.policy import Policy
+from plughost.engine.policy import Policy
+from plughost.errors import InvalidSpec
+from plughost.permissions.capability import Capability
 
 PROTOCOL_VERSION = "rterm.plugin.v1"
 MOST_REQUEST = 64 << 20

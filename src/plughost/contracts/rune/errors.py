@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plughost.base.errors import CallFailed, Denied, HandshakeFailed, Malformed
+from plughost.errors import CallFailed, Denied, HandshakeFailed, Malformed
 
 
 class MalformedResponse(Malformed):

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.wire.envelope import NOTHING, Answer
+from plughost.wire.messages import NOTHING, Answer
 
 
 class HandshakeRequest(msgspec.Struct, tag="handshake"):

@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import CallFailed, HandshakeFailed, InvalidSpec, Malformed, PluginError
-from plughost.base.text import WHOLE, bounded
+from plughost._util.text import WHOLE, bounded
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
@@ -29,10 +27,12 @@ from plughost.contracts.rune.messages import (
     Manifest,
     RuneAnswer,
 )
-from plughost.guard import ungranted
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire.envelope import ABSENT, NOTHING, Answer, encode, is_utf8
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import CallFailed, HandshakeFailed, InvalidSpec, Malformed, PluginError
+from plughost.permissions.capabilities import ungranted
+from plughost.permissions.capability import Capability
 from plughost.wire.framing import HEAD, Frame, FrameError, Lines
+from plughost.wire.messages import ABSENT, NOTHING, Answer, encode, is_utf8
 from plughost.wire.surrogates import Decoder, decode_replacing
 
 MAX_LINE = 1 << 20

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import Malformed, UnknownMethod
-from plughost.contracts.vai.bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
+from plughost.contracts.vai.request_bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
 from plughost.contracts.vai.results import (
     CompactorResult,
     HarnessResult,
@@ -21,7 +20,8 @@ from plughost.contracts.vai.results import (
     ToolResult,
     outcome,
 )
-from plughost.wire.envelope import decode
+from plughost.errors import Malformed, UnknownMethod
+from plughost.wire.messages import decode
 
 Event = dict[str, Any]
 """What a plugin says while it works, such as `{"type": "progress", "message": "half of it"}`."""

@@ -10,10 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from plughost.base.capability import Capability
-from plughost.base.errors import InvalidSpec
-from plughost.base.real_path import real_path
-from plughost.contracts.contract import (
+from plughost._util.real_path import real_path
+from plughost.contracts.base import (
     Binding,
     DataFolder,
     PluginSpec,
@@ -24,15 +22,17 @@ from plughost.contracts.contract import (
     sandbox_of,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
-from plughost.contracts.vai import machine, manifest
+from plughost.contracts.vai import manifest, target_platform
+from plughost.contracts.vai.client import Vai
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import ASSETS, Export, Manifest, Permissions
 from plughost.contracts.vai.messages import OPS, About
 from plughost.contracts.vai.results import Outcome
 from plughost.contracts.vai.session import VaiSession
-from plughost.contracts.vai.view import Vai
-from plughost.guard.powers import Powers
-from plughost.runtime.policy import Policy
+from plughost.engine.policy import Policy
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import Powers
+from plughost.permissions.capability import Capability
 
 __all__ = [
     "CONTRACT",
@@ -99,7 +99,7 @@ class VaiContract:
         if spec.grants:
             raise InvalidSpec("it takes no grants; what it may reach is in `allow`", plugin=spec.name)
         told = manifest.read(folder, manifest.in_folder(folder))
-        machine.refuse_foreign(told)
+        target_platform.refuse_foreign(told)
         served = _served(told, options, spec.name)
         _check_allowed(spec, served)
         parts = _parts(folder, served, options)

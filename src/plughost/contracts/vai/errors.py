@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plughost.base.errors import HandshakeFailed, Malformed
+from plughost.errors import HandshakeFailed, Malformed
 
 INVALID_FRAME = "protocol.invalid_frame"
 

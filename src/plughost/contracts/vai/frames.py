@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.base.text import brief
+from plughost._util.text import brief
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.contracts.vai.manifest import PROTOCOL
 from plughost.contracts.vai.messages import Envelope
-from plughost.wire.envelope import is_utf8
 from plughost.wire.framing import HEAD, ContentLength, Frame
+from plughost.wire.messages import is_utf8
 from plughost.wire.surrogates import decode_replacing
 
 MAX_BODY = 16 << 20

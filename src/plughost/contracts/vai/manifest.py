@@ -7,10 +7,10 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from plughost.base.located import as_text, read_text
-from plughost.base.located_toml import LARGEST_OF_AUTHORS, parse_authors_toml
-from plughost.contracts.vai import rules
-from plughost.contracts.vai.rules import Holds
+from plughost._util.located.document import as_text, read_text
+from plughost._util.located.toml import LARGEST_OF_AUTHORS, parse_authors_toml
+from plughost.contracts.vai import manifest_rules
+from plughost.contracts.vai.manifest_rules import Holds
 
 FILE = "vai-plugin.toml"
 ASSETS = "assets"
@@ -160,7 +160,7 @@ def in_folder(folder: Path) -> Holds:
 def _checked(text: str, name: str, holds: Holds | None) -> Manifest:
     document = parse_authors_toml(text, name)
     manifest = document.read(Manifest, (), document.data)
-    rules.check(document, get_args(Kind), holds)
+    manifest_rules.check(document, get_args(Kind), holds)
     document.check()
     assert manifest is not None
     return manifest

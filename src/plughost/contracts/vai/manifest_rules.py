@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from plughost.base.located import Document, Field
-from plughost.base.semver import is_semantic
+from plughost._util.located.document import Document, Field
+from plughost._util.semver import is_semantic
 
 Holds = Callable[[str], bool]
 """Whether a package has a file at a path, which is normal: `bin/plugin`, never `./bin/plugin`."""

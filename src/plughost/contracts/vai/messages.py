@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from plughost.contracts.vai.manifest import PROTOCOL
-from plughost.wire.envelope import NOTHING
+from plughost.wire.messages import NOTHING
 
 OPS = {
     "tool": "tool.invoke",

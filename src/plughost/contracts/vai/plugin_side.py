@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.vai import framed
+from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME
 from plughost.contracts.vai.messages import (
     OPS,
@@ -20,8 +20,8 @@ from plughost.contracts.vai.messages import (
     Response,
     Shutdown,
 )
-from plughost.wire.envelope import encode
 from plughost.wire.framing import ContentLength, Frame
+from plughost.wire.messages import encode
 
 Told = Request | Cancel | Shutdown
 """What a host tells a plugin once both have said hello."""
@@ -35,27 +35,27 @@ class PluginSide:
         self.ended = False
 
     def framing(self) -> ContentLength:
-        return framed.framing()
+        return frames.framing()
 
     def receive(self, frame: Frame) -> tuple[Told | None, list[bytes]]:
         """What a frame tells, if that is the plugin's business, and what to answer at once.
 
         InvalidFrame for one that is none of the protocol.
         """
-        envelope = framed.read(frame)
+        envelope = frames.read(frame)
         if not self.ready:
             if envelope.type != "hello" or bytes(envelope.role) != b'"host"':
-                raise framed.invalid(
+                raise frames.invalid(
                     f"it began with {envelope.type!r:.100}, expected the hello of a host", frame
                 )
             self.ready = True
             return None, [encode(PluginHello(plugin=self._identity))]
         if envelope.type == "request":
             if envelope.id is None:
-                raise framed.invalid("a request without an id", frame)
+                raise frames.invalid("a request without an id", frame)
             if envelope.op is None or envelope.op not in OPS.values():
                 return None, [self._refusal(envelope.id, "a request without a known op")]
-            if not framed.is_object(envelope.body):
+            if not frames.is_object(envelope.body):
                 return None, [self._refusal(envelope.id, "missing body")]
             self._open.add(envelope.id)
             return Request(id=envelope.id, op=envelope.op, body=envelope.body), []

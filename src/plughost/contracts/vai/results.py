@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from plughost.base.errors import Malformed
+from plughost.errors import Malformed
 from plughost.wire.framing import HEAD
 
 Status = Literal["succeeded", "failed", "cancelled", "retryable_failure"]

@@ -7,11 +7,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import CallFailed, HandshakeFailed, Malformed, PluginError
-from plughost.base.text import WHOLE, bounded, brief
-from plughost.contracts.vai import framed
+from plughost._util.text import WHOLE, bounded, brief
+from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
-from plughost.contracts.vai.local import Local
 from plughost.contracts.vai.manifest import Manifest
 from plughost.contracts.vai.messages import (
     OPS,
@@ -24,9 +22,11 @@ from plughost.contracts.vai.messages import (
     Request,
     Shutdown,
 )
-from plughost.runtime.session import Conversation, Incoming
-from plughost.wire.envelope import ABSENT, Answer, Noise, Progress, encode
+from plughost.contracts.vai.standalone import Local
+from plughost.engine.session import Conversation, Incoming
+from plughost.errors import CallFailed, HandshakeFailed, Malformed, PluginError
 from plughost.wire.framing import HEAD, ContentLength, Frame, FrameError
+from plughost.wire.messages import ABSENT, Answer, Noise, Progress, encode
 
 _PREFIX = "req_"
 LONGEST_REASON = 200
@@ -48,7 +48,7 @@ class VaiSession(Conversation):
         self.ready = False
 
     def framing(self) -> ContentLength:
-        return framed.framing()
+        return frames.framing()
 
     def begin(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
@@ -71,7 +71,7 @@ class VaiSession(Conversation):
         raise InvalidFrame(error.message, head=error.head)
 
     def receive(self, frame: Frame) -> Incoming:
-        envelope = framed.read(frame)
+        envelope = frames.read(frame)
         if not self.ready:
             self._greeted(envelope)
             self.ready = True
@@ -102,7 +102,7 @@ class VaiSession(Conversation):
         number = _number(envelope.id)
         if number is None:
             return Noise("a response to a request that was never made", _head(frame))
-        if envelope.ok == _TRUE and framed.is_object(envelope.body):
+        if envelope.ok == _TRUE and frames.is_object(envelope.body):
             return Answer(number, envelope.body)
         if envelope.ok == _FALSE:
             return Answer(number, error=msgspec.Raw(encode(_error(envelope))))
@@ -113,7 +113,7 @@ class VaiSession(Conversation):
         number = _number(envelope.request_id)
         if number is None:
             return Noise("an event of a request that was never made", _head(frame))
-        if not framed.is_object(envelope.event):
+        if not frames.is_object(envelope.event):
             return Noise("an event that is no object", _head(frame))
         return Progress(number, envelope.event)
 

@@ -6,11 +6,11 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import Context, Gateway
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
-from plughost.wire.envelope import ABSENT
+from plughost.contracts.vai.request_bodies import Context, Gateway
+from plughost.errors import InvalidSpec
+from plughost.wire.messages import ABSENT
 
 SCRATCH = "/tmp"
 """Of a confined plugin that is its own; without a sandbox it is everybody's."""

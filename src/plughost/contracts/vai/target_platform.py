@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai.manifest import Manifest
+from plughost.errors import InvalidSpec
 
 _ARCHES = {
     "x86_64": "amd64",

@@ -7,7 +7,7 @@ import errno
 import os
 from collections.abc import Iterator
 
-from plughost.base.errors import LaunchFailed, PluginError
+from plughost.errors import LaunchFailed, PluginError
 
 SHORTAGES = {
     errno.EMFILE: "too many open files: raise the limit (ulimit -n), a plugin takes ten while it starts",

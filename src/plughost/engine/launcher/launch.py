@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from plughost.base.errors import LaunchFailed
-from plughost.runtime.launch_errors import explain
+from plughost.engine.launcher.errors import explain
+from plughost.errors import LaunchFailed
 
 NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
 INNER = os.path.join(os.path.dirname(__file__), "plughost-inner")

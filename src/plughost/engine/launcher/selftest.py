@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 
-from plughost.base.errors import LaunchFailed
-from plughost.runtime.launch import Launch
-from plughost.runtime.process import Process
+from plughost.engine.launcher.launch import Launch
+from plughost.engine.process import Process
+from plughost.errors import LaunchFailed
 
 ESCAPE = "setsid sh -c 'sleep 60 & echo out; exec sleep 60' & read line"
 """A child in a session of its own, orphaned, holding stdout open: only its death closes it."""

@@ -15,16 +15,16 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from plughost.base.errors import Unconfinable
-from plughost.base.text import visible
-from plughost.guard.powers import endpoint
-from plughost.sandbox import dialled, remedy
-from plughost.sandbox.caches import CACHED
-from plughost.sandbox.grants import KERNELS
-from plughost.sandbox.private import check_private
-from plughost.sandbox.quiet import Look, walk_quietly
-from plughost.sandbox.reach import Reach, within
-from plughost.sandbox.trust import is_beneath
+from plughost._util.text import visible
+from plughost.errors import Unconfinable
+from plughost.permissions.access import endpoint
+from plughost.sandbox.denials import connections, grant_hint
+from plughost.sandbox.denials.local_fs import Look, walk_quietly
+from plughost.sandbox.denials.visible_access import Reach, within
+from plughost.sandbox.host_dirs import check_private
+from plughost.sandbox.resolve.grants import KERNELS
+from plughost.sandbox.resolve.trusted_files import is_beneath
+from plughost.sandbox.resolve.user_caches import CACHED
 
 KINDS = {"r": "read", "w": "write", "c": "write", "x": "execute", "n": "connect"}
 
@@ -58,7 +58,7 @@ def parse(record: bytes) -> tuple[str, str] | None:
     for others."""
     letter, path = os.fsdecode(record[:1]), os.fsdecode(record[1:])
     if letter == "n":
-        return None if dialled.parse(path) is None else (letter, path)
+        return None if connections.parse(path) is None else (letter, path)
     is_plain = path[:1] == "/" != path and path[:2] != "//" and os.path.normpath(path) == path
     return (letter, path) if letter in KINDS and is_plain else None
 
@@ -105,11 +105,11 @@ def judge(
 
 
 def _not_connected(path: str, reach: Reach) -> Denial | None:
-    endpoint = dialled.parse(path)
+    endpoint = connections.parse(path)
     if endpoint is None or reach.connect is None:
         return None
-    place, why, helps = dialled.judge(endpoint, reach.connect)
-    path = dialled.ANY_NAME if endpoint.port == dialled.NAME_SERVER else remedy.spelled(endpoint)
+    place, why, helps = connections.judge(endpoint, reach.connect)
+    path = connections.ANY_NAME if endpoint.port == connections.NAME_SERVER else grant_hint.spelled(endpoint)
     return Denial("connect", place, path, why, helps)
 
 
@@ -143,6 +143,6 @@ def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
         return "no grant can spell its name: rename it, or allow a folder above it"
     if denial.helps:
         return denial.helps
-    is_endpoint = denial.kind == "connect" and denial.path != dialled.ANY_NAME
+    is_endpoint = denial.kind == "connect" and denial.path != connections.ANY_NAME
     item = endpoint(denial.path) if is_endpoint else denial.path
-    return str(remedy.words(denial.kind, item, granting))
+    return str(grant_hint.words(denial.kind, item, granting))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from plughost.base.clock import Clock
-from plughost.sandbox import denial, quiet
-from plughost.sandbox.denial import Denial
-from plughost.sandbox.reach import Reach
-from plughost.sandbox.scripts import interpreter
+from plughost.clock import Clock
+from plughost.sandbox.denials import classify, local_fs
+from plughost.sandbox.denials.classify import Denial
+from plughost.sandbox.denials.visible_access import Reach
+from plughost.sandbox.resolve.shebang import interpreter
 
 MOST_WAITING = 256
 """Records; more are dropped, as their watcher drops what finds its pipe full."""
@@ -42,12 +42,12 @@ class Hearing:
             self._told.clear()
             self._generation = generation
         for record in records:
-            known = denial.parse(record)
+            known = classify.parse(record)
             if (
                 known is None
                 or known in self._looked
                 or len(self._waiting) >= MOST_WAITING
-                or not denial.is_worth_a_look(*known, reach)
+                or not classify.is_worth_a_look(*known, reach)
             ):
                 continue
             if len(self._looked) < MOST_WAITING:
@@ -80,10 +80,10 @@ class Hearing:
 
 def _judged(batch: list[tuple[str, str, Reach, Tell]]) -> list[tuple[Denial, Tell]]:
     found: list[tuple[Denial, Tell]] = []
-    lstat = quiet.look()
+    lstat = local_fs.look()
     for letter, path, reach, tell in batch:
         try:
-            judged = denial.judge(letter, path, reach, lstat, interpreter)
+            judged = classify.judge(letter, path, reach, lstat, interpreter)
         except OSError:
             continue  # it went away meanwhile
         if judged is not None:

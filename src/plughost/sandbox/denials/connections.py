@@ -5,11 +5,11 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping
 
-from plughost.guard.addresses import is_public, literal
-from plughost.guard.powers import Endpoint
-from plughost.sandbox import remedy
-from plughost.sandbox.admission import granted
-from plughost.sandbox.connection import Connection
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import is_public, literal
+from plughost.sandbox.denials import grant_hint
+from plughost.sandbox.egress.connect import granted
+from plughost.sandbox.egress.connection import Connection
 
 NAME_SERVER = 53
 ANY_NAME = "HOST:PORT"
@@ -52,7 +52,7 @@ def judge(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, s
 def helps(connection: Connection, granting: Mapping[str, str]) -> str:
     """What would have allowed a connection that the proxy refused."""
     if connection.wanting is not None:
-        return str(remedy.words("connect", connection.wanting, granting))
+        return str(grant_hint.words("connect", connection.wanting, granting))
     if connection.host:
         return "TLS has to be opened to the name that was connected to"
     return "no connection was asked for"

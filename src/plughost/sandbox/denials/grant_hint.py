@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from plughost.guard.addresses import literal
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import literal
 
 
 class Words(msgspec.Struct, frozen=True):

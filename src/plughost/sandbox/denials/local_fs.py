@@ -11,8 +11,8 @@ import os
 import re
 from collections.abc import Callable
 
-from plughost.base.errors import Unconfinable
-from plughost.sandbox.trust import Walk, is_beneath, walk
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve.trusted_files import Walk, is_beneath, walk
 
 MOUNTS = "/proc/self/mountinfo"
 _LOUD = re.compile(r"autofs|nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|fuse.*")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from plughost.guard.powers import Endpoint
-from plughost.sandbox.trust import is_beneath
+from plughost.permissions.access import Endpoint
+from plughost.sandbox.resolve.trusted_files import is_beneath
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 One address may serve many names, and the name in the ClientHello chooses among them. What is encrypted stays
 so: behind one address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be
 told apart without interception, and neither can those of a server that is spoken to without TLS. Where TLS
-has to come first is in `tls_ports.py`; a hello after a plain beginning is found by `late_hello.py`.
+has to come first is in `tls_ports.py`; a hello after a plain beginning is found by `late_client_hello.py`.
 
 Whatever a TLS server might take for the beginning of TLS is read as such and has to be well-formed: no name,
 two names or a broken hello are refused, never guessed at. A server may ask for a second hello
@@ -12,7 +12,7 @@ two names or a broken hello are refused, never guessed at. A server may ask for 
 
 from __future__ import annotations
 
-from plughost.guard.addresses import canonical_host
+from plughost.permissions.addresses import canonical_host
 
 MAX_HELLO = 16 << 10
 """Bytes of a ClientHello; those with post-quantum keys have two or three thousand."""

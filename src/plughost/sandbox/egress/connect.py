@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from plughost.guard.addresses import canonical_host, literal
-from plughost.guard.overlap import covers
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import canonical_host, literal
+from plughost.permissions.intersection import covers
 
 _REQUEST = re.compile(rb"([!-~]{1,32}) ([!-~]{1,2048}) HTTP/1\.[01]")
 _AUTHORITY = re.compile(r"(\[[^\[\]@]*\]|[^:\[\]@]*):([0-9]{1,5})")

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
 
 Verdict = Literal["made", "refused", "failed"]
 

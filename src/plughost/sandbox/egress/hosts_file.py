@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import literal
-from plughost.guard.powers import Endpoint
+from plughost.errors import InvalidSpec
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import literal
 
 MAX_LISTENERS = 256
 """As many as the forwarder has room for."""

@@ -7,13 +7,13 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from plughost.guard.lookup import Resolve
-from plughost.guard.powers import Endpoint
-from plughost.sandbox.connection import Bounds, Connection
-from plughost.sandbox.egress import Egress
-from plughost.sandbox.hosts import signposts
-from plughost.sandbox.removal import remove
-from plughost.sandbox.temporary_folder import open_folder
+from plughost._util.rmtree import remove
+from plughost.permissions.access import Endpoint
+from plughost.permissions.resolver import Resolve
+from plughost.sandbox.egress.connection import Bounds, Connection
+from plughost.sandbox.egress.hosts_file import signposts
+from plughost.sandbox.egress.proxy import Egress
+from plughost.sandbox.untrusted_temp_dir import open_folder
 
 _BACKLOG = 256
 

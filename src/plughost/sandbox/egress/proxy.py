@@ -16,15 +16,15 @@ import socket
 from collections.abc import Callable
 from functools import partial
 
-from plughost.guard.addresses import Address, shown
-from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
-from plughost.guard.powers import Endpoint
-from plughost.sandbox.admission import Refusal, asked, granted
-from plughost.sandbox.connection import Bounds, Connection, Verdict
-from plughost.sandbox.dialled import wanted
-from plughost.sandbox.opening import Mismatch, NotTLS, Opening
-from plughost.sandbox.tls_ports import beginning
-from plughost.sandbox.tunnel import Ended, Tunnel, linger
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import Address, shown
+from plughost.permissions.resolver import Lookup, Resolve, addresses, leads_away
+from plughost.sandbox.denials.connections import wanted
+from plughost.sandbox.egress.client_hello import Mismatch, NotTLS, Opening
+from plughost.sandbox.egress.connect import Refusal, asked, granted
+from plughost.sandbox.egress.connection import Bounds, Connection, Verdict
+from plughost.sandbox.egress.tls_ports import beginning
+from plughost.sandbox.egress.tunnel import Ended, Tunnel, linger
 
 RESOLVERS = 2
 """Threads of each plugin that look names up: its slow names are its own trouble."""

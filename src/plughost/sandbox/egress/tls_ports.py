@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from plughost.guard.addresses import literal
-from plughost.guard.powers import Endpoint
+from plughost.permissions.access import Endpoint
+from plughost.permissions.addresses import literal
 
 Beginning = Literal["anything", "TLS", "plain or TLS"]
 

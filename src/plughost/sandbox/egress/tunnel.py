@@ -12,10 +12,10 @@ import socket
 import struct
 from collections.abc import Callable
 
-from plughost.sandbox.connection import Bounds
-from plughost.sandbox.flow import BUFFER, Flow, SourceBroken, TargetBroken
-from plughost.sandbox.late_hello import LateHello
-from plughost.sandbox.opening import ACCESS_DENIED, Answer, Mismatch, NotTLS, Opening
+from plughost.sandbox.egress.client_hello import ACCESS_DENIED, Answer, Mismatch, NotTLS, Opening
+from plughost.sandbox.egress.connection import Bounds
+from plughost.sandbox.egress.late_client_hello import LateHello
+from plughost.sandbox.egress.pump import BUFFER, Flow, SourceBroken, TargetBroken
 
 LINGER_SECONDS = 2.0
 """For a plugin to take its last bytes before its socket is closed."""

@@ -8,22 +8,22 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from plughost import guard
-from plughost.base.capability import Capability
-from plughost.base.errors import PluginError
-from plughost.contracts.contract import Binding, Contract, PluginSpec, sandbox_of
-from plughost.guard.allowance import KINDS
-from plughost.guard.overlap import overlap
-from plughost.guard.powers import NONE, Endpoint, Limits, Powers
-from plughost.sandbox import remedy
-from plughost.sandbox.confine import rlimits_for
-from plughost.sandbox.confinement import Confinement, Holding, Place
-from plughost.sandbox.explanation import Asked, Bound, Check, Explanation, Grant, Limit, Missing, Source
-from plughost.sandbox.holdings import holdings
-from plughost.sandbox.keeper import effective
-from plughost.sandbox.lints import lints
-from plughost.sandbox.machine import Machine
-from plughost.sandbox.remedy import spelled
+from plughost.contracts.base import Binding, Contract, PluginSpec, sandbox_of
+from plughost.errors import PluginError
+from plughost.permissions import capabilities
+from plughost.permissions.access import NONE, Endpoint, Limits, Powers
+from plughost.permissions.capability import Capability
+from plughost.permissions.intersection import overlap
+from plughost.permissions.parse import KINDS
+from plughost.sandbox.denials import grant_hint
+from plughost.sandbox.denials.grant_hint import spelled
+from plughost.sandbox.enforcement import holdings
+from plughost.sandbox.explain.lints import lints
+from plughost.sandbox.explain.report import Asked, Bound, Check, Explanation, Grant, Limit, Missing, Source
+from plughost.sandbox.manager import effective
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.plan import Confinement, Holding, Place
+from plughost.sandbox.planner import rlimits_for
 
 LIMITS = {
     "memory": "memory",
@@ -179,7 +179,7 @@ def _limit_rule(name: str, value: int | None, source: Source) -> str:
 
 def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[Missing]:
     usual = contract.default_grants if tuple(spec.grants) == contract.default_grants else ()
-    for wanted in guard.ungranted(binding.asked or (), binding.capabilities):
+    for wanted in capabilities.ungranted(binding.asked or (), binding.capabilities):
         part = [str(held) for held in binding.capabilities if held.name == wanted.name]
         words = _words_for(wanted, binding)
         yield Missing(
@@ -205,7 +205,7 @@ def _missing_powers(spec: PluginSpec, binding: Binding, powers: Powers) -> Itera
         if _is_within(kind, item, powers):
             continue
         part = getattr(overlap(_only(kind, item), powers), kind)
-        granting = remedy.words(kind, item, binding.granting)
+        granting = grant_hint.words(kind, item, binding.granting)
         others = spec.grants if granting.key == "grants" else map(spelled, getattr(spec.allow, kind))
         yield Missing(
             kind,
@@ -262,7 +262,7 @@ def _checks(contract: Contract, binding: Binding) -> Iterator[Check]:
     for method, reverse in contract.reverse.items():
         needs = reverse.checks if reverse.capability is None else (reverse.capability,)
         yield Check(
-            method, needs, not needs or any(guard.allows(binding.capabilities, word) for word in needs)
+            method, needs, not needs or any(capabilities.allows(binding.capabilities, word) for word in needs)
         )
 
 

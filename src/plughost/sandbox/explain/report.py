@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from plughost.guard.powers import NONE, Powers
-from plughost.sandbox.confinement import Holding
+from plughost.permissions.access import NONE, Powers
+from plughost.sandbox.plan import Holding
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

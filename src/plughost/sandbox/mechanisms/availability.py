@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, Unconfinable
-from plughost.guard.powers import NONE
-from plughost.runtime.launch import NATIVE
-from plughost.sandbox import cgroups
-from plughost.sandbox.confine import check
-from plughost.sandbox.machine import Machine
+from plughost.engine.launcher.launch import NATIVE
+from plughost.errors import InvalidSpec, Unconfinable
+from plughost.permissions.access import NONE
+from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.memory import cgroups
+from plughost.sandbox.planner import check
 from plughost.sandbox.users import UIDS, is_mapped
 
 LANDLOCK = {

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from plughost.sandbox.trust import is_beneath
+from plughost.sandbox.resolve.trusted_files import is_beneath
 
 INNER = "/run/plughost/inner"
 """Where the last step is inside."""

@@ -13,8 +13,8 @@ import sys
 
 import msgspec
 
-from plughost.runtime.launch import INNER
-from plughost.runtime.launch_errors import is_shortage
+from plughost.engine.launcher.errors import is_shortage
+from plughost.engine.launcher.launch import INNER
 from plughost.sandbox.users import UIDS, is_mapped
 
 PATIENCE = 10.0

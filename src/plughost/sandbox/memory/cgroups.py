@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 PROC = "/proc"
 HOSTS = "plughost-hosts"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
-from plughost.base.clock import Clock, Timer
-from plughost.sandbox.trees import memory_of
+from plughost.clock import Clock, Timer
+from plughost.sandbox.memory.process_tree import memory_of
 
 SHORTEST, LONGEST = 0.1, 1.0
 """Seconds between two looks at one plugin."""

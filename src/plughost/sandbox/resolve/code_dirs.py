@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from plughost.base.errors import Unconfinable
-from plughost.sandbox import runtimes
-from plughost.sandbox.trust import Trust, is_beneath, is_broad
-from plughost.sandbox.ways import Ways, stamp
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve import interpreters
+from plughost.sandbox.resolve.path_recorder import Ways, stamp
+from plughost.sandbox.resolve.trusted_files import Trust, is_beneath, is_broad
 
 NO_SCRIPT = ("-c", "-m")
 """After these an interpreter is given code, or the name of a module."""
@@ -40,7 +40,7 @@ class OwnCode:
 
         The file alone is returned where it is among others that are not the plugin's.
         """
-        by_interpreter = runtimes.is_interpreter(start) and (self._cwd or len(self._command) > 1)
+        by_interpreter = interpreters.is_interpreter(start) and (self._cwd or len(self._command) > 1)
         if by_interpreter:
             script = _script(self._command)
             start = os.path.join(self._cwd or "", "" if script is None else self._command[script])
@@ -83,7 +83,7 @@ class OwnCode:
 def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
     """What is run from where the host is, and starts elsewhere: a script by its whole path."""
     at = _script(command)
-    if at is None or not runtimes.is_interpreter(command[0]) or command[at - 1] in NO_SCRIPT:
+    if at is None or not interpreters.is_interpreter(command[0]) or command[at - 1] in NO_SCRIPT:
         return command
     path = os.path.abspath(command[at])
     return (*command[:at], path, *command[at + 1 :]) if os.path.isfile(path) else command

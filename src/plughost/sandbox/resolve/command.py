@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from plughost.base.errors import LaunchFailed, Unconfinable
-from plughost.sandbox import libraries, runtimes, trust
-from plughost.sandbox.elf import Elf, read_elf
-from plughost.sandbox.libraries import Program
-from plughost.sandbox.own_code import OwnCode, with_whole_path
-from plughost.sandbox.scripts import FirstLine, first_line, without_env
-from plughost.sandbox.trust import Word
-from plughost.sandbox.ways import Ways
+from plughost.errors import LaunchFailed, Unconfinable
+from plughost.sandbox.resolve import interpreters, shared_libraries, trusted_files
+from plughost.sandbox.resolve.code_dirs import OwnCode, with_whole_path
+from plughost.sandbox.resolve.elf import Elf, read_elf
+from plughost.sandbox.resolve.path_recorder import Ways
+from plughost.sandbox.resolve.shared_libraries import Program
+from plughost.sandbox.resolve.shebang import FirstLine, first_line, without_env
+from plughost.sandbox.resolve.trusted_files import Word
 
 MOST_INTERPRETERS = 5
 """How often a script's interpreter may be a script again: the kernel's number."""
@@ -72,7 +72,7 @@ class Search:
         self._execute = execute
         known = dict(resolved)
         programs = (known.get(path) or os.path.realpath(path) for path in execute)
-        self._trust = trust.Trust((*programs, *read), parted)
+        self._trust = trusted_files.Trust((*programs, *read), parted)
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
         self._programs: list[Program] = []
@@ -87,7 +87,7 @@ class Search:
         elif self._cwd is None and self._command_is_told and os.path.isabs(self._command[0]):
             own.by_folder(os.path.dirname(self._command[0]))
         if self._command_is_told:
-            by_name = "/" not in self._command[0] and runtimes.is_interpreter(start)
+            by_name = "/" not in self._command[0] and interpreters.is_interpreter(start)
             path, argv = self._chain(start, self._command, Word.OPERATOR if by_name else Word.PLUGIN)
         else:
             if (alone := own.by_command(start)) is not None:
@@ -96,13 +96,13 @@ class Search:
         for granted in self._execute:
             self._chain(granted, (granted,))
         self._programs += [
-            Program(path, Elf(elf.kind, None, libraries.STANDING))
+            Program(path, Elf(elf.kind, None, shared_libraries.STANDING))
             for path, elf, _ in self._programs[:1]
             if elf.loader is not None
         ]
-        needed = (self._library(library) for library in libraries.closure(self._programs))
+        needed = (self._library(library) for library in shared_libraries.closure(self._programs))
         found = tuple(dict.fromkeys(path for path in needed if path is not None))
-        public = {folder: trust.is_public(folder) for folder in map(os.path.dirname, found)}
+        public = {folder: trusted_files.is_public(folder) for folder in map(os.path.dirname, found)}
         return Runnable(
             path,
             argv,
@@ -144,10 +144,10 @@ class Search:
         for _ in range(MOST_INTERPRETERS + 1):
             real, word = self._program(path, word, script)
             authors = self._trust.is_authors(real)
-            behind = None if authors else runtimes.behind_shim(real, self._cwd, self._env)
+            behind = None if authors else interpreters.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
-                if behind != runtimes.operators_choice(real):
+                if behind != interpreters.operators_choice(real):
                     word = Word.PLUGIN
                 if not by_kernel:  # an interpreter finds what is its own by the name it was called by
                     start, argv = path, (path, *argv[1:])
@@ -186,7 +186,7 @@ class Search:
             return walked.real, after
         if after is Word.OPERATOR and script is not None and self._is_beside(script, walked):
             return walked.real, after
-        if trust.is_public(walked.real):
+        if trusted_files.is_public(walked.real):
             raise Unconfinable(
                 f"it wants to run {path}, and the way there is neither part of it nor public",
                 hint="if it is meant to run that, name it in the command, in a plughost.toml of your own",
@@ -196,23 +196,23 @@ class Search:
             hint=f"if it is meant to run that, grant it: execute {walked.real}",
         )
 
-    def _is_beside(self, script: str, walked: trust.Walk) -> bool:
+    def _is_beside(self, script: str, walked: trusted_files.Walk) -> bool:
         """A tool that is installed in a virtual environment names its interpreter there, which is a symlink
         to one that may be anywhere. What is reached so must be an interpreter by its name and its content.
 
         Only for a tool that the operator has named, and that is not of the plugin's author.
         """
-        if runtimes.venv_of(script) is None:
+        if interpreters.venv_of(script) is None:
             return False
         places = (walked.real, *(link for link, _ in walked.links))
         return (
             any(os.path.dirname(place) == os.path.dirname(script) for place in places)
-            and runtimes.is_interpreter(walked.real)
+            and interpreters.is_interpreter(walked.real)
             and read_elf(walked.real) is not None
         )
 
     def _by_name(self, line: FirstLine, script: str) -> str:
-        if not runtimes.is_interpreter(line.interpreter):
+        if not interpreters.is_interpreter(line.interpreter):
             raise Unconfinable(
                 f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
                 hint="give the command with its interpreter",
@@ -240,12 +240,14 @@ class Search:
             self._executes[walked.real] = None
         if authors:
             return
-        venv = runtimes.venv_of(f"{self._walked(os.path.dirname(path)).real}/{os.path.basename(path)}")
+        venv = interpreters.venv_of(f"{self._walked(os.path.dirname(path)).real}/{os.path.basename(path)}")
         if venv is not None and not self._trust.is_authors(venv):
             for part in ("pyvenv.cfg", "lib", "lib64"):
                 self._bring(f"{venv}/{part}", venv, word)
-        belongings = runtimes.belongings(real, libraries.triplet(elf))
-        by = Word.OPERATOR if trust.is_public(real) else word  # what root has installed, root answers for
+        belongings = interpreters.belongings(real, shared_libraries.triplet(elf))
+        by = (
+            Word.OPERATOR if trusted_files.is_public(real) else word
+        )  # what root has installed, root answers for
         for folder in belongings.folders:
             self._bring(folder, prefix, by)
         self._programs += [
@@ -260,21 +262,23 @@ class Search:
         if not os.path.exists(path):
             return
         real = self._walked(path).real
-        beneath = trust.is_beneath(real, prefix) and trust.is_plain(real)
+        beneath = trusted_files.is_beneath(real, prefix) and trusted_files.is_plain(real)
         if word is Word.PLUGIN and not self._trust.may_pass(real):
             return
-        public = trust.is_public(real) and (trust.is_file(real) or trust.is_public(prefix))
+        public = trusted_files.is_public(real) and (
+            trusted_files.is_file(real) or trusted_files.is_public(prefix)
+        )
         if beneath or public:
             self._reads[real] = None
 
     def _library(self, library: Program) -> str | None:
         """A library's real path; None for one that is there anyhow, or may not be brought in."""
-        walked = trust.walk(library.path)
+        walked = trusted_files.walk(library.path)
         by_plugin = any(self._trust.is_authors(prefix) for prefix in library.prefixes)
         if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):
             return None
-        prefixes = (prefix for prefix in library.prefixes if not trust.is_broad(prefix))
-        beneath = any(trust.is_beneath(walked.real, prefix) for prefix in prefixes)
-        if not beneath and not trust.is_public(walked.real):
+        prefixes = (prefix for prefix in library.prefixes if not trusted_files.is_broad(prefix))
+        beneath = any(trusted_files.is_beneath(walked.real, prefix) for prefix in prefixes)
+        if not beneath and not trusted_files.is_public(walked.real):
             return None
         return self._walked(library.path).real

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from plughost.sandbox.search import Runnable, Search
-from plughost.sandbox.ways import Stamp, stamp
+from plughost.sandbox.resolve.command import Runnable, Search
+from plughost.sandbox.resolve.path_recorder import Stamp, stamp
 
 __all__ = ["Runnable", "find"]
 

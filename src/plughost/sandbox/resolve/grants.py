@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from plughost.base.errors import Unconfinable
-from plughost.guard.powers import NONE, Powers
-from plughost.sandbox import trust
+from plughost.errors import Unconfinable
+from plughost.permissions.access import NONE, Powers
+from plughost.sandbox.resolve import trusted_files
 
 KERNELS = ("/proc", "/sys", "/dev")
 
@@ -37,7 +37,8 @@ def granted(
     known = resolved or {}
     read = [_walked(path, known.get(path)) for path in powers.read]
     write = [
-        trust.Walk(path, ()) if path == to_come else _walked(path, known.get(path)) for path in powers.write
+        trusted_files.Walk(path, ()) if path == to_come else _walked(path, known.get(path))
+        for path in powers.write
     ]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
         _check_within(path, walked.real, (*allowed.read, *allowed.write))
@@ -45,41 +46,41 @@ def granted(
     writable = [
         path
         for path in dict.fromkeys(walked.real for walked in write)
-        if not any(path != other.real and trust.is_beneath(path, other.real) for other in write)
+        if not any(path != other.real and trusted_files.is_beneath(path, other.real) for other in write)
     ]
     readable = [
         path
         for path in dict.fromkeys(walked.real for walked in read)
-        if not any(trust.is_beneath(path, folder) for folder in writable)
+        if not any(trusted_files.is_beneath(path, folder) for folder in writable)
     ]
     return Granted(tuple(readable), tuple(writable), tuple(links.items()))
 
 
 def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
-    above = [folder for folder in allowed if trust.is_beneath(path, folder)]
-    if above and not any(trust.is_beneath(real, os.path.realpath(folder)) for folder in above):
+    above = [folder for folder in allowed if trusted_files.is_beneath(path, folder)]
+    if above and not any(trusted_files.is_beneath(real, os.path.realpath(folder)) for folder in above):
         raise Unconfinable(
             f"{path} is in {above[0]}, which is allowed, but leads to {real}, which is not",
             hint=f"if that is meant, allow {real} itself",
         )
 
 
-def _walked(path: str, resolved: str | None) -> trust.Walk:
+def _walked(path: str, resolved: str | None) -> trusted_files.Walk:
     if not os.path.isabs(path):
         raise Unconfinable(f"the granted path {path!r} is relative", hint="grant it with its whole path")
     try:
-        walked = trust.walk(path) if resolved is None else trust.walk_again(path, resolved)
+        walked = trusted_files.walk(path) if resolved is None else trusted_files.walk_again(path, resolved)
     except OSError as error:
         raise Unconfinable(
             f"the granted path {path} cannot be given: {error.strerror}",
             hint="create it, or take the grant back",
         ) from error
-    if not trust.is_plain(walked.real):
+    if not trusted_files.is_plain(walked.real):
         raise Unconfinable(
             f"the granted path {path} is no file and no folder",
             hint="sockets, FIFOs and devices are not given to a plugin",
         )
-    if walked.real == "/" or any(trust.is_beneath(walked.real, folder) for folder in KERNELS):
+    if walked.real == "/" or any(trusted_files.is_beneath(walked.real, folder) for folder in KERNELS):
         raise Unconfinable(
             f"the granted path {path} is no plugin's to have", hint="grant the folders it needs, each by name"
         )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from plughost.sandbox.elf import open_file
+from plughost.sandbox.resolve.elf import open_file
 
 MOST_MODULES = 256
 

@@ -6,8 +6,8 @@ import os
 import stat
 from collections.abc import Mapping
 
-from plughost.base.errors import LaunchFailed
-from plughost.sandbox.trust import Trust, Walk, walk, walk_again
+from plughost.errors import LaunchFailed
+from plughost.sandbox.resolve.trusted_files import Trust, Walk, walk, walk_again
 
 Stamp = tuple[int, int, int]
 

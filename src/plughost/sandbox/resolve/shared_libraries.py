@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from plughost.base.errors import Unconfinable
-from plughost.sandbox.elf import Elf, open_file, read_elf
-from plughost.sandbox.trust import is_beneath
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve.elf import Elf, open_file, read_elf
+from plughost.sandbox.resolve.trusted_files import is_beneath
 
 CACHE = "/etc/ld.so.cache"
 MOST_LIBRARIES = 256

@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import NamedTuple
 
-from plughost.base.errors import Unconfinable
-from plughost.base.text import visible
-from plughost.sandbox.elf import open_file
+from plughost._util.text import visible
+from plughost.errors import Unconfinable
+from plughost.sandbox.resolve.elf import open_file
 
 ENV = ("env", "/usr/bin/env", "/bin/env")
 LONGEST = 256

@@ -14,8 +14,8 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from plughost.base.errors import Unconfinable
-from plughost.guard.public_files import is_file, is_public
+from plughost.errors import Unconfinable
+from plughost.permissions.public_files import is_file, is_public
 
 __all__ = [
     "Trust",

@@ -7,15 +7,15 @@ import time
 from collections.abc import Collection
 from typing import NamedTuple
 
-from plughost.base.clock import done_within
-from plughost.base.errors import Timeout
-from plughost.contracts.ainb import Ainb
+from plughost.clock import done_within
+from plughost.contracts.ainb.contract import Ainb
+from plughost.errors import Timeout
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.terminal.pace import Pace
-from plughost.terminal.painter import Painting, paint
-from plughost.terminal.panel import LAST_LINES
-from plughost.terminal.words import last_words
+from plughost.screens.frame_rate import Pace
+from plughost.screens.render import Painting, paint
+from plughost.screens.stderr_tail import last_words
+from plughost.screens.terminal.error_panel import LAST_LINES
 
 RATE = 20.0
 PATIENCE = 5.0

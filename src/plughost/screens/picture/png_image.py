@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plughost.base.errors import InvalidSpec
 from plughost.contracts.ainb.messages import Color
-from plughost.terminal.fonts import Family
-from plughost.terminal.painter import Painting, Run
-from plughost.terminal.shades import PAPER, Shade, shade
-from plughost.terminal.symbols import columns_of
+from plughost.errors import InvalidSpec
+from plughost.screens.cell_width import columns_of
+from plughost.screens.colors import PAPER, Shade, shade
+from plughost.screens.picture.fonts import Family
+from plughost.screens.render import Painting, Run
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from plughost.contracts.ainb.messages import Color
-from plughost.terminal.painter import Painting, Run
-from plughost.terminal.shades import INK, PAPER, shade
-from plughost.terminal.symbols import columns_of
+from plughost.screens.cell_width import columns_of
+from plughost.screens.colors import INK, PAPER, shade
+from plughost.screens.render import Painting, Run
 
 WIDE, HIGH, BASELINE = 9, 18, 14
 """Of a cell, in units of the picture."""

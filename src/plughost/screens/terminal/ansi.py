@@ -8,7 +8,7 @@ from rich.color import Color as RichColor
 from rich.color import ColorSystem
 
 from plughost.contracts.ainb.messages import BOLD, DIM, ITALIC, REVERSED, UNDERLINED, Color
-from plughost.terminal.painter import Row
+from plughost.screens.render import Row
 
 CODES = {BOLD: ";1", DIM: ";2", ITALIC: ";3", UNDERLINED: ";4", REVERSED: ";7"}
 RESET = "\x1b[0m"

@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from plughost.terminal.canvas import Canvas
-from plughost.terminal.driver import STDERR, TerminalDriver
-from plughost.terminal.feed import Sight
-from plughost.terminal.lines import Tab, places, status_line, tab_line
-from plughost.terminal.rows import Rows
+from plughost.screens.frame_source import Sight
+from plughost.screens.terminal.chrome import Tab, places, status_line, tab_line
+from plughost.screens.terminal.driver import STDERR, TerminalDriver
+from plughost.screens.terminal.row_widget import Rows
+from plughost.screens.terminal.screen_widget import Canvas
 
 STATUS_PERIOD = 0.25
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED, Cell
-from plughost.terminal.feed import Feed
-from plughost.terminal.painter import BLANK, Row, cells_of, line, row_of
+from plughost.screens.frame_source import Feed
+from plughost.screens.render import BLANK, Row, cells_of, line, row_of
 
 MORE = 2
 """Columns of … and a space, for tabs that are out of sight."""

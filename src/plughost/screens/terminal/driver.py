@@ -12,7 +12,7 @@ from typing import Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from plughost.terminal.keyboard import Keyboard
+from plughost.screens.terminal.key_parser import Keyboard
 
 LOOK = 100
 """Milliseconds: how soon a lone Escape is taken for the key, and the end is noticed."""

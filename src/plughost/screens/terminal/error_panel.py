@@ -6,10 +6,10 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from plughost.base.text import visible
+from plughost._util.text import visible
 from plughost.contracts.ainb.messages import BOLD, DIM, Color
-from plughost.terminal.painter import Row, line
-from plughost.terminal.symbols import columns_of
+from plughost.screens.cell_width import columns_of
+from plughost.screens.render import Row, line
 
 RED = Color(224, 108, 117)
 LAST_LINES = 8

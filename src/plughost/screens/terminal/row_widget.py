@@ -11,8 +11,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from plughost.terminal.ink import inked
-from plughost.terminal.painter import Row, line
+from plughost.screens.render import Row, line
+from plughost.screens.terminal.ansi import inked
 
 
 class Inked(Strip):

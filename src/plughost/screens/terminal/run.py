@@ -9,13 +9,13 @@ import threading
 from collections.abc import Sequence
 
 from plughost import interrupt
-from plughost.contracts.contract import PluginSpec
+from plughost.contracts.base import PluginSpec
 from plughost.host import Host
-from plughost.terminal.app import ScreenApp
-from plughost.terminal.driver import TerminalDriver
-from plughost.terminal.feed import Feed
-from plughost.terminal.lines import Tab
-from plughost.terminal.stage import fed, stage
+from plughost.screens.frame_source import Feed
+from plughost.screens.session import fed, stage
+from plughost.screens.terminal.app import ScreenApp
+from plughost.screens.terminal.chrome import Tab
+from plughost.screens.terminal.driver import TerminalDriver
 
 PATIENCE = 15.0
 """For a goodbye that nobody may be there to hear: plugins have their grace in it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from textual import events
 
-from plughost.terminal.inputs import key_event, mouse_event, pasted
-from plughost.terminal.lines import Tab
-from plughost.terminal.rows import Rows
+from plughost.screens.terminal.chrome import Tab
+from plughost.screens.terminal.input_events import key_event, mouse_event, pasted
+from plughost.screens.terminal.row_widget import Rows
 
 
 class Canvas(Rows, can_focus=True):

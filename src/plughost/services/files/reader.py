@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from plughost.base.errors import Denied, InvalidSpec
-from plughost.base.text import bounded
-from plughost.guard.beneath import O_PATH, Escapes, identity, open_beneath
-from plughost.guard.public_files import others_may_read
+from plughost._util.text import bounded
+from plughost.errors import Denied, InvalidSpec
+from plughost.permissions.open_beneath import O_PATH, Escapes, identity, open_beneath
+from plughost.permissions.public_files import others_may_read
 
 MOST_ENTRIES = 100_000
 LARGEST = (12 << 20) - (16 << 10)

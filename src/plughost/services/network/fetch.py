@@ -22,22 +22,22 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
-from plughost.base.errors import Denied, InvalidSpec, Stopped
-from plughost.base.text import bounded
-from plughost.guard.addresses import Target, names, parse_url, shown
-from plughost.guard.lookup import Lookup, Resolve, addresses, leads_away
-from plughost.guard.operators_word import OperatorsWord
+from plughost._util.text import bounded
+from plughost.errors import Denied, InvalidSpec, Stopped
+from plughost.permissions.addresses import Target, names, parse_url, shown
+from plughost.permissions.operator_only import OperatorsWord
+from plughost.permissions.resolver import Lookup, Resolve, addresses, leads_away
 
 if TYPE_CHECKING:
     import ssl
 
-    from plughost.services.exchange import Connect
+    from plughost.services.network.http_exchange import Connect
 
 NOTHING_SAID = OperatorsWord()
 RESOLVERS = 4
 """Threads that look names up."""
 
-_EXCHANGE = "plughost.services.exchange"
+_EXCHANGE = "plughost.services.network.http_exchange"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t -~]*")
 _NO_METHODS = {"CONNECT", "TRACE", "TRACK"}
@@ -146,7 +146,7 @@ class Network:
     async def _ask(self, reach: Reach, hop: Hop) -> Fetched:
         if _EXCHANGE not in sys.modules:  # httpx takes a sixth of a second: the loop serves others meanwhile
             await self._lookup.in_thread(partial(importlib.import_module, _EXCHANGE))
-        from plughost.services.exchange import Dialler, certificates, exchange, tcp
+        from plughost.services.network.http_exchange import Dialler, certificates, exchange, tcp
 
         target = hop.target
         if target.scheme == "https" and self._tls is None:

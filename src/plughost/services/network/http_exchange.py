@@ -11,8 +11,8 @@ from typing import Any
 import httpcore
 import httpx
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import Target
+from plughost.errors import InvalidSpec
+from plughost.permissions.addresses import Target
 
 CONNECT_PATIENCE = 5.0
 """For each of a name's addresses, so that a dead one does not use up the time of the next."""

@@ -7,9 +7,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-from plughost.base.errors import Overloaded, PluginError
-from plughost.services.entries import Answer, Delete, Deleted, Found, Get, List, Page, Request, Set, Stored
-from plughost.services.sqlite_file import PATIENCE, code_of, opened, transaction
+from plughost.errors import Overloaded, PluginError
+from plughost.services.storage.messages import (
+    Answer,
+    Delete,
+    Deleted,
+    Found,
+    Get,
+    List,
+    Page,
+    Request,
+    Set,
+    Stored,
+)
+from plughost.services.storage.sqlite_file import PATIENCE, code_of, opened, transaction
 
 Outcome = Answer | PluginError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 LONGEST_KEY = 1024
 """Bytes of UTF-8."""

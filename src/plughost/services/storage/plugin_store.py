@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from plughost.base.errors import PluginError
-from plughost.runtime.caller import Caller
-from plughost.services.entries import Request
+from plughost.engine.caller import Caller
+from plughost.errors import PluginError
+from plughost.services.storage.messages import Request
 
 if TYPE_CHECKING:  # SQLite is loaded by the first request
-    from plughost.services.database import Database, Outcome
+    from plughost.services.storage.database import Database, Outcome
 
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 """No capitals: where a filesystem does not tell them apart, plugins would share a file."""
@@ -57,7 +57,7 @@ class Shelf:
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         if self._database is None:
-            from plughost.services.database import Database
+            from plughost.services.storage.database import Database
 
             self._database = Database(self._path, self._quota, self._owner)
         return self._database.run(requests)

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import Overloaded, Stopped
-from plughost.runtime.caller import Caller
-from plughost.services.entries import (
+from plughost.engine.caller import Caller
+from plughost.errors import Overloaded, Stopped
+from plughost.services.storage.messages import (
     Delete,
     Deleted,
     Found,
@@ -34,10 +34,10 @@ from plughost.services.entries import (
     listing,
     value_of,
 )  # fmt: skip
-from plughost.services.shelf import Asked, Shelf, file_name
+from plughost.services.storage.plugin_store import Asked, Shelf, file_name
 
 if TYPE_CHECKING:
-    from plughost.services.database import Outcome
+    from plughost.services.storage.database import Outcome
 
     Work = asyncio.Future[list[Outcome]]
 

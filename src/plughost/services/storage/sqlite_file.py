@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from plughost.base import data_owner
-from plughost.base.errors import HostFailed, PluginError
+from plughost._util import data_owner
+from plughost.errors import HostFailed, PluginError
 
 VERSION = 1
 """Of the tables, in the file as `PRAGMA user_version`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from plughost.invocations.binding import Binding, Scope
+from plughost.vai.bindings.binding import Binding, Scope
 
 
 class Bindings(Protocol):

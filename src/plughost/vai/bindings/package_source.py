@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from plughost.base.errors import InvalidSpec
 from plughost.contracts.vai import manifest
 from plughost.contracts.vai.manifest import Manifest
-from plughost.invocations.package import Package
-from plughost.packages.installed import Installed
-from plughost.packages.signature import verify
-from plughost.packages.store import Store
-from plughost.packages.trust import Publisher, Trust
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.package import Package
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust.publishers import Publisher, Trust
+from plughost.vai.packages.trust.signature import verify
 
 
 class Shelf:

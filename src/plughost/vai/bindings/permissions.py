@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import brief
+from plughost._util.text import brief
 from plughost.contracts.vai import manifest
-from plughost.guard.overlap import covers
-from plughost.invocations.binding import Policy
+from plughost.errors import InvalidSpec
+from plughost.permissions.intersection import covers
+from plughost.vai.bindings.binding import Policy
 
 CLASSES = ("isolated", "worker", "inline")
 """From the narrowest to the widest."""

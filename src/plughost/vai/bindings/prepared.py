@@ -6,18 +6,18 @@ import asyncio
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.schema_cost import LARGEST_AT_ONCE
+from plughost._util.json_schema.cost import LARGEST_AT_ONCE
 from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.messages import OPS
-from plughost.invocations.binding import Binding, Policy, Scope
-from plughost.invocations.gate import Gate
-from plughost.invocations.package import Package, PackageSource
-from plughost.invocations.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
-from plughost.invocations.pool import Key
-from plughost.invocations.record import Bound
-from plughost.invocations.retry import may_retry
-from plughost.invocations.schemas import Schema, Schemas
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.package import Package, PackageSource
+from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
+from plughost.vai.bindings.schemas import Schema, Schemas
+from plughost.vai.invocations.concurrency import Gate
+from plughost.vai.invocations.pool import Key
+from plughost.vai.records.record import Bound
+from plughost.vai.state.retry_schedule import may_retry
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.json_schema import Checker
-from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
-from plughost.base.text import Head
-from plughost.guard.beneath import Escapes, open_beneath
+from plughost._util.json_schema.cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
+from plughost._util.json_schema.validation import Checker
+from plughost._util.text import Head
+from plughost.errors import InvalidSpec
+from plughost.permissions.open_beneath import Escapes, open_beneath
 
 LARGEST = 1 << 20
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.hiding import NO_SECRET
+from plughost._util.redaction.redactor import NO_SECRET
+from plughost.errors import InvalidSpec
 
 _PLACE = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 LARGEST = 64 << 10

@@ -10,19 +10,20 @@ from typing import Any
 
 import msgspec
 
-from plughost.base import schema_worker, text
-from plughost.base.errors import Malformed
-from plughost.base.json_pieces import pieces
-from plughost.base.worker_process import serve
+from plughost._util import text
+from plughost._util.json_schema import worker
+from plughost._util.redaction.json_pieces import pieces
+from plughost._util.worker_process import serve
 from plughost.contracts.vai.results import outcome, plain
+from plughost.errors import Malformed
 
 LONGEST = 4096
 """Characters of a plugin's own words for its failure."""
 
 
-def handle(head: dict[str, Any], body: bytes) -> schema_worker.Reply:
+def handle(head: dict[str, Any], body: bytes) -> worker.Reply:
     if head["job"] != "answer":
-        return schema_worker.handle(head, body)
+        return worker.handle(head, body)
     size = head["schema"]
     try:
         told = outcome(head["op"], msgspec.Raw(memoryview(body)[size:]))
@@ -38,7 +39,7 @@ def handle(head: dict[str, Any], body: bytes) -> schema_worker.Reply:
     if size and told.status == "succeeded" and not result["is_error"]:
         output = result["structured_output"]
         try:
-            checker = schema_worker.compiled(body[:size])
+            checker = worker.compiled(body[:size])
         except ValueError as error:
             return {"wrong_schema": str(error)}, b""
         if not checker.fits(output):

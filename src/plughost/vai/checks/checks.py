@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
-from plughost.base.text import Head
-from plughost.invocations.binding import Scope
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.prepared import Prepared
-from plughost.invocations.run import Run
-from plughost.invocations.schemas import Schema
-from plughost.invocations.settlement import failure, unsuccessful, wrong_output
-from plughost.invocations.work import Tool
-from plughost.invocations.worker_pool import Key, WorkerPool
-from plughost.wire.envelope import encode
+from plughost._util.text import Head
+from plughost.clock import Clock
+from plughost.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.bindings.prepared import Prepared
+from plughost.vai.bindings.schemas import Schema
+from plughost.vai.checks.worker_pool import Key, WorkerPool
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.results import failure, unsuccessful, wrong_output
+from plughost.wire.messages import encode
 
-WORKER = "plughost.invocations.answer_worker"
+WORKER = "plughost.vai.checks.answer_worker"
 LARGEST_DECODED = 1 << 20
 """Bytes of a result that the host itself reads, a compactor's or a harness's."""
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HostFailed, PluginError
-from plughost.base.worker_process import SIZES, start
+from plughost._util.worker_process import SIZES, start
+from plughost.errors import HostFailed, PluginError
 
 PIPE = 1 << 20
 CHUNK = 256 << 10

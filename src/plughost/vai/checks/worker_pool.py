@@ -21,9 +21,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.clock import Clock, Timer
-from plughost.base.errors import HostFailed, Overloaded, PluginError, Stopped, Timeout
-from plughost.invocations.worker import Reply, Worker
+from plughost.clock import Clock, Timer
+from plughost.errors import HostFailed, Overloaded, PluginError, Stopped, Timeout
+from plughost.vai.checks.worker import Reply, Worker
 
 MOST = 2
 MOST_WAITING = 1024

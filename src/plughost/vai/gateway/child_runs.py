@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.contracts.vai.bodies import HarnessTarget, Trigger
-from plughost.invocations.binding import Binding
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.guest import Guest, over
-from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
-from plughost.invocations.gateway.tenancy import bound, its_own, named
-from plughost.invocations.invocation import Invocation, Invoker, Related
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.runs import CUT_OFF, RunRecord
-from plughost.invocations.state import State
-from plughost.invocations.work import Harness
+from plughost.contracts.vai.request_bodies import HarnessTarget, Trigger
+from plughost.errors import InvalidSpec, PluginError
+from plughost.vai.bindings.binding import Binding
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.gateway.guest import Guest, over
+from plughost.vai.gateway.messages import Answer, Head, Problem, number, read
+from plughost.vai.gateway.tenancy import bound, its_own, named
+from plughost.vai.invocations.invocation import Invocation, Invoker, Related
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Harness
+from plughost.vai.state.database import State
+from plughost.vai.state.runs import CUT_OFF, RunRecord
 
 LONGEST_WAIT = 60_000
 """Milliseconds that one look at a run may wait for its end."""

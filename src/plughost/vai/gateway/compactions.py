@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import PluginError
-from plughost.contracts.vai.bodies import CompactionPolicy, CompactionTarget
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.guest import Guest, over
-from plughost.invocations.gateway.messages import Answer, Head, Problem, read
-from plughost.invocations.gateway.reading import BYTES_PER_TOKEN
-from plughost.invocations.gateway.tenancy import bound, its_own, named
-from plughost.invocations.invocation import Invocation, Invoker, Related
-from plughost.invocations.state import State
-from plughost.invocations.work import Compaction
+from plughost.contracts.vai.request_bodies import CompactionPolicy, CompactionTarget
+from plughost.errors import PluginError
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.gateway.guest import Guest, over
+from plughost.vai.gateway.messages import Answer, Head, Problem, read
+from plughost.vai.gateway.reading import BYTES_PER_TOKEN
+from plughost.vai.gateway.tenancy import bound, its_own, named
+from plughost.vai.invocations.invocation import Invocation, Invoker, Related
+from plughost.vai.invocations.requests import Compaction
+from plughost.vai.state.database import State
 
 MOST_BYTES = 32 << 20
 """Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""

@@ -12,25 +12,25 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from plughost.base.errors import Denied, Stopped
-from plughost.base.temporary import everybodys_folder
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.child_runs import ChildRuns
-from plughost.invocations.gateway.compactions import Compactions
-from plughost.invocations.gateway.guest import Guest, over
-from plughost.invocations.gateway.http import Bounds, HttpServer
-from plughost.invocations.gateway.messages import Answer, Head, Problem
-from plughost.invocations.gateway.reading import Reading
-from plughost.invocations.gateway.refusals import Refusals
-from plughost.invocations.gateway.routes import ROUTES, Endpoint, find
-from plughost.invocations.invocation import Invoker
-from plughost.invocations.record import RecordSink
-from plughost.invocations.run import Run
-from plughost.invocations.runs import CUT_OFF
-from plughost.invocations.state import State
-from plughost.invocations.tokens import Delegation, Issuer, NoGood, OutOfScope
-from plughost.sandbox.quarters import settle, sweep
-from plughost.sandbox.removal import remove
+from plughost._util.rmtree import remove
+from plughost._util.temp_dir import everybodys_folder
+from plughost.errors import Denied, Stopped
+from plughost.sandbox.run_dir import settle, sweep
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.gateway.child_runs import ChildRuns
+from plughost.vai.gateway.compactions import Compactions
+from plughost.vai.gateway.guest import Guest, over
+from plughost.vai.gateway.http import Bounds, HttpServer
+from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.reading import Reading
+from plughost.vai.gateway.refusals import Refusals
+from plughost.vai.gateway.routes import ROUTES, Endpoint, find
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.invocation import Invoker
+from plughost.vai.invocations.tokens import Delegation, Issuer, NoGood, OutOfScope
+from plughost.vai.records.record import RecordSink
+from plughost.vai.state.database import State
+from plughost.vai.state.runs import CUT_OFF
 
 PREFIX = "plughost-gateway-"
 SOCKET = "api"

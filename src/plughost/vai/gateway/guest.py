@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from plughost.invocations.binding import Scope
-from plughost.invocations.gateway.messages import Problem
-from plughost.invocations.run import Run
-from plughost.invocations.work import Harness
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.gateway.messages import Problem
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.requests import Harness
 
 MOST_AT_ONCE = 16
 """Requests of one invocation in hand; so that nobody takes all places."""

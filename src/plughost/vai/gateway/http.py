@@ -12,8 +12,8 @@ from functools import partial
 
 import msgspec
 
-from plughost.invocations.gateway.messages import Answer, Head, Problem
-from plughost.invocations.gateway.talk import READ, Talk
+from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.talk import READ, Talk
 
 Admit = Callable[[Head], Callable[[bytes], Awaitable[Answer]]]
 """Judges a head, and returns who answers the request; Problem when nobody does."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from plughost.base.errors import PluginError
+from plughost.errors import PluginError
 
 T = TypeVar("T")
 

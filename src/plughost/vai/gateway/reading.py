@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 
 from plughost.contracts.vai.results import SeedBlock, check_blocks
-from plughost.invocations.chains import Block
-from plughost.invocations.gateway.guest import Guest
-from plughost.invocations.gateway.messages import Answer, Head, Problem, number, read
-from plughost.invocations.gateway.tenancy import its_own, named
-from plughost.invocations.state import State
+from plughost.vai.gateway.guest import Guest
+from plughost.vai.gateway.messages import Answer, Head, Problem, number, read
+from plughost.vai.gateway.tenancy import its_own, named
+from plughost.vai.state.chains import Block
+from plughost.vai.state.database import State
 
 BYTES_PER_TOKEN = 4
 """A rough estimate; compactors count for themselves."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from plughost.invocations.gateway.guest import Guest
-from plughost.invocations.gateway.messages import Head, Problem
-from plughost.invocations.record import AFTERWARDS, RecordSink, Said
+from plughost.vai.gateway.guest import Guest
+from plughost.vai.gateway.messages import Head, Problem
+from plughost.vai.records.record import AFTERWARDS, RecordSink, Said
 
 MOST = 100
 """Of one invocation while it runs, and as many after its end."""

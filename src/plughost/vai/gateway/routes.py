@@ -6,8 +6,8 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from plughost.invocations.gateway.guest import Guest
-from plughost.invocations.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.guest import Guest
+from plughost.vai.gateway.messages import Answer, Head, Problem
 
 Endpoint = Callable[[Guest, str, Head, bytes], Awaitable[Answer]]
 """Given who asks, the id in the path, the head and the body."""

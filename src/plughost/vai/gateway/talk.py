@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import h11
 import msgspec
 
-from plughost.invocations.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.messages import Answer, Head, Problem
 
 READ = 16 << 10
 """Bytes at a time; so no head is larger than that and its own bound."""

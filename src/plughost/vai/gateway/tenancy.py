@@ -9,12 +9,12 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import brief
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.gateway.guest import Guest
-from plughost.invocations.gateway.messages import Problem
+from plughost._util.text import brief
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.gateway.guest import Guest
+from plughost.vai.gateway.messages import Problem
 
 
 class Owned(Protocol):

@@ -12,11 +12,11 @@ import secrets
 import stat
 from typing import Any
 
-from plughost.base.errors import Denied, HostFailed
-from plughost.base.hiding import Hidden
-from plughost.base.text import brief
-from plughost.guard.beneath import Escapes, open_beneath
-from plughost.sandbox.temporary_folder import open_folder
+from plughost._util.redaction.redactor import Hidden
+from plughost._util.text import brief
+from plughost.errors import Denied, HostFailed
+from plughost.permissions.open_beneath import Escapes, open_beneath
+from plughost.sandbox.untrusted_temp_dir import open_folder
 
 MOST = 64
 LARGEST = 64 << 20

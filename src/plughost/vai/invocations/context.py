@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import Context, Gateway
-from plughost.invocations.delegator import Delegator
-from plughost.invocations.process_spec import GATEWAY_HOST
-from plughost.invocations.run import Run
-from plughost.invocations.tokens import SHAPE
+from plughost.contracts.vai.request_bodies import Context, Gateway
+from plughost.errors import InvalidSpec
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.process_spec import GATEWAY_HOST
+from plughost.vai.invocations.token_issuer import Delegator
+from plughost.vai.invocations.tokens import SHAPE
 
 BASE_URL = f"http://{GATEWAY_HOST}"
 _NO_ACCESS = Gateway(base_url=BASE_URL)

@@ -8,16 +8,16 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.hiding import Hidden
-from plughost.invocations.binding import Scope, tenant_of
-from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.pool import Process
-from plughost.invocations.prepared import Prepared
-from plughost.invocations.record import LONGEST_TEXT, TRUNCATED, Began, Ended, RecordSink, Said
-from plughost.invocations.retention import RecordLimits
-from plughost.wire.envelope import decode
+from plughost._util.redaction.redactor import Hidden
+from plughost.clock import Clock
+from plughost.vai.bindings.binding import Scope, tenant_of
+from plughost.vai.bindings.prepared import Prepared
+from plughost.vai.invocations.invocation import Invocation, OnEvent
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.pool import Process
+from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, Began, Ended, RecordSink, Said
+from plughost.vai.records.retention import RecordLimits
+from plughost.wire.messages import decode
 
 _USUAL = RecordLimits()
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.invocations.binding import Binding
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.work import Work
+from plughost.vai.bindings.binding import Binding
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.requests import Work
 
 OnEvent = Callable[[dict[str, Any]], object]
 """Told of every event of a streaming export while it runs."""

@@ -17,8 +17,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.errors import (
+from plughost.clock import Clock
+from plughost.contracts.base import PluginSpec
+from plughost.errors import (
     Collateral,
     Crashed,
     HandshakeFailed,
@@ -29,33 +30,32 @@ from plughost.base.errors import (
     Stopped,
     Timeout,
 )
-from plughost.contracts.contract import PluginSpec
-from plughost.guard.powers import Limits
 from plughost.host import Host
-from plughost.invocations.binding import Binding, Policy, Scope, tenant_of
-from plughost.invocations.chains import ChainSink
-from plughost.invocations.checks import Checks
-from plughost.invocations.context import context
-from plughost.invocations.delegator import Delegator
-from plughost.invocations.gate import Gate
-from plughost.invocations.invocation import Invocation, OnEvent
-from plughost.invocations.outcome import Outcome
-from plughost.invocations.package import PackageSource
-from plughost.invocations.pool import Pool, Process
-from plughost.invocations.prepared import Prepared, Preparer
-from plughost.invocations.process_spec import process_spec
-from plughost.invocations.record import STRAY, RecordSink, Said
-from plughost.invocations.retention import RecordLimits
-from plughost.invocations.retry import TOOL_TRIES, Backoff
-from plughost.invocations.run import Run, begin
-from plughost.invocations.schemas import Schemas
-from plughost.invocations.scratch import Scratch, until_next_look
-from plughost.invocations.secret_source import SecretSource, reveal_all
-from plughost.invocations.settlement import Settlement, failure
-from plughost.invocations.strays import Strays
-from plughost.invocations.streaming import stream
-from plughost.invocations.work import Compaction, Tool
+from plughost.permissions.access import Limits
 from plughost.plugin import Plugin
+from plughost.vai.bindings.binding import Binding, Policy, Scope, tenant_of
+from plughost.vai.bindings.package import PackageSource
+from plughost.vai.bindings.prepared import Prepared, Preparer
+from plughost.vai.bindings.schemas import Schemas
+from plughost.vai.bindings.secret_source import SecretSource, reveal_all
+from plughost.vai.checks.checks import Checks
+from plughost.vai.invocations.concurrency import Gate
+from plughost.vai.invocations.context import context
+from plughost.vai.invocations.execution import Run, begin
+from plughost.vai.invocations.invocation import Invocation, OnEvent
+from plughost.vai.invocations.outcome import Outcome
+from plughost.vai.invocations.pool import Pool, Process
+from plughost.vai.invocations.process_spec import process_spec
+from plughost.vai.invocations.requests import Compaction, Tool
+from plughost.vai.invocations.results import Settlement, failure
+from plughost.vai.invocations.scratch import Scratch, until_next_look
+from plughost.vai.invocations.streaming import stream
+from plughost.vai.invocations.token_issuer import Delegator
+from plughost.vai.invocations.unsolicited import Strays
+from plughost.vai.records.record import STRAY, RecordSink, Said
+from plughost.vai.records.retention import RecordLimits
+from plughost.vai.state.chains import ChainSink
+from plughost.vai.state.retry_schedule import TOOL_TRIES, Backoff
 
 _NO_SECRETS: dict[str, str] = {}
 _IS_GONE = (Crashed, LaunchFailed, HandshakeFailed)

@@ -7,16 +7,8 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import (
-    CallFailed,
-    Crashed,
-    InvalidSpec,
-    OverBudget,
-    Overloaded,
-    PluginError,
-    Timeout,
-)
-from plughost.packages.errors import Damaged
+from plughost.errors import CallFailed, Crashed, InvalidSpec, OverBudget, Overloaded, PluginError, Timeout
+from plughost.vai.packages.errors import Damaged
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from plughost.base.clock import Clock, Timer
-from plughost.base.errors import PluginError, Quarantined, Stopped
-from plughost.base.hiding import Hidden
-from plughost.contracts.contract import PluginSpec
+from plughost._util.redaction.redactor import Hidden
+from plughost.clock import Clock, Timer
+from plughost.contracts.base import PluginSpec
+from plughost.errors import PluginError, Quarantined, Stopped
 from plughost.host import Host
-from plughost.invocations.binding import Scope
 from plughost.plugin import Plugin
+from plughost.vai.bindings.binding import Scope
 
 Spec = Callable[[int], PluginSpec]
 """What to run as the process of that number. Numbers are used again when their process is gone: a root host

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.contracts.contract import PluginSpec
-from plughost.contracts.vai import spec_of
+from plughost.contracts.base import PluginSpec
+from plughost.contracts.vai.contract import spec_of
 from plughost.contracts.vai.manifest import Export
-from plughost.guard.powers import Endpoint, Limits, Powers
-from plughost.invocations.package import Package
-from plughost.invocations.permissions import USUAL_CONCURRENCY, Granted
+from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.vai.bindings.package import Package
+from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, Granted
 
 GATEWAY_HOST = "gateway.vai.internal"
 """Reserved: inside a sandbox it is the gateway's own socket."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from plughost.base.errors import HostFailed
-from plughost.contracts.vai.bodies import (
+from plughost.contracts.vai.manifest import Export
+from plughost.contracts.vai.request_bodies import (
     Artifact,
     CompactionPolicy,
     CompactionTarget,
@@ -25,8 +25,8 @@ from plughost.contracts.vai.bodies import (
     ToolBody,
     Trigger,
 )
-from plughost.contracts.vai.manifest import Export
-from plughost.sandbox.temporary_folder import open_folder
+from plughost.errors import HostFailed
+from plughost.sandbox.untrusted_temp_dir import open_folder
 
 INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import HostFailed, PluginError
-from plughost.base.text import Head
+from plughost._util.text import Head
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
-from plughost.invocations.artifacts import taken
-from plughost.invocations.chains import Block, ChainSink
-from plughost.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome, verdict
-from plughost.invocations.run import Run
-from plughost.invocations.work import Compaction, Harness, Tool
+from plughost.errors import HostFailed, PluginError
+from plughost.vai.invocations.artifacts import taken
+from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome, verdict
+from plughost.vai.invocations.requests import Compaction, Harness, Tool
+from plughost.vai.state.chains import Block, ChainSink
 
 LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
 """Characters of a plugin's own words for its failure: they go into a record."""

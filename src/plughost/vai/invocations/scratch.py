@@ -10,11 +10,11 @@ import asyncio
 import os
 import time
 
-from plughost.base.errors import LaunchFailed
-from plughost.base.temporary import everybodys_folder
-from plughost.sandbox.quarters import settle, sweep
-from plughost.sandbox.removal import remove
-from plughost.sandbox.temporary_folder import open_folder
+from plughost._util.rmtree import remove
+from plughost._util.temp_dir import everybodys_folder
+from plughost.errors import LaunchFailed
+from plughost.sandbox.run_dir import settle, sweep
+from plughost.sandbox.untrusted_temp_dir import open_folder
 
 PREFIX = "plughost-scratch-"
 MOST_COUNTED = 100_000

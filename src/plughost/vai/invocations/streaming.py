@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from plughost.invocations.invocation import Invocation, Invoker
-from plughost.invocations.outcome import Outcome
+from plughost.vai.invocations.invocation import Invocation, Invoker
+from plughost.vai.invocations.outcome import Outcome
 
 
 async def stream(invoker: Invoker, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from plughost.invocations.run import Run
+from plughost.vai.invocations.execution import Run
 
 
 class Delegator(Protocol):

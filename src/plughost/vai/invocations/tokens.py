@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import Denied
+from plughost.errors import Denied
 
 PREFIX = "vai_dlg_"
 SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"

@@ -7,7 +7,7 @@ inline, tenant.
 
 from __future__ import annotations
 
-from plughost.base.events import Dropped
+from plughost.events import Dropped
 from plughost.host import Host
 
 WAITING = 1000

@@ -8,9 +8,9 @@ from typing import Any, Literal
 import msgspec
 
 from plughost.contracts.vai.manifest import Manifest
-from plughost.packages import layer
-from plughost.packages.folder import listed
-from plughost.packages.installed import Installed
+from plughost.vai.packages.archive import archive_file
+from plughost.vai.packages.archive.source_tree import listed
+from plughost.vai.packages.store.installed import Installed
 
 Change = Literal["added", "removed", "changed", "mode"]
 Look = tuple[bool, str]
@@ -66,7 +66,7 @@ def _files(installed: Installed) -> Files:
     found = {}
     for member in folder.members:
         with folder.open(member) as file:
-            found[member.name] = (member.executable, layer.sum_of(file).digest)
+            found[member.name] = (member.executable, archive_file.sum_of(file).digest)
     return found
 
 

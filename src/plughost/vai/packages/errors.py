@@ -13,7 +13,7 @@ PackageRefused
 
 from __future__ import annotations
 
-from plughost.base.errors import PluginError
+from plughost.errors import PluginError
 
 
 class PackageRefused(PluginError):

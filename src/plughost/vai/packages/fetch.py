@@ -13,24 +13,25 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost._util.regular_file import open_regular
+from plughost._util.threads import in_thread
 from plughost.contracts.vai.manifest import FILE, Manifest
-from plughost.packages import layer, trust
-from plughost.packages.checks import checked
-from plughost.packages.contents import Place
-from plughost.packages.errors import Altered, Unacceptable
-from plughost.packages.limits import SMALL, USUAL, Limits
-from plughost.packages.oci.content import Content, Descriptor, Watch, counting, nobody, unwatched
-from plughost.packages.oci.digests import check, digest_of, is_digest
-from plughost.packages.oci.documents import read_manifest
-from plughost.packages.oci.errors import BadContent, NotFound
-from plughost.packages.oci.regular import open_regular
-from plughost.packages.oci.threads import in_thread
-from plughost.packages.packing import misnamed, write_file
-from plughost.packages.pins import Pins
-from plughost.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
-from plughost.packages.signature import Posture, Verdict, verify
-from plughost.packages.trust import Trust
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.archive import archive_file
+from plughost.vai.packages.archive.limits import SMALL, USUAL, Limits
+from plughost.vai.packages.errors import Altered, Unacceptable
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.lockfile import Pins
+from plughost.vai.packages.oci.content_store import Content, Descriptor, Watch, counting, nobody, unwatched
+from plughost.vai.packages.oci.digests import check, digest_of, is_digest
+from plughost.vai.packages.oci.errors import BadContent, NotFound
+from plughost.vai.packages.oci.manifests import read_manifest
+from plughost.vai.packages.pack import misnamed, write_file
+from plughost.vai.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
+from plughost.vai.packages.trust import publishers
+from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.signature import Posture, Verdict, verify
+from plughost.vai.packages.validate import checked
 
 _MOST_SIGNATURES = 256
 _NO_SIGNATURE = b" "
@@ -76,7 +77,7 @@ async def announced(
     if misnamed(place.name, release.version):
         raise Altered(f"what the tag {place.name} leads to is {release}", hint="do not trust that registry")
     pinned = pins.key_of(release) if pins else ""
-    judge = partial(verify, release=release, trust=who, now=now or trust.now())
+    judge = partial(verify, release=release, trust=who, now=now or publishers.now())
     verdict, envelope = await _best(_envelopes(place, found, folder), judge, pinned)
     return Announced(release, told, text, body, archived, verdict, envelope)
 
@@ -94,10 +95,10 @@ async def fetched(
 def _refuse_unfit(place: Place, one: Announced, path: Path, limits: Limits) -> None:
     if place.file is not None:
         blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: path}
-        write_file(one.body, one.release.version, blobs, again := layer.Sum())
+        write_file(one.body, one.release.version, blobs, again := archive_file.Sum())
         if again.digest != _sum(place.file).digest:
             raise Altered(f"{place.file} is not as it was packed", plugin=str(one.release))
-    with layer.Layer(path, limits) as inside:
+    with archive_file.Layer(path, limits) as inside:
         if FILE not in inside.members or inside.read(inside.members[FILE]) != one.text:
             raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(one.release))
         checked(inside, Path())
@@ -168,6 +169,6 @@ async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:
     return data
 
 
-def _sum(path: Path) -> layer.Sum:
+def _sum(path: Path) -> archive_file.Sum:
     with path.open("rb") as file:
-        return layer.sum_of(file)
+        return archive_file.sum_of(file)

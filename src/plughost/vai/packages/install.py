@@ -9,22 +9,22 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.contracts.vai.machine import refuse_foreign
-from plughost.packages import disk
-from plughost.packages.contents import Place
-from plughost.packages.errors import PackageRefused
-from plughost.packages.examining import Announced, announced, fetched
-from plughost.packages.installed import Installed
-from plughost.packages.integrity import MANIFEST, PACKAGE, SIGNATURE
-from plughost.packages.layer import Layer
-from plughost.packages.limits import USUAL, Limits
-from plughost.packages.oci.content import Watch, nobody
-from plughost.packages.oci.threads import in_thread
-from plughost.packages.pins import Pins
-from plughost.packages.signature import Verdict
-from plughost.packages.store import Store
-from plughost.packages.trust import Trust
-from plughost.packages.unpacking import READ_ONLY, unpack
+from plughost._util import fsync
+from plughost._util.threads import in_thread
+from plughost.contracts.vai.target_platform import refuse_foreign
+from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.unpack import READ_ONLY, unpack
+from plughost.vai.packages.errors import PackageRefused
+from plughost.vai.packages.fetch import Announced, announced, fetched
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.lockfile import Pins
+from plughost.vai.packages.oci.content_store import Watch, nobody
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.integrity import MANIFEST, PACKAGE, SIGNATURE
+from plughost.vai.packages.store.store import Store
+from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.signature import Verdict
 
 KEPT_IN_DEVELOPMENT = ("trusted", "unsigned", "unknown_key")
 
@@ -78,9 +78,9 @@ def refuse_unwanted(one: Announced, trust: Trust) -> None:
 
 
 def _stage(one: Announced, archived: Path, staged: Path, limits: Limits) -> None:
-    disk.make_folder(staged)
+    fsync.make_folder(staged)
     with Layer(archived, limits) as layer:
         unpack(layer, staged / PACKAGE)
-    disk.write_new(staged / MANIFEST, one.body, READ_ONLY)
+    fsync.write_new(staged / MANIFEST, one.body, READ_ONLY)
     if one.envelope is not None:
-        disk.write_new(staged / SIGNATURE, one.envelope, READ_ONLY)
+        fsync.write_new(staged / SIGNATURE, one.envelope, READ_ONLY)

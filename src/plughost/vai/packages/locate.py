@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import visible
-from plughost.packages import signature
-from plughost.packages.location import LocalPath, parse_location
-from plughost.packages.oci.content import Content
-from plughost.packages.oci.opening import open_content, open_layout
-from plughost.packages.oci.reference import REGISTRY, InRegistry
-from plughost.packages.packing import SUFFIX
+from plughost._util.text import visible
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.location import LocalPath, parse_location
+from plughost.vai.packages.oci.content_store import Content
+from plughost.vai.packages.oci.open_reference import open_content, open_layout
+from plughost.vai.packages.oci.reference import REGISTRY, InRegistry
+from plughost.vai.packages.pack import SUFFIX
+from plughost.vai.packages.trust import signature
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import visible
-from plughost.packages.oci.digests import is_digest
-from plughost.packages.oci.reference import Reference, parse_reference
-from plughost.packages.packing import SUFFIX
+from plughost._util.text import visible
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.digests import is_digest
+from plughost.vai.packages.oci.reference import Reference, parse_reference
+from plughost.vai.packages.pack import SUFFIX
 
 DIGEST = "@sha256:"
 

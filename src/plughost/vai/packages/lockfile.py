@@ -11,12 +11,12 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.located_toml import load_toml
-from plughost.packages.errors import Unpinned
-from plughost.packages.oci.digests import is_digest
-from plughost.packages.release import Release
-from plughost.packages.signature import Verdict
+from plughost._util.located.toml import load_toml
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.errors import Unpinned
+from plughost.vai.packages.oci.digests import is_digest
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.trust.signature import Verdict
 
 FILE = "plughost-packages.lock"
 _HEAD = "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"

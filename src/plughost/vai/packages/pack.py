@@ -10,20 +10,20 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig, InvalidSpec
-from plughost.base.located import Problem
-from plughost.base.semver import is_semantic
+from plughost._util.located.document import Problem
+from plughost._util.semver import is_semantic
 from plughost.contracts.vai.manifest import FILE, Manifest
-from plughost.packages import archive, layer
-from plughost.packages.archive import Member
-from plughost.packages.checks import checked
-from plughost.packages.folder import Folder, packable
-from plughost.packages.limits import USUAL, Limits
-from plughost.packages.oci.content import MANIFEST, Descriptor
-from plughost.packages.oci.digests import describe, digest_of, hex_of
-from plughost.packages.oci.documents import TAG, write_index
-from plughost.packages.oci.layout import VERSION
-from plughost.packages.release import ARCHIVE, PACKAGE, TOML, document
+from plughost.errors import InvalidConfig, InvalidSpec
+from plughost.vai.packages.archive import archive_file, canonical_tar
+from plughost.vai.packages.archive.canonical_tar import Member
+from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.source_tree import Folder, packable
+from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
+from plughost.vai.packages.oci.digests import describe, digest_of, hex_of
+from plughost.vai.packages.oci.layout.folder import VERSION
+from plughost.vai.packages.oci.manifests import TAG, write_index
+from plughost.vai.packages.release import ARCHIVE, PACKAGE, TOML, document
+from plughost.vai.packages.validate import checked
 
 SUFFIX = ".vai.tar"
 
@@ -62,22 +62,22 @@ def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
 def _write(files: Folder, made: Path, limits: Limits) -> tuple[Manifest, Packed]:
     """The archive as `layer`, checked, and the file around it as `whole`."""
     with Path(made, "layer").open("wb") as file:
-        layer.write(files, archived := layer.Sum(file))
-    with layer.Layer(made / "layer", limits) as inside:
+        archive_file.write(files, archived := archive_file.Sum(file))
+    with archive_file.Layer(made / "layer", limits) as inside:
         told = checked(inside, files.path)
         text = inside.read(inside.members[FILE])
     config = describe(text, TOML)
     body = document(told, config, Descriptor(ARCHIVE, archived.digest, archived.size))
     with Path(made, "whole").open("wb") as file:
         blobs: dict[str, bytes | Path] = {config.digest: text, archived.digest: made / "layer"}
-        write_file(body, told.version, blobs, whole := layer.Sum(file))
+        write_file(body, told.version, blobs, whole := archive_file.Sum(file))
         file.flush()
         os.fsync(file.fileno())
     digest = digest_of(body)
     return told, Packed("", told.package_id, told.version, digest, len(files.members), whole.size)
 
 
-def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: layer.Sum) -> None:
+def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: archive_file.Sum) -> None:
     """The one file of a release, from its OCI manifest and its two blobs."""
     described = describe(body, MANIFEST, artifact_type=PACKAGE)
     index = write_index([msgspec.structs.replace(described, annotations={TAG: tag_of(version)})])
@@ -86,14 +86,14 @@ def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out
         contents[f"blobs/sha256/{hex_of(digest)}"] = content
     for name, content in sorted(contents.items()):
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        out.write(archive.header(Member(name, executable=False, size=size)))
+        out.write(canonical_tar.header(Member(name, executable=False, size=size)))
         if isinstance(content, bytes):
             out.write(content)
         else:
             with content.open("rb") as file:
                 shutil.copyfileobj(file, out, 1 << 20)
-        out.write(archive.padding(size))
-    out.write(archive.END)
+        out.write(canonical_tar.padding(size))
+    out.write(canonical_tar.END)
 
 
 def tag_of(version: str) -> str:

@@ -15,23 +15,23 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec, PluginError
-from plughost.packages import signature
-from plughost.packages.contents import Place
-from plughost.packages.examining import Announced, announced
-from plughost.packages.layer import Sum
-from plughost.packages.oci.content import Content, Watch
-from plughost.packages.oci.digests import digest_of, hex_of
-from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.layout_tar import write_tar
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
-from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import copy
-from plughost.packages.packing import SUFFIX, misnamed, write_file
-from plughost.packages.release import SIGNATURE, Release
-from plughost.packages.trust import Trust
+from plughost._util.threads import in_thread
+from plughost.errors import InvalidSpec, PluginError
+from plughost.vai.packages.archive.archive_file import Sum
+from plughost.vai.packages.fetch import Announced, announced
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.oci.content_store import Content, Watch
+from plughost.vai.packages.oci.copy_artifact import copy
+from plughost.vai.packages.oci.digests import digest_of, hex_of
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.layout.tar_file import write_tar
+from plughost.vai.packages.oci.open_reference import open_content
+from plughost.vai.packages.oci.reference import LAYOUT, InLayout, Reference, parse_reference
+from plughost.vai.packages.pack import SUFFIX, misnamed, write_file
+from plughost.vai.packages.release import SIGNATURE, Release
+from plughost.vai.packages.trust import signature
+from plughost.vai.packages.trust.publishers import Trust
 
 WHOLE = "whole"
 """The file that it becomes, until it gets its name."""

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages import contents
-from plughost.packages.contents import Place
-from plughost.packages.examining import Announced, announced, fetched
-from plughost.packages.oci.content import MANIFEST, Watch
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.opening import open_content
-from plughost.packages.oci.reference import Reference
-from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.transfer import copy, refuse_another, set_tag
-from plughost.packages.packing import misnamed, tag_of
-from plughost.packages.release import SIGNATURE, Release
-from plughost.packages.signing import attach
-from plughost.packages.trust import Trust
+from plughost._util.threads import in_thread
+from plughost.errors import InvalidSpec
+from plughost.vai.packages import locate
+from plughost.vai.packages.fetch import Announced, announced, fetched
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.oci.content_store import MANIFEST, Watch
+from plughost.vai.packages.oci.copy_artifact import copy, refuse_another, set_tag
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.open_reference import open_content
+from plughost.vai.packages.oci.reference import Reference
+from plughost.vai.packages.pack import misnamed, tag_of
+from plughost.vai.packages.release import SIGNATURE, Release
+from plughost.vai.packages.sign import attach
+from plughost.vai.packages.trust.publishers import Trust
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
-        async with contents.opened(package, plain_http=plain_http) as place:
+        async with locate.opened(package, plain_http=plain_http) as place:
             one, gathered = await _gathered(place, Path(folder), watch)
         version = tag_of(one.release.version)
         tag = to.tag or version

@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from plughost.contracts.vai import manifest
-from plughost.packages.errors import Unacceptable
-from plughost.packages.limits import SMALL, USUAL, Limits
-from plughost.packages.oci.content import EMPTY, MANIFEST, Descriptor
-from plughost.packages.oci.digests import describe
-from plughost.packages.oci.documents import Manifest, read_manifest
+from plughost.vai.packages.archive.limits import SMALL, USUAL, Limits
+from plughost.vai.packages.errors import Unacceptable
+from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, Descriptor
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.oci.manifests import Manifest, read_manifest
 
 PACKAGE = "application/vnd.vai.plugin.v1"
 TOML = "application/vnd.vai.plugin.manifest.v1+toml"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from plughost.packages.disk import Readable
+from plughost._util.fsync import Readable
 
 MOST = 50
 """Findings told of one file."""

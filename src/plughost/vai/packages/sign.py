@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages import signature
-from plughost.packages.contents import Place
-from plughost.packages.examining import announced, fetched
-from plughost.packages.keys import public_of
-from plughost.packages.oci.content import EMPTY, MANIFEST, Content, Descriptor, Watch, nobody, unwatched
-from plughost.packages.oci.digests import describe
-from plughost.packages.release import ENVELOPE, NOTHING, Release, signature_document
-from plughost.packages.trust import Trust
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.fetch import announced, fetched
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.oci.content_store import (
+    EMPTY,
+    MANIFEST,
+    Content,
+    Descriptor,
+    Watch,
+    nobody,
+    unwatched,
+)
+from plughost.vai.packages.oci.digests import describe
+from plughost.vai.packages.release import ENVELOPE, NOTHING, Release, signature_document
+from plughost.vai.packages.trust import signature
+from plughost.vai.packages.trust.keys import public_of
+from plughost.vai.packages.trust.publishers import Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

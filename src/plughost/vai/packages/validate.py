@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig
-from plughost.base.json_schema import wrong
-from plughost.base.located import Problem
-from plughost.base.text import visible
+from plughost._util.json_schema.validation import wrong
+from plughost._util.located.document import Problem
+from plughost._util.text import visible
 from plughost.contracts.vai import manifest
-from plughost.packages import secrets
-from plughost.packages.errors import HoldsSecret
-from plughost.packages.layer import Layer
-from plughost.packages.limits import SMALL
+from plughost.errors import InvalidConfig
+from plughost.vai.packages import secret_scan
+from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.errors import HoldsSecret
 
 
 def checked(layer: Layer, shown: Path) -> manifest.Manifest:
@@ -39,13 +39,13 @@ def checked(layer: Layer, shown: Path) -> manifest.Manifest:
 def _refuse_secrets(layer: Layer, shown: Path) -> None:
     found: list[str] = []
     for name, member in layer.members.items():
-        hits = secrets.scan(layer.open(member))
+        hits = secret_scan.scan(layer.open(member))
         found += [f"{visible(str(shown / name))}:{hit.line}: {hit.kind}" for hit in hits]
-        if len(found) >= secrets.MOST:
+        if len(found) >= secret_scan.MOST:
             break
     if found:
         raise HoldsSecret(
-            "\n  ".join(["a secret lies in the package:", *found[: secrets.MOST]]),
+            "\n  ".join(["a secret lies in the package:", *found[: secret_scan.MOST]]),
             hint="take it out and revoke it; plugins get secrets through secret_slots when they are called",
         )
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig
-from plughost.packages.contents import Place
-from plughost.packages.errors import Altered, HoldsSecret, Unacceptable
-from plughost.packages.examining import announced, fetched
-from plughost.packages.oci.content import Watch, nobody
-from plughost.packages.oci.errors import BadContent, NoLayout, NotFound
-from plughost.packages.release import Release
-from plughost.packages.signature import Verdict
-from plughost.packages.trust import Trust
+from plughost.errors import InvalidConfig
+from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable
+from plughost.vai.packages.fetch import announced, fetched
+from plughost.vai.packages.locate import Place
+from plughost.vai.packages.oci.content_store import Watch, nobody
+from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.signature import Verdict
 
 
 class Verified(msgspec.Struct, frozen=True):

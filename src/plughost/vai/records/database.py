@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost.invocations.database import opened, transaction
-from plughost.invocations.record import Began, Ended
-from plughost.invocations.retention import Pruned, Retention
+from plughost.vai.records.record import Began, Ended
+from plughost.vai.records.retention import Pruned, Retention
+from plughost.vai.sqlite import opened, transaction
 
 FILE = "invocations.db"
 VERSION = 1

@@ -19,11 +19,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from plughost.base.clock import Clock, Timer
-from plughost.base.errors import PluginError
-from plughost.invocations.record import Ended, Entry, Said
-from plughost.invocations.record_book import RecordBook
-from plughost.invocations.retention import Retention
+from plughost.clock import Clock, Timer
+from plughost.errors import PluginError
+from plughost.vai.records.database import RecordBook
+from plughost.vai.records.record import Ended, Entry, Said
+from plughost.vai.records.retention import Retention
 
 SUFFIX = ".journal"
 NEW = ".new"

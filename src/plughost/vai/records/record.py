@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.invocations.permissions import Granted
+from plughost.vai.bindings.permissions import Granted
 
 AFTERWARDS = 1 << 30
 """The number of the first event that comes after an invocation's own: what the gateway refused it."""

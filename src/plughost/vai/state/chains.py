@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import Subject
-from plughost.invocations import happened
-from plughost.invocations.binding import Scope
-from plughost.invocations.database import Database
-from plughost.invocations.happened import Happened
+from plughost.contracts.vai.request_bodies import Subject
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.sqlite import Database
+from plughost.vai.state import outbox
+from plughost.vai.state.outbox import Happened
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS chains (chain_id PRIMARY KEY, org_id NOT NULL, project_id, session_id,
@@ -229,6 +229,6 @@ def _derive(
     )
     _create(connection, derived, seeds)
     summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
-    compacted = happened.event("chain.compacted", Subject("chain", source), summary)
-    happened.tell(connection, origin.scope, compacted)
+    compacted = outbox.event("chain.compacted", Subject("chain", source), summary)
+    outbox.tell(connection, origin.scope, compacted)
     return derived.chain_id

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from plughost.invocations import chains, happened, runs, sessions
-from plughost.invocations.chains import Chains
-from plughost.invocations.database import Database
-from plughost.invocations.happened import Happened
-from plughost.invocations.runs import Runs
-from plughost.invocations.sessions import Sessions
+from plughost.vai.sqlite import Database
+from plughost.vai.state import chains, outbox, runs, sessions
+from plughost.vai.state.chains import Chains
+from plughost.vai.state.outbox import Happened
+from plughost.vai.state.runs import Runs
+from plughost.vai.state.sessions import Sessions
 
 FILE = "state.db"
 VERSION = 2
@@ -20,7 +20,7 @@ class State:
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
-        tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *happened.TABLES)
+        tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES)
         self._database = Database(self._path, VERSION, tables)
         self.happened = Happened(self._database)
         self.sessions = Sessions(self._database)

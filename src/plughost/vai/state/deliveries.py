@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from plughost.base.clock import Clock, Timer
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import HookEvent
-from plughost.invocations.binding import Scope
-from plughost.invocations.database import Database
-from plughost.invocations.retry import Backoff
+from plughost.clock import Clock, Timer
+from plughost.contracts.vai.request_bodies import HookEvent
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.sqlite import Database
+from plughost.vai.state.retry_schedule import Backoff
 
 FILE = "deliveries.db"
 LOCK = "deliveries.lock"

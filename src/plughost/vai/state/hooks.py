@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import HookEvent
-from plughost.invocations.binding import Binding, Scope
-from plughost.invocations.bindings import Bindings
-from plughost.invocations.deliveries import Deliveries, Delivery
-from plughost.invocations.happened import Happened
-from plughost.invocations.invocation import Invocation, Invoker, Related
-from plughost.invocations.package import PackageSource
-from plughost.invocations.work import Hook
-from plughost.packages.errors import PackageRefused
+from plughost.contracts.vai.request_bodies import HookEvent
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.bindings.package import PackageSource
+from plughost.vai.invocations.invocation import Invocation, Invoker, Related
+from plughost.vai.invocations.requests import Hook
+from plughost.vai.packages.errors import PackageRefused
+from plughost.vai.state.deliveries import Deliveries, Delivery
+from plughost.vai.state.outbox import Happened
 
 
 class Hooks:

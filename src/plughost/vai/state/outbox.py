@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.vai.bodies import HookEvent, Subject
-from plughost.invocations.binding import Scope
-from plughost.invocations.database import Database
+from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.sqlite import Database
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS happened (number INTEGER PRIMARY KEY AUTOINCREMENT, org_id NOT NULL,

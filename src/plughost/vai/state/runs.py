@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.contracts.vai.bodies import HookEvent, Subject
-from plughost.invocations import happened
-from plughost.invocations.binding import Scope
-from plughost.invocations.database import Database
-from plughost.invocations.happened import Happened
+from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.sqlite import Database
+from plughost.vai.state import outbox
+from plughost.vai.state.outbox import Happened
 
 RUNNING = "running"
 CUT_OFF = "cancelled"
@@ -131,10 +131,10 @@ def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tu
     if not connection.execute(FINISH, values).rowcount:
         return False
     if status != CUT_OFF:
-        happened.tell(connection, run.scope, _completed(_run(connection, run_id)))
+        outbox.tell(connection, run.scope, _completed(_run(connection, run_id)))
     return True
 
 
 def _completed(run: RunRecord) -> HookEvent:
     summary = {"task": run.task, "output": run.output, "status": run.status}
-    return happened.event("run.completed", Subject("run", run.run_id), summary)
+    return outbox.event("run.completed", Subject("run", run.run_id), summary)

@@ -6,9 +6,9 @@ import sqlite3
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.invocations.binding import Scope
-from plughost.invocations.database import Database
+from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Scope
+from plughost.vai.sqlite import Database
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS sessions (session_id PRIMARY KEY, org_id NOT NULL, project_id,

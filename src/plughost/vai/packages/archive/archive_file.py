@@ -9,11 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from plughost.packages import archive
-from plughost.packages.archive import Member
-from plughost.packages.disk import Readable
-from plughost.packages.folder import Folder
-from plughost.packages.limits import USUAL, Limits
+from plughost._util.fsync import Readable
+from plughost.vai.packages.archive import canonical_tar
+from plughost.vai.packages.archive.canonical_tar import Member
+from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.source_tree import Folder
 
 
 class Part:
@@ -36,7 +36,7 @@ class Layer:
     def __init__(self, path: Path, limits: Limits = USUAL) -> None:
         self._file = path.open("rb")
         try:
-            self._starts = {member: self._file.tell() for member in archive.members(self._file, limits)}
+            self._starts = {member: self._file.tell() for member in canonical_tar.members(self._file, limits)}
         except BaseException:
             self._file.close()
             raise
@@ -88,11 +88,11 @@ def write(folder: Folder, out: Sum) -> None:
     """A folder's files as an archive."""
     for member in folder.members:
         start = out.size
-        head = archive.header(member)
+        head = canonical_tar.header(member)
         out.write(head)
         with folder.open(member) as file:
             shutil.copyfileobj(file, out, 1 << 20)
         if out.size != start + len(head) + member.size:
             raise OSError(f"{folder.path / member.name} changed while it was packed")
-        out.write(archive.padding(member.size))
-    out.write(archive.END)
+        out.write(canonical_tar.padding(member.size))
+    out.write(canonical_tar.END)

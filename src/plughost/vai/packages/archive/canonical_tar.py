@@ -14,9 +14,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from plughost.packages.errors import Unacceptable
-from plughost.packages.limits import USUAL, Limits
-from plughost.packages.names import Listing
+from plughost.vai.packages.archive.legal_paths import Listing
+from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.errors import Unacceptable
 
 BLOCK = 512
 END = bytes(2 * BLOCK)

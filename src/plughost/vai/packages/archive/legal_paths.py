@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 
-from plughost.packages.limits import USUAL, Limits
+from plughost.vai.packages.archive.limits import USUAL, Limits
 
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)

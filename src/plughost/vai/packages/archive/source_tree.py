@@ -11,14 +11,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from plughost.base.errors import InvalidConfig
-from plughost.base.located import Problem, read_text
-from plughost.base.text import visible
-from plughost.guard.beneath import Escapes, open_beneath
-from plughost.packages.archive import Member
-from plughost.packages.ignored import FILE, Ignored
-from plughost.packages.limits import USUAL, Limits
-from plughost.packages.names import Listing, from_disk, to_disk
+from plughost._util.located.document import Problem, read_text
+from plughost._util.text import visible
+from plughost.errors import InvalidConfig
+from plughost.permissions.open_beneath import Escapes, open_beneath
+from plughost.vai.packages.archive.canonical_tar import Member
+from plughost.vai.packages.archive.ignore import FILE, Ignored
+from plughost.vai.packages.archive.legal_paths import Listing, from_disk, to_disk
+from plughost.vai.packages.archive.limits import USUAL, Limits
 
 MOST_PROBLEMS = 20
 _NO_FILE = "neither a file nor a folder"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import (
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import (
     MANIFEST,
     Content,
     Descriptor,
@@ -18,11 +18,11 @@ from plughost.packages.oci.content import (
     nobody,
     unwatched,
 )
-from plughost.packages.oci.digests import digest_of
-from plughost.packages.oci.documents import Manifest, read_manifest
-from plughost.packages.oci.errors import BadContent, NotFound
-from plughost.packages.oci.fallback import older_tag
-from plughost.packages.oci.layout import LayoutFolder
+from plughost.vai.packages.oci.digests import digest_of
+from plughost.vai.packages.oci.errors import BadContent, NotFound
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.manifests import Manifest, read_manifest
+from plughost.vai.packages.oci.referrers_tag import older_tag
 
 MAX_ARTIFACT = 8 << 30
 MAX_SIGNATURES = 1024

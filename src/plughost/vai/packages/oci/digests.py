@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-from plughost.packages.oci.content import Descriptor
-from plughost.packages.oci.errors import BadContent
+from plughost.vai.packages.oci.content_store import Descriptor
+from plughost.vai.packages.oci.errors import BadContent
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 
-from plughost.base.errors import PluginError
+from plughost.errors import PluginError
 
 
 class TransferFailed(PluginError):

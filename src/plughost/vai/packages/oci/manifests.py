@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from plughost.packages.oci.content import INDEX, MANIFEST, MAX_BLOB, MAX_MANIFEST, Descriptor
-from plughost.packages.oci.digests import is_digest
-from plughost.packages.oci.errors import BadContent
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, MAX_BLOB, MAX_MANIFEST, Descriptor
+from plughost.vai.packages.oci.digests import is_digest
+from plughost.vai.packages.oci.errors import BadContent
 
 MAX_BLOBS = 128
 MAX_ENTRIES = 4096

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import Content
-from plughost.packages.oci.layout import LayoutFolder
-from plughost.packages.oci.layout_tar import LayoutTar
-from plughost.packages.oci.reference import InRegistry, Reference, parse_reference
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import Content
+from plughost.vai.packages.oci.layout.folder import LayoutFolder
+from plughost.vai.packages.oci.layout.tar_file import LayoutTar
+from plughost.vai.packages.oci.reference import InRegistry, Reference, parse_reference
 
 
 @asynccontextmanager
@@ -23,7 +23,7 @@ async def open_content(
     """
     parsed = parse_reference(reference) if isinstance(reference, str) else reference
     if isinstance(parsed, InRegistry):
-        from plughost.packages.oci.registry import open_registry
+        from plughost.vai.packages.oci.registry.repository import open_registry
 
         async with open_registry(parsed, plain_http=plain_http) as registry:
             yield registry

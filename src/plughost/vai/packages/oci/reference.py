@@ -14,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import canonical_host, literal
-from plughost.packages.oci.digests import is_digest
+from plughost.errors import InvalidSpec
+from plughost.permissions.addresses import canonical_host, literal
+from plughost.vai.packages.oci.digests import is_digest
 
 MAX_REFERENCE = 4096
 MAX_REPOSITORY = 255

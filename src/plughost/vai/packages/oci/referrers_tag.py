@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from plughost.packages.oci.digests import hex_of
+from plughost.vai.packages.oci.digests import hex_of
 
 _FALLBACK = re.compile(r"sha256-[0-9a-f]{64}(?:\.sig)?")
 

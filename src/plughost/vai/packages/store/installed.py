@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
+from plughost._util.regular_file import open_regular
 from plughost.contracts.vai import manifest
-from plughost.packages.errors import Damaged
-from plughost.packages.integrity import PACKAGE, SIGNATURE, examine
-from plughost.packages.oci.digests import digest_of
-from plughost.packages.oci.regular import open_regular
-from plughost.packages.release import Release
+from plughost.vai.packages.errors import Damaged
+from plughost.vai.packages.oci.digests import digest_of
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.store.integrity import PACKAGE, SIGNATURE, examine
 
 
 class Installed(msgspec.Struct, frozen=True):

@@ -21,17 +21,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from plughost.base.text import visible
-from plughost.packages import archive
-from plughost.packages.archive import Member
-from plughost.packages.errors import PackageRefused
-from plughost.packages.limits import SMALL, USUAL
-from plughost.packages.names import from_disk
-from plughost.packages.oci.content import Descriptor
-from plughost.packages.oci.digests import digest_of
-from plughost.packages.oci.errors import BadContent
-from plughost.packages.release import parts
-from plughost.packages.unpacking import DIRECTORY, PROGRAM, READ_ONLY
+from plughost._util.text import visible
+from plughost.vai.packages.archive import canonical_tar
+from plughost.vai.packages.archive.canonical_tar import Member
+from plughost.vai.packages.archive.legal_paths import from_disk
+from plughost.vai.packages.archive.limits import SMALL, USUAL
+from plughost.vai.packages.archive.unpack import DIRECTORY, PROGRAM, READ_ONLY
+from plughost.vai.packages.errors import PackageRefused
+from plughost.vai.packages.oci.content_store import Descriptor
+from plughost.vai.packages.oci.digests import digest_of
+from plughost.vai.packages.oci.errors import BadContent
+from plughost.vai.packages.release import parts
 
 MANIFEST = "manifest.json"
 SIGNATURE = "signature.json"
@@ -242,11 +242,11 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
     """The files, archived again, must give the same bytes. No more than those are read."""
     try:
         members = _members(states)
-        headers = [archive.header(member) for member, _ in members]
+        headers = [canonical_tar.header(member) for member, _ in members]
     except UnicodeEncodeError:
         raise _Damage("a file's name is not UTF-8") from None
-    size = sum(map(len, headers)) + len(archive.END)
-    size += sum(member.size + -member.size % archive.BLOCK for member, _ in members)
+    size = sum(map(len, headers)) + len(canonical_tar.END)
+    size += sum(member.size + -member.size % canonical_tar.BLOCK for member, _ in members)
     differs = "its files are not those that were installed"
     if size != layer.size:
         raise _Damage(differs)
@@ -257,8 +257,8 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
         for piece in _content(root, name, states[name]):
             found.update(before + piece)  # one call for a small file: most are
             before = b""
-        before += archive.padding(member.size)
-    found.update(before + archive.END)
+        before += canonical_tar.padding(member.size)
+    found.update(before + canonical_tar.END)
     if f"sha256:{found.hexdigest()}" != layer.digest:
         raise _Damage(differs)
 

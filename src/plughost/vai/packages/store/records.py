@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.base.text import visible
-from plughost.packages.limits import SMALL
-from plughost.packages.release import Release
+from plughost._util.text import visible
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.release import Release
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HINT = "find out who changed it; then make it yours alone (chown, chmod go-w), or use another --store"

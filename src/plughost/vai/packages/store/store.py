@@ -21,14 +21,15 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages import disk, records, staging
-from plughost.packages.errors import NotInstalled, VersionTaken
-from plughost.packages.installed import Installed
-from plughost.packages.integrity import SIGNATURE, IntegrityCache
-from plughost.packages.oci.digests import hex_of
-from plughost.packages.release import Release
-from plughost.packages.unpacking import READ_ONLY
+from plughost._util import fsync
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.archive.unpack import READ_ONLY
+from plughost.vai.packages.errors import NotInstalled, VersionTaken
+from plughost.vai.packages.oci.digests import hex_of
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.store import records, staging
+from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.integrity import SIGNATURE, IntegrityCache
 
 
 class Store:
@@ -47,8 +48,8 @@ class Store:
             for above in reversed(self.root.parents[1:]):
                 above.mkdir(mode=0o755, exist_ok=True)
             for folder in (self.root.parent, self.root, self._releases, self._versions):
-                disk.make_folder(folder)
-            disk.make_folder(self._staging, 0o700)
+                fsync.make_folder(folder)
+            fsync.make_folder(self._staging, 0o700)
             self._refuse_foreign()
             with self._locked():
                 staging.sweep(self._staging)
@@ -75,9 +76,9 @@ class Store:
             new = not installed.folder.exists()
             try:
                 if new:
-                    disk.sync(staged)
+                    fsync.sync(staged)
                     os.rename(staged, installed.folder)
-                    disk.sync(self._releases)
+                    fsync.sync(self._releases)
                 elif trusted or installed.envelope is None:
                     self._take_signature(staged, installed)
                 self._write_down(release, staged.with_name("version"))
@@ -134,10 +135,10 @@ class Store:
         with self.staging() as folder, self._locked():
             if forget and record.exists():
                 os.unlink(record)
-                disk.sync(record.parent)
+                fsync.sync(record.parent)
             if installed.folder.exists():
                 os.rename(installed.folder, folder / "removed")
-                disk.sync(self._releases)
+                fsync.sync(self._releases)
 
     def _installed(self, release: Release) -> Installed:
         return Installed(release, self._releases / hex_of(release.digest))
@@ -153,12 +154,12 @@ class Store:
         if record.exists():
             return
         for folder in (record.parent.parent, record.parent):
-            disk.make_folder(folder)
-        disk.write_new(beside, msgspec.json.encode(release), READ_ONLY)
+            fsync.make_folder(folder)
+        fsync.write_new(beside, msgspec.json.encode(release), READ_ONLY)
         os.rename(beside, record)
         try:
             for folder in (record.parent, record.parent.parent, self._versions):
-                disk.sync(folder)
+                fsync.sync(folder)
         except OSError:
             os.unlink(record)
             raise
@@ -166,7 +167,7 @@ class Store:
     def _take_signature(self, staged: Path, installed: Installed) -> None:
         if (staged / SIGNATURE).exists():
             os.replace(staged / SIGNATURE, installed.folder / SIGNATURE)
-            disk.sync(installed.folder)
+            fsync.sync(installed.folder)
 
     def _sweep_unnamed(self) -> None:
         named = {hex_of(release.digest) for release in self._written_down()}
@@ -190,9 +191,9 @@ class Store:
 
 
 def usual_root() -> Path:
-    """`/var/lib/plughost/packages` for root, else in XDG_DATA_HOME."""
+    """`/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_DATA_HOME"):
-        return Path("/var/lib/plughost/packages")
+        return Path("/var/lib/plughost/vai/packages")
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local/share")
     return Path(home, "plughost", "packages")
 

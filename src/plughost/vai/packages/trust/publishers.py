@@ -23,8 +23,8 @@ from typing import Literal
 
 import msgspec
 
-from plughost.base.located_toml import load_toml
-from plughost.packages.keys import PublicKey, parse_public
+from plughost._util.located.toml import load_toml
+from plughost.vai.packages.trust.keys import PublicKey, parse_public
 
 FILE = "trust.toml"
 Mode = Literal["production", "development"]

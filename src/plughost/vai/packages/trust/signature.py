@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from plughost.base.text import visible
-from plughost.packages import trust as trusted
-from plughost.packages.errors import Altered, PackageRefused, Untrusted
-from plughost.packages.keys import PublicKey, exact_base64, public_of, require
-from plughost.packages.limits import SMALL
-from plughost.packages.release import Release
-from plughost.packages.trust import Trust
+from plughost._util.text import visible
+from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
+from plughost.vai.packages.release import Release
+from plughost.vai.packages.trust import publishers as trusted
+from plughost.vai.packages.trust.keys import PublicKey, exact_base64, public_of, require
+from plughost.vai.packages.trust.publishers import Trust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

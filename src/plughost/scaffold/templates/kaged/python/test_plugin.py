@@ -4,7 +4,7 @@ from pathlib import Path
 from plugin import plugin
 
 from plughost import CallFailed
-from plughost.testkit import drive
+from plughost.testing import drive
 
 FOLDER = Path(__file__).parent
 GREET = "{{name}}.greet"

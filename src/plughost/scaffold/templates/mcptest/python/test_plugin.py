@@ -3,7 +3,7 @@ import unittest
 from plugin import plugin
 
 from plughost import CallFailed
-from plughost.testkit import drive
+from plughost.testing import drive
 
 
 class Greeting(unittest.TestCase):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from plughost.packages.oci.blobfile import CHUNK, BlobFile, receiving
-from plughost.packages.oci.content import Descriptor, Progress
-from plughost.packages.oci.errors import no_room
-from plughost.packages.oci.regular import open_regular
-from plughost.packages.oci.threads import in_thread
+from plughost._util.regular_file import open_regular
+from plughost._util.threads import in_thread
+from plughost.vai.packages.oci.content_store import Descriptor, Progress
+from plughost.vai.packages.oci.errors import no_room
+from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobFile, receiving
 
 
 async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:

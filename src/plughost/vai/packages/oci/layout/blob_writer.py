@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plughost.packages.oci.content import Descriptor
-from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
-from plughost.packages.oci.threads import in_thread
+from plughost._util.threads import in_thread
+from plughost.vai.packages.oci.content_store import Descriptor
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
 
 CHUNK = 4 << 20
 """Bytes hashed and written at once: large, so that a transfer is not made of thread switches."""

@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from plughost.packages.oci.content import MANIFEST, MAX_MANIFEST, Descriptor, Progress
-from plughost.packages.oci.digests import check, digest_of, hex_of, is_digest
-from plughost.packages.oci.documents import Index, read_index, read_manifest, write_index
-from plughost.packages.oci.entries import about, listed, named
-from plughost.packages.oci.errors import BadContent, NotFound, no_room
-from plughost.packages.oci.pouring import pour
-from plughost.packages.oci.regular import open_regular
-from plughost.packages.oci.threads import in_thread
+from plughost._util.regular_file import open_regular
+from plughost._util.threads import in_thread
+from plughost.vai.packages.oci.content_store import MANIFEST, MAX_MANIFEST, Descriptor, Progress
+from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_digest
+from plughost.vai.packages.oci.errors import BadContent, NotFound, no_room
+from plughost.vai.packages.oci.layout.blob_copy import pour
+from plughost.vai.packages.oci.layout.index import about, listed, named
+from plughost.vai.packages.oci.manifests import Index, read_index, read_manifest, write_index
 
 VERSION = b'{"imageLayoutVersion":"1.0.0"}'
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from plughost.base.text import visible
-from plughost.packages.oci.content import MANIFEST, Descriptor
-from plughost.packages.oci.digests import is_digest
-from plughost.packages.oci.documents import TAG, Index, Manifest, read_manifest
-from plughost.packages.oci.errors import NotFound
-from plughost.packages.oci.fallback import is_fallback, older_tag
+from plughost._util.text import visible
+from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
+from plughost.vai.packages.oci.digests import is_digest
+from plughost.vai.packages.oci.errors import NotFound
+from plughost.vai.packages.oci.manifests import TAG, Index, Manifest, read_manifest
+from plughost.vai.packages.oci.referrers_tag import is_fallback, older_tag
 
 Read = Callable[[str], bytes]
 """The bytes of the manifest with that digest, checked."""

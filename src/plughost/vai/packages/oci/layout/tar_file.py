@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
-from plughost.base.errors import InvalidSpec
-from plughost.packages.oci.content import MAX_MANIFEST, Descriptor, Progress
-from plughost.packages.oci.digests import check, hex_of
-from plughost.packages.oci.documents import TAG, Index, read_index, write_index
-from plughost.packages.oci.entries import about, named
-from plughost.packages.oci.errors import BadContent, NoLayout, NotFound, no_room
-from plughost.packages.oci.layout import VERSION, LayoutFolder
-from plughost.packages.oci.pouring import pour
-from plughost.packages.oci.tarheads import Member, header, padding, read_members
-from plughost.packages.oci.threads import in_thread
+from plughost._util.threads import in_thread
+from plughost.errors import InvalidSpec
+from plughost.vai.packages.oci.content_store import MAX_MANIFEST, Descriptor, Progress
+from plughost.vai.packages.oci.digests import check, hex_of
+from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound, no_room
+from plughost.vai.packages.oci.layout.blob_copy import pour
+from plughost.vai.packages.oci.layout.folder import VERSION, LayoutFolder
+from plughost.vai.packages.oci.layout.index import about, named
+from plughost.vai.packages.oci.layout.tar_headers import Member, header, padding, read_members
+from plughost.vai.packages.oci.manifests import TAG, Index, read_index, write_index
 
 
 class LayoutTar:

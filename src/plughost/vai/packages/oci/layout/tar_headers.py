@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from plughost.packages.oci.errors import BadContent
+from plughost.vai.packages.oci.errors import BadContent
 
 BLOCK = 512
 MAX_MEMBERS = 10_000

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.guard.addresses import Target, parse_url, shown
-from plughost.packages.oci.challenge import Challenge
-from plughost.packages.oci.credentials import PASSWORD, USER, Credentials
-from plughost.packages.oci.errors import BadContent, Unauthorized
+from plughost.clock import Clock
+from plughost.permissions.addresses import Target, parse_url, shown
+from plughost.vai.packages.oci.errors import BadContent, Unauthorized
+from plughost.vai.packages.oci.registry.challenge import Challenge
+from plughost.vai.packages.oci.registry.credentials import PASSWORD, USER, Credentials
 
 SHORTEST = 60.0
 """Seconds that every token lasts: less makes no sense, and nothing is what older services say."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from plughost.packages.oci.blobfile import BlobFile
-from plughost.packages.oci.content import Progress
-from plughost.packages.oci.threads import in_thread
+from plughost._util.threads import in_thread
+from plughost.vai.packages.oci.content_store import Progress
+from plughost.vai.packages.oci.layout.blob_writer import BlobFile
 
 GULP = 2 << 20
 """Bytes that are collected before a thread hashes and writes them, while the next ones come."""

@@ -16,13 +16,13 @@ from urllib.parse import quote, urljoin
 import httpx
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.base.text import visible
-from plughost.guard.addresses import Target, parse_url, shown
-from plughost.packages.oci.auth import LOG_IN, PULL, Authorization, TokenRequest
-from plughost.packages.oci.challenge import read_challenges
-from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
-from plughost.packages.oci.patience import Again, Patience, persist, retry_after, within
+from plughost._util.text import visible
+from plughost.clock import Clock
+from plughost.permissions.addresses import Target, parse_url, shown
+from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
+from plughost.vai.packages.oci.registry.auth import LOG_IN, PULL, Authorization, TokenRequest
+from plughost.vai.packages.oci.registry.challenge import read_challenges
+from plughost.vai.packages.oci.registry.retry import Again, Patience, persist, retry_after, within
 
 MAX_REDIRECTS = 5
 MAX_SMALL = 64 << 10

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from plughost.base.errors import InvalidSpec
+from plughost.errors import InvalidSpec
 
 MAX_FILE = 1 << 20
 HELPER_PATIENCE = 30.0

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import httpx
 
-from plughost.guard.addresses import Target
-from plughost.packages.oci.blobfile import BlobFile, receiving
-from plughost.packages.oci.content import Descriptor, Progress
-from plughost.packages.oci.drain import Drain
-from plughost.packages.oci.errors import BadContent, TransferFailed
-from plughost.packages.oci.patience import Again, pacing
-from plughost.packages.oci.session import Session, lost
-from plughost.packages.oci.threads import in_thread
+from plughost._util.threads import in_thread
+from plughost.permissions.addresses import Target
+from plughost.vai.packages.oci.content_store import Descriptor, Progress
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed
+from plughost.vai.packages.oci.layout.blob_writer import BlobFile, receiving
+from plughost.vai.packages.oci.registry.buffered_writer import Drain
+from plughost.vai.packages.oci.registry.client import Session, lost
+from plughost.vai.packages.oci.registry.retry import Again, pacing
 
 _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 

@@ -13,23 +13,23 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from plughost.base.clock import Clock, best_clock
-from plughost.base.errors import InvalidSpec
-from plughost.guard.addresses import Target
-from plughost.packages.oci.auth import PUSH, Authorization
-from plughost.packages.oci.content import INDEX, MANIFEST, MAX_MANIFEST, Descriptor, Progress
-from plughost.packages.oci.credentials import credentials_for
-from plughost.packages.oci.digests import digest_of, hex_of, is_digest
-from plughost.packages.oci.documents import Manifest, read_index, read_manifest, write_index
-from plughost.packages.oci.download import download
-from plughost.packages.oci.entries import of_type
-from plughost.packages.oci.errors import BadContent, NotFound, TransferFailed
-from plughost.packages.oci.fallback import fallback_tag, is_fallback, older_tag
-from plughost.packages.oci.patience import Patience
-from plughost.packages.oci.reference import TAGS, InRegistry, is_tag
-from plughost.packages.oci.session import Session, follow
-from plughost.packages.oci.threads import in_thread
-from plughost.packages.oci.upload import Upload
+from plughost._util.threads import in_thread
+from plughost.clock import Clock, best_clock
+from plughost.errors import InvalidSpec
+from plughost.permissions.addresses import Target
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, MAX_MANIFEST, Descriptor, Progress
+from plughost.vai.packages.oci.digests import digest_of, hex_of, is_digest
+from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
+from plughost.vai.packages.oci.layout.index import of_type
+from plughost.vai.packages.oci.manifests import Manifest, read_index, read_manifest, write_index
+from plughost.vai.packages.oci.reference import TAGS, InRegistry, is_tag
+from plughost.vai.packages.oci.referrers_tag import fallback_tag, is_fallback, older_tag
+from plughost.vai.packages.oci.registry.auth import PUSH, Authorization
+from plughost.vai.packages.oci.registry.client import Session, follow
+from plughost.vai.packages.oci.registry.credentials import credentials_for
+from plughost.vai.packages.oci.registry.download import download
+from plughost.vai.packages.oci.registry.retry import Patience
+from plughost.vai.packages.oci.registry.upload import Upload
 
 MAX_PAGES = 16
 MAX_TAGS = 10_000

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from plughost.base.clock import Clock
-from plughost.packages.oci.errors import TransferFailed
+from plughost.clock import Clock
+from plughost.vai.packages.oci.errors import TransferFailed
 
 Result = TypeVar("Result")
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.guard.addresses import Target
-from plughost.packages.oci.content import Descriptor, Progress
-from plughost.packages.oci.errors import BadContent, TransferFailed, no_room
-from plughost.packages.oci.patience import Again, Pace, pacing
-from plughost.packages.oci.session import Session, follow
-from plughost.packages.oci.threads import in_thread
+from plughost._util.threads import in_thread
+from plughost.permissions.addresses import Target
+from plughost.vai.packages.oci.content_store import Descriptor, Progress
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.vai.packages.oci.registry.client import Session, follow
+from plughost.vai.packages.oci.registry.retry import Again, Pace, pacing
 
 PIECE = 1 << 20
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,16})")

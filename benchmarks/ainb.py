@@ -19,8 +19,8 @@ def ainb_plugin(root: Path, name: str, command: Sequence[str], topics: Sequence[
     program, *arguments = command
     folder = root / name
     folder.mkdir()
-    told = manifests.Manifest(
-        manifests.About(name, VERSION, manifests.ABI_VERSION),
+    told = manifests.AinbManifest(
+        manifests.AinbAbout(name, VERSION, manifests.ABI_VERSION),
         manifests.Capabilities(event_bus=True),
         subscribes=manifests.Subscribes(list(topics)),
     )

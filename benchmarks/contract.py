@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
-from plughost.contracts.base import Binding, Reverse, from_host
+from plughost.contracts.base import HostMethod, ResolvedSpec, from_host
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.policy import Policy
-from plughost.engine.session import Conversation, Incoming
+from plughost.engine.policy import LifecyclePolicy
+from plughost.engine.session import BaseSession, Incoming
 from plughost.sandbox.plan import unconfined
 from plughost.wire.framing import ContentLength, Frame
-from plughost.wire.messages import ABSENT, NOTHING, Answer, Notification, encode, is_utf8
+from plughost.wire.messages import ABSENT, NOTHING, Notification, Response, encode, is_utf8
 
 MAX_BODY = 32 << 20
 
@@ -29,7 +29,7 @@ class Request(msgspec.Struct, omit_defaults=True):
     params: Any = ABSENT
 
 
-class Message(Answer):
+class Message(Response):
     """Whatever the plugin says: an answer, or with a method a notification."""
 
     id: int = 0
@@ -40,7 +40,7 @@ class Message(Answer):
 _messages = msgspec.json.Decoder(Message)
 
 
-class HeaderedSession(Conversation):
+class HeaderedSession(BaseSession):
     def framing(self) -> ContentLength:
         return ContentLength(MAX_BODY)
 
@@ -56,7 +56,7 @@ class HeaderedSession(Conversation):
             return Malformed("not valid UTF-8", head=bytes(frame[:256]))
         return Notification(message.method, message.params) if message.method else message
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         return CallFailed(f"it answered {method!r} with an error", error=msgspec.json.decode(answer.error))
 
 
@@ -68,16 +68,16 @@ class HeaderedContract:
     name = "headered"
     options: type[msgspec.Struct] = NoOptions
     default_grants: tuple[str, ...] = ()
-    reverse: Mapping[str, Reverse] = {}
+    reverse: Mapping[str, HostMethod] = {}
     sandbox = "none"
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None
 
-    def bind(self, spec: PluginSpec) -> Binding:
-        return Binding(Policy(max_in_flight=256), from_host("PATH"))
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+        return ResolvedSpec(LifecyclePolicy(max_in_flight=256), from_host("PATH"))
 
-    def session(self, spec: PluginSpec, binding: Binding) -> HeaderedSession:
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> HeaderedSession:
         return HeaderedSession()
 
 

@@ -16,7 +16,7 @@ from plughost._util.json_schema.validation import (
     wrong,
     wrong_at_once,
 )
-from plughost._util.text import Head
+from plughost._util.text import TruncatedText
 
 TREE = {"type": "object", "properties": {"below": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
 OPTIONAL = {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}]}
@@ -55,7 +55,7 @@ def test_and_is_checked_in_a_moment_however_deep_a_value_is(tree, step):
         for _ in range(100):
             value = step(value)
     assert Checker(of(tree)).problems(value) == [
-        Head("it does not fit, and is too many levels deep to say where")
+        TruncatedText("it does not fit, and is too many levels deep to say where")
     ]
     assert Checker({"type": "string"}).problems(value) == Checker(of(tree)).problems(value)
     assert time.perf_counter() - began < 10

@@ -15,7 +15,7 @@ from plughost import config
 from plughost.cli.options import plugin_roots
 from plughost.cli.options.targets import Target
 from plughost.errors import InvalidConfig
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from tests.support import ROOT
 
 TABLE = """
@@ -32,7 +32,7 @@ def load(folder: Path, more: str = ""):
 
 def test_who_says_nothing_allows_nothing(tmp_path):
     spec = load(tmp_path)
-    assert (spec.sandbox, spec.allow, spec.limits) == (None, Powers(), Limits())
+    assert (spec.sandbox, spec.allow, spec.limits) == (None, Access(), ResourceLimits())
 
 
 def test_a_file_says_class_powers_and_limits(tmp_path):
@@ -48,7 +48,7 @@ limits = { memory = "64M", processes = 4 }
     assert spec.sandbox == "strict"
     assert spec.allow.read == (str(tmp_path.resolve() / "notes"), "/srv/data")
     assert spec.allow.connect == (Endpoint("api.example.com", 443),)
-    assert spec.limits == Limits(memory=64 << 20, processes=4)
+    assert spec.limits == ResourceLimits(memory=64 << 20, processes=4)
 
 
 def test_every_wrong_word_is_told_with_its_line(tmp_path):
@@ -75,7 +75,7 @@ def test_the_command_line_adds_to_what_the_file_allows(tmp_path, monkeypatch):
     assert spec.sandbox == "strict"
     assert spec.allow.read == (str(tmp_path / "notes"), str(tmp_path / "more"))
     assert spec.allow.connect == (Endpoint("b.example", 1),)
-    assert spec.limits == Limits(memory=64 << 20, processes=4)
+    assert spec.limits == ResourceLimits(memory=64 << 20, processes=4)
 
 
 async def test_a_sandbox_of_no_name_is_none_that_is_known():

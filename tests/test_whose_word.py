@@ -23,7 +23,7 @@ from plughost import config
 from plughost.cli.main import plughost as cli
 from plughost.contracts.base import contract, names
 from plughost.contracts.settings import author_rule
-from plughost.permissions.access import NONE, Limits
+from plughost.permissions.access import NONE, ResourceLimits
 from plughost.testing import drive
 from plughost.testing.replay import play_host
 from tests import settings_table
@@ -213,7 +213,7 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
         except plughost.InvalidSpec:
             continue
         accepted += 1
-        assert (spec.grants, spec.allow, spec.limits) == (usual.grants, NONE, Limits())
+        assert (spec.grants, spec.allow, spec.limits) == (usual.grants, NONE, ResourceLimits())
         assert spec.command_is_told
         assert Path(spec.cwd).is_relative_to(folder)
         assert spec.sandbox != "none" or contract(its).sandbox == "none"

@@ -21,7 +21,16 @@ from plughost import errors
 from plughost.contracts.base import PluginSpec, contract
 from plughost.errors import Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
-from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, Notification, Progress, Request, decode
+from plughost.wire.messages import (
+    ABSENT,
+    NOTHING,
+    Notification,
+    Progress,
+    Request,
+    Response,
+    Unusable,
+    decode,
+)
 
 PATIENCE = 20.0
 """Seconds for a whole conversation with a process: far more than any needs, also on a busy machine."""
@@ -338,21 +347,21 @@ class HostSide:
                 incoming = self._session.broken(frame)
             else:
                 incoming = self._session.receive(frame)
-            if isinstance(incoming, Answer) and not self._was_minted(incoming.id):
+            if isinstance(incoming, Response) and not self._was_minted(incoming.id):
                 incoming = self._session.unasked(incoming, b"")
         except PluginError as error:  # the end of the conversation
             return self._failure(error)
         if self._session.ready and not was_ready:
             self._greet()
             self._write_held()
-        if isinstance(incoming, Answer):
+        if isinstance(incoming, Response):
             return self._settle(incoming)
         if isinstance(incoming, Malformed):
             if not self._open or last:
                 return {"dropped": True}
             del self._open[min(self._open)]
             return self._failure(incoming)
-        if isinstance(incoming, Noise):
+        if isinstance(incoming, Unusable):
             return {"dropped": True}
         if isinstance(incoming, Progress):
             return {"says": [decode(incoming.payload)]} if incoming.id in self._open else {"dropped": True}
@@ -367,7 +376,7 @@ class HostSide:
     def _was_minted(self, number: int) -> bool:
         return self._first <= number < self._next
 
-    def _settle(self, answer: Answer) -> dict[str, Any]:
+    def _settle(self, answer: Response) -> dict[str, Any]:
         if answer.id in self._stopping:
             self._stopping.remove(answer.id)
             return {}

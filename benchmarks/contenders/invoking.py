@@ -19,9 +19,9 @@ from plughost.contracts.vai import manifest
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.package import Package
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.journal import Journal
 
 
@@ -44,7 +44,7 @@ class _Shelf:
 
 class Invoking(Caller):
     def __init__(
-        self, name: str, package: Path, records: Path, export: str, options: Options | None = None
+        self, name: str, package: Path, records: Path, export: str, options: InvokerOptions | None = None
     ) -> None:
         self.name = name
         self._shelf = _Shelf(package)
@@ -73,7 +73,7 @@ class Invoking(Caller):
         self._clock.close()
 
     def _wanted(self, params: Any, timeout_ms: int | None = None) -> Invocation:
-        work = Tool(tool_execution_id="toolx", input=params)
+        work = ToolRequest(tool_execution_id="toolx", input=params)
         return Invocation(binding=self._binding, work=work, timeout_ms=timeout_ms)
 
     def call(self, params: Any, method: str = "echo", *, timeout_ms: int | None = None) -> Awaitable[Outcome]:

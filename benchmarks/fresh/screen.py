@@ -24,10 +24,10 @@ from benchmarks.stats import quantile
 from plughost import Host, Plugin
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, stage
 from plughost.screens.terminal.app import ScreenApp
-from plughost.screens.terminal.chrome import Tab
+from plughost.screens.terminal.chrome import TabLabel
 
 WARM = 20
 """Frames: the plugin encodes its pictures, the interpreter specialises."""
@@ -37,7 +37,7 @@ KEYS = 20
 CHUNK = 2 << 20
 
 
-class Timed(Feed):
+class Timed(FrameSource):
     """Keeps how long each frame took, and counts those that are waited for."""
 
     def __init__(self, host: Host, plugin: Plugin, rate: float) -> None:
@@ -53,7 +53,7 @@ class Timed(Feed):
         return wait
 
 
-async def press(feed: Feed, end: float) -> list[float]:
+async def press(feed: FrameSource, end: float) -> list[float]:
     """When each key was sent."""
     sent: list[float] = []
     while (now := perf_counter()) < end:
@@ -101,7 +101,7 @@ async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
         async with stage([painting, publishing], []) as (host, (painter, publisher), _):
             feed = Timed(host, painter, rate)
-            app = ScreenApp([Tab(feed, "picture")])
+            app = ScreenApp([TabLabel(feed, "picture")])
             async with fed(host, [feed]):
                 measuring = asyncio.create_task(measured(feed, painter, publisher, seconds, mib))
                 measuring.add_done_callback(lambda _: app.exit())

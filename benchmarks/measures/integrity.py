@@ -17,10 +17,10 @@ from benchmarks.turns import turns
 from plughost.vai.packages import locate
 from plughost.vai.packages.install import install
 from plughost.vai.packages.pack import pack
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.integrity import TIMESTAMP_MARGIN, IntegrityCache
 from plughost.vai.packages.store.store import Store
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 NAME = "integrity"
 BARE = "sha256 of the bytes, in memory"
@@ -54,12 +54,12 @@ def _cache() -> IntegrityCache:
     return IntegrityCache(now=lambda: time.time_ns() + 2 * TIMESTAMP_MARGIN)
 
 
-def _check(cache: IntegrityCache, installed: Installed) -> None:
+def _check(cache: IntegrityCache, installed: InstalledRelease) -> None:
     damage = cache.damage(installed.folder, installed.release.digest)
     assert damage is None, damage
 
 
-async def _installed(folder: Path) -> Installed:
+async def _installed(folder: Path) -> InstalledRelease:
     source = folder / "source"
     for name in ("bin", "schemas"):
         (source / name).mkdir(parents=True)
@@ -73,5 +73,5 @@ async def _installed(folder: Path) -> Installed:
         path.write_bytes(os.urandom(TOTAL // (FILES - 3)))
     packed = pack(source, folder)
     async with locate.opened(packed.file) as place:
-        entered = await install(place, Store(folder / "store").open(), Trust(mode="development"))
+        entered = await install(place, Store(folder / "store").open(), TrustedPublishers(mode="development"))
     return entered.installed

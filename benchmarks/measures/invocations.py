@@ -21,7 +21,7 @@ from benchmarks.roster import YARDSTICK
 from benchmarks.sheet import Sheet
 from benchmarks.stats import quantile
 from benchmarks.turns import turns
-from plughost.vai.invocations.invoker import Options
+from plughost.vai.invocations.invoker import InvokerOptions
 
 WARM = "invocation, warm"
 COLD = "invocation, cold"
@@ -72,7 +72,9 @@ async def _warm(folder: Path, effort: Effort) -> Sheet:
 async def _cold(folder: Path, effort: Effort) -> Sheet:
     note = "a process for each invocation, strict, from the call to its outcome; not pinned"
     sheet = Sheet(COLD, note, {"time": "ms"}, [EACH], base=EACH)
-    contender = Invoking(EACH, folder / "package", folder / "cold", "isolated", Options(reuse="invocation"))
+    contender = Invoking(
+        EACH, folder / "package", folder / "cold", "isolated", InvokerOptions(reuse="invocation")
+    )
     await contender.open()
     params = payload.params(SIZE)
     for name in turns(sheet.name, [EACH], effort.spawns):

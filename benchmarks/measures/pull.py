@@ -28,7 +28,7 @@ from plughost.vai.packages.push import push
 from plughost.vai.packages.sign import sign
 from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust import keys
-from plughost.vai.packages.trust.publishers import Key, Publisher, Trust, now
+from plughost.vai.packages.trust.publishers import Publisher, TrustedKey, TrustedPublishers, now
 
 NAME = "pull"
 BARE = "sha256sum, tar x"
@@ -94,7 +94,7 @@ def _by_programs(file: Path, into: Path, *, synced: bool) -> None:
         subprocess.run(["sync", *filter(Path.is_file, into.rglob("*"))], check=True)
 
 
-async def _publish(folder: Path, repository: str) -> tuple[Path, Trust]:
+async def _publish(folder: Path, repository: str) -> tuple[Path, TrustedPublishers]:
     """The bytes of its archive as a file, and whose signature it has."""
     source = folder / "source"
     for name in ("bin", "schemas", "assets"):
@@ -114,4 +114,6 @@ async def _publish(folder: Path, repository: str) -> tuple[Path, Trust]:
         _, body = await registry.manifest("1.0.0")
         (blob,) = read_manifest(body).layers
         await registry.fetch(blob, folder / "layer.tar", unwatched)
-    return folder / "layer.tar", Trust(publishers={"bench": Publisher(keys=[Key(key=public.text)])})
+    return folder / "layer.tar", TrustedPublishers(
+        publishers={"bench": Publisher(keys=[TrustedKey(key=public.text)])}
+    )

@@ -11,8 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from plughost.contracts.base import PluginSpec
     from plughost.errors import (
+        BudgetExceeded,
         CallFailed,
-        Collateral,
+        CollateralFailure,
         Crashed,
         Denied,
         HandshakeFailed,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         InvalidSpec,
         LaunchFailed,
         Malformed,
-        OverBudget,
         Overloaded,
         PluginError,
         Quarantined,
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from plughost.host import Host, Plugin
 
 __all__ = [
+    "BudgetExceeded",
     "CallFailed",
-    "Collateral",
+    "CollateralFailure",
     "Crashed",
     "Denied",
     "HandshakeFailed",
@@ -43,7 +44,6 @@ __all__ = [
     "InvalidSpec",
     "LaunchFailed",
     "Malformed",
-    "OverBudget",
     "Overloaded",
     "Plugin",
     "PluginError",

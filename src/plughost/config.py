@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from plughost._util.located.document import Document, Field, Problem, expand
+from plughost._util.located.document import Document, Field, LocatedProblem, expand
 from plughost._util.located.toml import load_authors_toml, load_toml
 from plughost._util.plugin_names import wrong_name
 from plughost._util.real_path import real_path
@@ -35,7 +35,7 @@ from plughost.contracts.settings import (
 )
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.permissions import parse
-from plughost.permissions.access import NONE, Limits
+from plughost.permissions.access import NONE, ResourceLimits
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Root(NamedTuple):
     """A folder of plugin folders: those that can be used, by name, and what is wrong with the others."""
 
     specs: list[PluginSpec]
-    problems: list[Problem]
+    problems: list[LocatedProblem]
 
 
 class Common(msgspec.Struct, kw_only=True):
@@ -152,7 +152,7 @@ def of_root(root: Path) -> Root:
         except InvalidConfig as error:
             found.problems.extend(error.problems)
         except (InvalidSpec, OSError) as error:
-            found.problems.append(Problem(str(folder), 0, "", str(error)))
+            found.problems.append(LocatedProblem(str(folder), 0, "", str(error)))
         else:
             if spec is not None:
                 found.specs.append(spec)
@@ -210,7 +210,9 @@ def _plugin(
         options=options,
         sandbox=common.sandbox,
         allow=_understood(document, (*field, "allow"), NONE, lambda: parse.powers(allow, str(base))),
-        limits=_understood(document, (*field, "limits"), Limits(), lambda: parse.limits(common.limits)),
+        limits=_understood(
+            document, (*field, "limits"), ResourceLimits(), lambda: parse.limits(common.limits)
+        ),
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:

@@ -31,7 +31,7 @@ PATIENCE = 5.0
 """For a request to come, once somebody has connected."""
 
 
-class Refused(PluginError):
+class ControlRefused(PluginError):
     """What a running host answered instead."""
 
     def __init__(self, message: str, *, code: str = "refused", **context: Any) -> None:
@@ -39,7 +39,7 @@ class Refused(PluginError):
         self.code = code  # type: ignore[misc]  # the host's own
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class ControlRequest(msgspec.Struct, forbid_unknown_fields=True):
     do: str
     plugin: str | None = None
     follow: bool = False
@@ -122,12 +122,14 @@ class Control:
             pass  # it said nothing in time, or has gone, or the host ends
 
     async def _answer(
-        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         await self._do(request, reader, writer)
         await writer.drain()
 
-    async def _do(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _do(
+        self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         if request.do == "ps":
             _say(writer, {"pid": os.getpid(), "plugins": self._plugins()})
         elif request.do == "logs":
@@ -163,7 +165,7 @@ class Control:
             raise
 
     async def _logs(
-        self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
         with self._host.events() as events:
@@ -201,11 +203,11 @@ def _not_added(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
     }
 
 
-async def _request(reader: asyncio.StreamReader) -> Request:
+async def _request(reader: asyncio.StreamReader) -> ControlRequest:
     async with asyncio.timeout(PATIENCE):
         try:
             line = await reader.readline()
-            return msgspec.json.decode(line, type=Request)
+            return msgspec.json.decode(line, type=ControlRequest)
         except ValueError as error:  # too long, no JSON, or no request
             raise InvalidSpec(f"not a request: {error}") from error
 

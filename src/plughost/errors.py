@@ -119,7 +119,7 @@ class LaunchFailed(PluginError):
     code = "launch_failed"
 
 
-class Unconfinable(LaunchFailed):
+class SandboxUnavailable(LaunchFailed):
     code = "unconfinable"
 
 
@@ -142,11 +142,11 @@ class Crashed(PluginError):
     code = "crashed"
 
 
-class OverBudget(Crashed):
+class BudgetExceeded(Crashed):
     code = "budget_exceeded"
 
 
-class Collateral(Crashed):
+class CollateralFailure(Crashed):
     code = "collateral"
 
 

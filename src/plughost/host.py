@@ -20,11 +20,11 @@ from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import raise_fd_limit
 from plughost.engine.process import Process
 from plughost.engine.tap import Tap
-from plughost.errors import InvalidSpec, LaunchFailed, Stopped, Unconfinable
+from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin
-from plughost.sandbox.manager import Keeper
-from plughost.sandbox.plan import Confinement
+from plughost.sandbox.manager import SandboxManager
+from plughost.sandbox.plan import SandboxPlan
 
 if TYPE_CHECKING:
     from plughost.sandbox.egress.connection import Connection
@@ -70,7 +70,7 @@ class Host:
         self._services: dict[str, Service] = {}
         self._replaced: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
-        self._keeper = Keeper(
+        self._keeper = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
             weakly(self._saw_connection),
@@ -122,7 +122,7 @@ class Host:
         if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
         its_contract = contract(spec.contract)
-        confinement: Confinement | None = None
+        confinement: SandboxPlan | None = None
         failure: LaunchFailed | None = None
         self._adding.add(spec.name)
         try:
@@ -256,7 +256,7 @@ def kill_all() -> None:
 
 def _may_pass(error: LaunchFailed) -> bool:
     """Whether the machine is the reason, and not what was decided about the plugin."""
-    return not isinstance(error, Unconfinable) or isinstance(error.__cause__, OSError)
+    return not isinstance(error, SandboxUnavailable) or isinstance(error.__cause__, OSError)
 
 
 def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:

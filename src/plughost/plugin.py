@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from plughost._util.callbacks import weakly
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock
 from plughost.contracts.base import (
-    Binding,
     Contract,
     PluginSpec,
+    ResolvedSpec,
     bind_off_the_loop,
     check_runnable,
     sandbox_of,
@@ -26,14 +26,14 @@ from plughost.engine.progress import OnEvent
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State
 from plughost.engine.tap import Origin, Tap, Tapping
-from plughost.errors import Malformed, OverBudget, PluginError, Stopped, UnknownMethod
+from plughost.errors import BudgetExceeded, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import OperatorsWord
-from plughost.reception import Reception
+from plughost.permissions.operator_only import OperatorAccess
+from plughost.reception import HostCallDispatcher
 from plughost.sandbox.explain.lints import lints
-from plughost.sandbox.memory.meter import Watched
-from plughost.sandbox.plan import Confinement
-from plughost.wire.messages import ABSENT, NOTHING, Answer, decode
+from plughost.sandbox.memory.meter import MeteredTree
+from plughost.sandbox.plan import SandboxPlan
+from plughost.wire.messages import ABSENT, NOTHING, Response, decode
 
 if TYPE_CHECKING:
     from plughost.host import Host
@@ -47,8 +47,8 @@ class Plugin:
         host: Host,
         spec: PluginSpec,
         contract: Contract,
-        binding: Binding,
-        confinement: Confinement | None,
+        binding: ResolvedSpec,
+        confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
         """Without a `confinement`, for the reason of `failure`, each start prepares it first."""
@@ -63,7 +63,7 @@ class Plugin:
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
         """Everything that is not gone yet: the current one, those draining, those of running calls."""
-        self.hidden = Hidden()
+        self.hidden = Redactor()
         """What was given to it and must not be shown, whatever it says."""
         self._stopped = False
         self._pins: set[object] = set()
@@ -107,7 +107,7 @@ class Plugin:
         return self._binding.capabilities
 
     @property
-    def operators_word(self) -> OperatorsWord:
+    def operators_word(self) -> OperatorAccess:
         """What the operator has named himself: only that reaches private addresses and files."""
         return self._binding.operator
 
@@ -117,7 +117,7 @@ class Plugin:
         return sandbox_of(self.spec, self._contract)
 
     @property
-    def confinement(self) -> Confinement | None:
+    def confinement(self) -> SandboxPlan | None:
         """What was decided for it, and what holds it to that; None while it could not be prepared."""
         return self._confinement
 
@@ -206,7 +206,7 @@ class Plugin:
             raise pending.owner.failure(pending, answer)
         if type is msgspec.Raw:
             return answer.result
-        if type is Answer:
+        if type is Response:
             return answer
         try:
             return decode(answer.result, kind=type)
@@ -291,8 +291,8 @@ class Plugin:
     def _adopt(
         self,
         spec: PluginSpec,
-        binding: Binding,
-        confinement: Confinement | None,
+        binding: ResolvedSpec,
+        confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
         """What its next process is, and may."""
@@ -302,14 +302,14 @@ class Plugin:
         self._confinement = confinement
         self._unprepared = failure
         self._launch: Launch | None = None
-        self._watched: Watched | None = None
+        self._watched: MeteredTree | None = None
         if confinement is None:
             return
         launch = confinement.launch
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
         self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
         if (limit := confinement.summed) is not None:
-            self._watched = Watched(limit, weakly(self._roots, ()), weakly(self._over_memory))
+            self._watched = MeteredTree(limit, weakly(self._roots, ()), weakly(self._over_memory))
 
     def _roots(self) -> list[int]:
         """The launchers of all its processes."""
@@ -318,14 +318,14 @@ class Plugin:
     def _over_memory(self, used: int) -> None:
         self.end_for(self._too_much(f"it used {used >> 20} MiB of memory, more than the limit of"))
 
-    def _over_its_group(self) -> OverBudget | None:
+    def _over_its_group(self) -> BudgetExceeded | None:
         if not self._host._keeper.was_held(self.name):
             return None
         return self._too_much("the kernel ended it: its control group was at the memory limit of")
 
-    def _too_much(self, what: str) -> OverBudget:
+    def _too_much(self, what: str) -> BudgetExceeded:
         limit = (self.spec.limits.memory or 0) >> 20
-        return OverBudget(f"{what} {limit} MiB", hint="if it needs more, raise limits.memory")
+        return BudgetExceeded(f"{what} {limit} MiB", hint="if it needs more, raise limits.memory")
 
     def end_for(self, cause: PluginError) -> None:
         """End its processes by force, now; whoever waits for an answer learns `cause` when they are gone."""
@@ -414,7 +414,7 @@ class Plugin:
             session,
             clock=host._clock,
             events=host._events,
-            home=Reception(self),
+            home=HostCallDispatcher(self),
             processes=host._processes,
             tapping=None if host._tap is None else self._tapping(host._tap, session),
         )

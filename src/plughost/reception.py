@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from plughost.contracts.base import Reverse
+from plughost.contracts.base import HostMethod
 from plughost.engine.caller import Caller
 from plughost.errors import Denied, InvalidSpec, PluginError, Stopped, UnknownMethod
 from plughost.permissions import capabilities
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plughost.sandbox.denials.classify import Denial
 
 
-class Reception:
+class HostCallDispatcher:
     """A plugin as its instances hold it, weakly: the event loop holds what runs, and were that to hold its
     host, a host that nobody else holds would never end."""
 
@@ -130,7 +130,7 @@ class Reception:
             plugin._host._keeper.hear(plugin.name, records, caller.generation, confinement.reach, tell)
 
 
-def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
+def _asked(plugin: Plugin, reverse: HostMethod, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
     """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
     if reverse.capability is not None and not capabilities.allows(plugin.capabilities, reverse.capability):
         raise Denied(f"capability denied: {reverse.capability}")
@@ -149,7 +149,7 @@ def _asked(plugin: Plugin, reverse: Reverse, params: msgspec.Raw) -> tuple[Calla
     return getattr(service, part) if part else service, value
 
 
-def _note(plugin: Plugin, caller: Caller, method: str, reverse: Reverse, error: Denied) -> None:
+def _note(plugin: Plugin, caller: Caller, method: str, reverse: HostMethod, error: Denied) -> None:
     """For the operator, who can grant it: what was refused, and which grant would allow it."""
     denied = getattr(plugin._host.service("logs"), "denied", None)
     if denied is not None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
-from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.contracts.vai.request_bodies import (
+    EventSubject,
+    HarnessPolicy,
+    HarnessTarget,
+    HookEvent,
+    Trigger,
+)
+from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.secret_source import SecretFolder
 from plughost.vai.invocations.invocation import Invocation, Related
-from plughost.vai.invocations.invoker import Options
-from plughost.vai.invocations.requests import Harness, Hook
-from plughost.vai.runtime import Runtime
+from plughost.vai.invocations.invoker import InvokerOptions
+from plughost.vai.invocations.requests import HarnessRequest, HookRequest
+from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain
-from plughost.vai.state.sessions import Session
+from plughost.vai.state.sessions import TenantSession
 from tests import confinable
 from tests.vai_packages import Shelf, packaged
 
@@ -30,7 +36,7 @@ def bound(export: str, **config: object) -> Binding:
         scope=TENANT,
         config=config,
         secrets={slot: f"secret://org_1/{slot}" for slot in SLOTS},
-        policy=Policy(network="none"),
+        policy=BindingPolicy(network="none"),
     )
 
 
@@ -49,12 +55,12 @@ async def runtime(monkeypatch):
             secret.parent.mkdir(parents=True, exist_ok=True)
             secret.write_text("http://127.0.0.1:9/of-no-use\n")
             secret.chmod(0o600)
-        made = Runtime(
+        made = VaiRuntime(
             str(place / "state"),
             Shelf(packaged("acme-devkit", place)),
             FixedBindings(bindings),
             secret_source=SecretFolder(str(place / "secrets")),
-            options=Options(scratch_base=str(place)),
+            options=InvokerOptions(scratch_base=str(place)),
         )
         async with made as runtime:
             yield runtime
@@ -65,7 +71,7 @@ def investigation(checkpoint: object = None, **policy: object) -> Invocation:
     resuming = {} if checkpoint is None else {"checkpoint": checkpoint}
     return Invocation(
         binding=bound("triage", compact_above=1000, max_input_tokens=2000),
-        work=Harness(
+        work=HarnessRequest(
             target=HarnessTarget(session_id="sess_1", chain_id="ch_1", execution_id="exec_1"),
             trigger=Trigger("user_request", [{"type": "text", "text": "Investigate"}]),
             policy=HarnessPolicy(**limits),
@@ -79,7 +85,7 @@ def investigation(checkpoint: object = None, **policy: object) -> Invocation:
 @pytest.mark.clause("VAI-45", "VAI-58", "VAI-59", "VAI-56")
 async def test_triage_compacts_begins_child_runs_and_goes_on_from_its_checkpoint(runtime) -> None:
     its = {"org_id": "org_1", "project_id": "proj_1", "session_id": "sess_1"}
-    await runtime.state.sessions.create(Session(title="a bug", **its))
+    await runtime.state.sessions.create(TenantSession(title="a bug", **its))
     chain = Chain(chain_id="ch_1", **its)
     text = [Block("input", [{"type": "text", "text": f"{n}: " + "x" * 500}]) for n in range(40)]
     await runtime.state.chains.create(chain, text)
@@ -95,8 +101,8 @@ async def test_triage_compacts_begins_child_runs_and_goes_on_from_its_checkpoint
 
 async def test_a_hook_without_a_network_says_that_it_may_be_tried_again(runtime) -> None:
     event = HookEvent(
-        type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=Subject("run", "run_1")
+        type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=EventSubject("run", "run_1")
     )
-    work = Hook(delivery_id="del_1", attempt=1, event=event)
+    work = HookRequest(delivery_id="del_1", attempt=1, event=event)
     outcome = await runtime.invoke(Invocation(binding=bound("slack_notify"), work=work))
     assert outcome.status in {"failed", "retryable_failure"}, outcome

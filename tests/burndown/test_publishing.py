@@ -49,7 +49,7 @@ def test_the_shapes_are_the_contracts(prices):
     (chunk,) = heard.usage()
     data = chunk["data"]
     assert set(data) == set(ours.UsageData.__struct_fields__)
-    assert set(ours.TokenBucket.__struct_fields__) <= set(data["grand_total"])
+    assert set(ours.UsageBucket.__struct_fields__) <= set(data["grand_total"])
     assert data["daily"][0][0] == data["weekly"][0][0] == "2025-11-10"
     (first, *_) = data["calls"]
     assert (first["provider"], first["project"], first["project_path"]) == ("claude", "tea", "/home/ada/tea")

@@ -17,8 +17,8 @@ import pytest
 
 from plughost.cli.dev import file_watch
 from plughost.cli.dev.build import Build
-from plughost.cli.dev.frame_log import Wires
-from plughost.cli.ui.dev_output import Screen
+from plughost.cli.dev.frame_log import FrameLog
+from plughost.cli.ui.dev_output import DevOutput
 from plughost.engine.tap import Origin
 from tests.support import PYTHON, ROOT, all_gone
 
@@ -232,9 +232,9 @@ async def test_where_a_text_is_cut_no_part_of_a_variable_is_shown(tmp_path, mark
 @pytest.mark.parametrize("before", range(470, 501))
 def test_a_frame_that_is_cut_inside_a_secret_shows_nothing_of_it(as_json, before):
     told = Lines()
-    screen = Screen(told, as_json=as_json)
+    screen = DevOutput(told, as_json=as_json)
     screen.hide({"TOKEN": "hunter2-of-25-characters!"})
-    listen = Wires(screen)(Origin("p", "mcptest", "Lines"))
+    listen = FrameLog(screen)(Origin("p", "mcptest", "Lines"))
     listen("in", b"q" * before + b"hunter2-of-25-characters!" + b"q" * 70_000 + b"\n")
     assert told.lines
     assert not any("qh" in line for line in told.lines)
@@ -352,7 +352,7 @@ class Lines:
 
 def test_a_frame_for_people_is_one_line_and_not_too_long():
     told = Lines()
-    listen = Wires(Screen(told, as_json=False))(Origin("p", "mcptest", "Lines"))
+    listen = FrameLog(DevOutput(told, as_json=False))(Origin("p", "mcptest", "Lines"))
     listen("out", b'{"method":"big","id":7}\n')
     listen("in", b'{"result":"' + b"x" * 100_000 + b'","id":')
     listen("in", b"7}\n" + b"[" * 300 + b"]" * 300 + b"\n" + b"[" * 100_000 + b"\nno \x1b[1mJSON \xff\n")
@@ -369,14 +369,14 @@ def test_what_is_nested_beyond_reason_is_left_out():
     deep: list = []
     for _ in range(2000):
         deep = [deep]
-    Screen(told, as_json=True).show("logged", "words", fields=deep)
+    DevOutput(told, as_json=True).show("logged", "words", fields=deep)
     assert "nested too deeply" in json.loads(told.lines[0])["left_out"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_key_of_several_lines_is_hidden_line_by_line(as_json):
     told = Lines()
-    screen = Screen(told, as_json=as_json)
+    screen = DevOutput(told, as_json=as_json)
     screen.hide({"KEY": "-----BEGIN-----\nabcdefgh\n", "SHORT": "1"})
     key = "-----BEGIN-----\nabcdefgh\n"
     for said in ("line abcdefgh", json.dumps(key), repr(key), key):
@@ -386,7 +386,7 @@ def test_a_key_of_several_lines_is_hidden_line_by_line(as_json):
 
 def test_bytes_that_make_no_frame_are_shown_as_such():
     told = Lines()
-    listen = Wires(Screen(told, as_json=True))(Origin("p", "ainb", "ContentLength"))
+    listen = FrameLog(DevOutput(told, as_json=True))(Origin("p", "ainb", "ContentLength"))
     listen("in", b"hello\r\n\r\n")
     event = json.loads(told.lines[0])
     assert (event["event"], event["way"], event["head"]) == ("no_frame", "in", "hello\r\n\r\n")

@@ -12,19 +12,19 @@ import pytest
 from click.testing import CliRunner
 
 from plughost.cli.commands import doctor as command
-from plughost.cli.sandbox_trial import Trial, trial
+from plughost.cli.sandbox_trial import SandboxTrial, trial
 from plughost.sandbox.mechanisms import features as machines
-from plughost.sandbox.mechanisms.availability import Surroundings, mechanisms, surroundings, unavailable
-from plughost.sandbox.mechanisms.features import Machine
-from plughost.sandbox.memory.cgroups import Parent
+from plughost.sandbox.mechanisms.availability import MechanismReport, mechanisms, surroundings, unavailable
+from plughost.sandbox.mechanisms.features import KernelFeatures
+from plughost.sandbox.memory.cgroups import CgroupParent
 from tests.confinable import needs
 from tests.support import ROOT
 
-FULL = Machine(
+FULL = KernelFeatures(
     uid=1000, inner="/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,
     counts_apart=True, ceilings={},
 )  # fmt: skip
-AROUND = Surroundings(compiled=True, users=True, parent=Parent(2, {"memory": "/g", "pids": "/g"}))
+AROUND = MechanismReport(compiled=True, users=True, parent=CgroupParent(2, {"memory": "/g", "pids": "/g"}))
 
 
 def matrix(around=AROUND, **facts):
@@ -72,7 +72,7 @@ def test_users_and_control_groups_are_told_as_they_are():
     assert (alone.there, "map the uids" in alone.remedy) == (False, True)
     summed = matrix(msgspec.structs.replace(AROUND, parent=None))["control groups"]
     assert (summed.there, "summed by the host" in summed.detail) == (False, True)
-    v1 = Parent(1, {"memory": "/m/plughost", "pids": "/p/plughost"})
+    v1 = CgroupParent(1, {"memory": "/m/plughost", "pids": "/p/plughost"})
     assert matrix(msgspec.structs.replace(AROUND, parent=v1))["control groups"].detail.startswith(
         "v1, /m/plug"
     )
@@ -122,9 +122,13 @@ def test_a_class_that_cannot_be_had_is_told_and_is_no_failure_of_the_machine(tmp
 @pytest.mark.parametrize(
     ("tried", "status", "words"),
     [
-        (Trial("strict", True, attempts={"read": "refused: x"}), 0, "works: read refused"),
-        (Trial.without("strict", "no [bold]bwrap[/]", "install it"), 0, "cannot be had: no [bold]bwrap[/]"),
-        (Trial("strict", False, True, "a plugin got out: read"), 3, "does not hold: a plugin got out"),
+        (SandboxTrial("strict", True, attempts={"read": "refused: x"}), 0, "works: read refused"),
+        (
+            SandboxTrial.without("strict", "no [bold]bwrap[/]", "install it"),
+            0,
+            "cannot be had: no [bold]bwrap[/]",
+        ),
+        (SandboxTrial("strict", False, True, "a plugin got out: read"), 3, "does not hold: a plugin got out"),
     ],
 )
 def test_only_a_sandbox_that_leaks_is_a_failure(monkeypatch, tried, status, words):

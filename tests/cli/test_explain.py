@@ -18,41 +18,46 @@ import msgspec
 import pytest
 
 from plughost.cli.ui.explanation import show
-from plughost.contracts.base import Binding, PluginSpec, Reverse
+from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.policy import Policy
-from plughost.errors import Unconfinable
+from plughost.engine.policy import LifecyclePolicy
+from plughost.errors import SandboxUnavailable
 from plughost.permissions import parse
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.permissions.capability import Capability
 from plughost.sandbox.explain.build import explain
-from plughost.sandbox.explain.report import Source
-from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.explain.report import GrantSource
+from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.plan import unconfined
 from plughost.sandbox.users import RECORDS
 from tests.confinable import PATH, needs
 from tests.support import ROOT
 
-MACHINE = Machine(
+MACHINE = KernelFeatures(
     uid=1000, inner="/inner", bubblewrap=None, landlock=6, seccomp=True, counts_apart=True, ceilings={}
 )
 CONTRACT = SimpleNamespace(
     name="made-up",
     sandbox="none",
     default_grants=("declared",),
-    reverse={"host/fetch": Reverse("network.fetch", "network"), "host/log": Reverse("logs.log")},
+    reverse={"host/fetch": HostMethod("network.fetch", "network"), "host/log": HostMethod("logs.log")},
 )
-MISSING = Unconfinable("bubblewrap is not installed", hint="apt install bubblewrap")
+MISSING = SandboxUnavailable("bubblewrap is not installed", hint="apt install bubblewrap")
 
 
 def explained(
     *, here=MACHINE, source=None, problem=None, asked=None, held=(), declared=None, own=None, **said
 ):
     spec = PluginSpec(contract="made-up", name="p", command=["/bin/p"], **said)
-    binding = Binding(
-        Policy(), {}, capabilities=frozenset(held), asked=asked, declared=declared, own=own or Powers()
+    binding = ResolvedSpec(
+        LifecyclePolicy(),
+        {},
+        capabilities=frozenset(held),
+        asked=asked,
+        declared=declared,
+        own=own or Access(),
     )
-    decided = problem or unconfined(Launch(("/bin/p",), {}), Powers())
+    decided = problem or unconfined(Launch(("/bin/p",), {}), Access())
     return explain(spec, CONTRACT, binding, decided, here, source)
 
 
@@ -67,14 +72,14 @@ def test_each_grant_is_told_with_whose_word_it_was():
         grants=("network", "log"),
         asked=(Capability("network"), Capability("log")),
         held=(Capability("network"), Capability("log")),
-        declared=Powers(read=("/a/b",), connect=(Endpoint("api.example.com", 443),)),
-        own=Powers(write=("/data",)),
-        allow=Powers(read=("/a",), connect=(Endpoint("*.example.com", 443),)),
-        limits=Limits(memory=1 << 20, processes=3),
-        source=Source(
+        declared=Access(read=("/a/b",), connect=(Endpoint("api.example.com", 443),)),
+        own=Access(write=("/data",)),
+        allow=Access(read=("/a",), connect=(Endpoint("*.example.com", 443),)),
+        limits=ResourceLimits(memory=1 << 20, processes=3),
+        source=GrantSource(
             file="my.toml",
             grants=("log",),
-            allow=Powers(connect=(Endpoint("*.example.com", 443),)),
+            allow=Access(connect=(Endpoint("*.example.com", 443),)),
             limits=("processes",),
         ),
     )
@@ -103,12 +108,12 @@ def test_the_contracts_default_is_told_as_such():
 
 
 def test_what_was_asked_for_and_not_granted_comes_with_the_words_that_grant_it():
-    declared = Powers(
+    declared = Access(
         read=("/a", "/it's here"),
         execute=("/bin/ls",),
         connect=(Endpoint("api.example.com", 443), Endpoint("intern", 80, private=True)),
     )
-    allow = Powers(read=("/a/b",), connect=(Endpoint("intern", 80),))
+    allow = Access(read=("/a/b",), connect=(Endpoint("intern", 80),))
     found = explained(declared=declared, allow=allow, sandbox="strict", problem=MISSING)
     missing = {(each.kind, each.what): each for each in found.missing}
     assert set(missing) == {
@@ -131,8 +136,8 @@ def test_what_was_asked_for_and_not_granted_comes_with_the_words_that_grant_it()
 
 def test_what_was_granted_and_not_asked_for_is_told():
     found = explained(
-        declared=Powers(read=("/a",)),
-        allow=Powers(read=("/a", "/b"), connect=(Endpoint("x.example", 1),)),
+        declared=Access(read=("/a",)),
+        allow=Access(read=("/a", "/b"), connect=(Endpoint("x.example", 1),)),
         grants=("network",),
         asked=(),
     )
@@ -141,7 +146,10 @@ def test_what_was_granted_and_not_asked_for_is_told():
 
 def test_the_class_none_says_that_nothing_is_enforced_and_what_the_host_checks(capsys):
     found = explained(
-        sandbox="none", allow=Powers(read=("/a",)), limits=Limits(memory=1), held=(Capability("network"),)
+        sandbox="none",
+        allow=Access(read=("/a",)),
+        limits=ResourceLimits(memory=1),
+        held=(Capability("network"),),
     )
     assert rules(found)["read", "/a"] == ("plughost.toml: allow.read", "nothing: class none")
     assert {limit.by for limit in found.limits} == {"nothing: class none"}
@@ -334,7 +342,7 @@ def test_a_vai_manifests_permissions_are_told_though_each_invocation_decides():
 
 def test_a_path_is_never_cut(capsys):
     path = "/" + "long-name/" * 12 + "end"
-    show(explained(allow=Powers(read=(path,))))
+    show(explained(allow=Access(read=(path,))))
     assert "…" not in (told := capsys.readouterr().out)
     assert "end" in told
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import plughost
-from plughost.permissions.access import Limits, Powers
+from plughost.permissions.access import Access, ResourceLimits
 from tests.confinable import PATH, needs, open_folder
 from tests.support import PLUGINS, PYTHON, ROOT, puppet
 
@@ -77,8 +77,8 @@ async def test_inspect_holds_the_lints():
         contract="mcptest",
         name="p",
         command=spec.command,
-        allow=Powers(read=("/a",)),
-        limits=Limits(memory=1),
+        allow=Access(read=("/a",)),
+        limits=ResourceLimits(memory=1),
     )
     async with plughost.Host() as host:
         lints = (await host.add(changed)).inspect()["lints"]

@@ -14,14 +14,14 @@ from plughost.cli.main import main
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import contract, session
 from plughost.contracts.ainb.contract import Ainb
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
-from plughost.services.file_and_network import FileDesk
-from plughost.services.files.reader import Content
+from plughost.services.file_and_network import FileService
+from plughost.services.files.reader import FileContent
 from plughost.services.logs import Logs
 from plughost.services.snapshots import Snapshots
 from plughost.wire.base64_bytes import plain
-from plughost.wire.messages import Noise
+from plughost.wire.messages import Unusable
 
 
 def manifest() -> None:
@@ -33,7 +33,7 @@ def framing() -> None:
 
     def strict(self: Any, frame: Any) -> Any:
         incoming = receive(self, frame)
-        if isinstance(incoming, Noise):
+        if isinstance(incoming, Unusable):
             raise Malformed("one word that is no JSON-RPC ends it")
         return incoming
 
@@ -77,16 +77,16 @@ def log() -> None:
 
 
 def files() -> None:
-    async def naive(self: Any, caller: Any, params: Any) -> Content:
+    async def naive(self: Any, caller: Any, params: Any) -> FileContent:
         self._files._place("read", {"read_sessions"}, params.path)
         try:
             with open(params.path, "rb") as file:
                 data = file.read()
-                return Content(data, 0, len(data))
+                return FileContent(data, 0, len(data))
         except OSError as error:
             raise InvalidSpec(str(error)) from error
 
-    FileDesk.read_file = naive
+    FileService.read_file = naive
 
 
 def shutdown() -> None:
@@ -94,7 +94,9 @@ def shutdown() -> None:
 
 
 def _policy(**changes: Any) -> None:
-    contract._policy = lambda told, options, topics: Policy(eager=True, respawn=True, grace=5.0, **changes)
+    contract._policy = lambda told, options, topics: LifecyclePolicy(
+        eager=True, respawn=True, grace=5.0, **changes
+    )
 
 
 def recovery() -> None:

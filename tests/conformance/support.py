@@ -11,7 +11,7 @@ import pytest
 
 from plughost import PluginSpec
 from plughost.conformance.plugin_under_test import Sample
-from plughost.conformance.runner import Report, examine
+from plughost.conformance.runner import ConformanceReport, examine
 from tests.support import ROOT, vouched
 
 CANARIES = ROOT / "plugins/canaries"
@@ -19,11 +19,11 @@ ECHO = Sample("echo", {"text": "hi"})
 AT_A_TIME = 4
 
 
-async def reports(folders: list[Path], sample: Sample | None = ECHO) -> dict[str, Report]:
+async def reports(folders: list[Path], sample: Sample | None = ECHO) -> dict[str, ConformanceReport]:
     """What becomes of each, by its folder's name."""
     room = asyncio.Semaphore(AT_A_TIME)
 
-    async def report(folder: Path) -> Report:
+    async def report(folder: Path) -> ConformanceReport:
         async with room:
             return await examine(operated(folder), sample=sample)
 
@@ -32,7 +32,7 @@ async def reports(folders: list[Path], sample: Sample | None = ECHO) -> dict[str
     return {name: task.result() for name, task in tasks.items()}
 
 
-def failed(report: Report) -> dict[str, str]:
+def failed(report: ConformanceReport) -> dict[str, str]:
     """Axis → reason."""
     return {verdict.axis: verdict.reason for verdict in report.verdicts if verdict.outcome == "failed"}
 

@@ -13,7 +13,7 @@ import pytest
 
 from plughost import config
 from plughost.conformance.ainb import AXES
-from plughost.conformance.runner import Report, examine
+from plughost.conformance.runner import ConformanceReport, examine
 from tests.support import ROOT
 
 CANARIES = ROOT / "plugins/canaries/ainb"
@@ -46,10 +46,10 @@ def folders(root: Path) -> list[Path]:
     return sorted(manifest.parent for manifest in root.glob("*/manifest.toml"))
 
 
-async def _examine(places: Iterable[Path]) -> dict[Path, Report]:
+async def _examine(places: Iterable[Path]) -> dict[Path, ConformanceReport]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def one(place: Path) -> tuple[Path, Report]:
+    async def one(place: Path) -> tuple[Path, ConformanceReport]:
         async with turn:
             return place, await examine(config.of_folder(place))
 
@@ -57,7 +57,7 @@ async def _examine(places: Iterable[Path]) -> dict[Path, Report]:
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[Path, Report]:
+def reports() -> dict[Path, ConformanceReport]:
     """All at once: most of the time is spent waiting for plugins to start."""
     with pytest.MonkeyPatch.context() as patch:
         # This very Python: one that is chosen by a shim takes twice as long to start.

@@ -16,8 +16,8 @@ from click.testing import CliRunner
 
 from plughost.cli.commands.conform import conform
 from plughost.conformance.ainb import ORDER, host_under_test
-from plughost.conformance.ainb.host_under_test import Trial
-from plughost.conformance.runner import Report
+from plughost.conformance.ainb.host_under_test import HostTrial
+from plughost.conformance.runner import ConformanceReport
 from plughost.errors import InvalidSpec
 from tests.support import all_gone
 
@@ -66,21 +66,21 @@ def ourselves(this_python: None) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.fixture(scope="module")
-def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, Report]:
+def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, ConformanceReport]:
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def tried(fault: str) -> Report:
+    async def tried(fault: str) -> ConformanceReport:
         # That a plugin is left alone takes long to see, and a second host takes long to start.
         axes = [name for name in ORDER if name not in ("quarantine", "cli") or name == fault]
         command = f"{FAULTY} {fault}"
         limit = 20 if fault == "framing" else 60  # whose canary is ended: its verdict never comes
-        trial = Trial(
+        trial = HostTrial(
             f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", limit
         )
         async with turn:
             return await trial.run(axes)
 
-    async def every() -> dict[str, Report]:
+    async def every() -> dict[str, ConformanceReport]:
         found = dict(zip(ORDER, await asyncio.gather(*map(tried, ORDER)), strict=True))
         for fault, report in found.items():
             if not only(
@@ -92,7 +92,7 @@ def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, Report]:
     return asyncio.run(every())
 
 
-def only(fault: str, report: Report) -> bool:
+def only(fault: str, report: ConformanceReport) -> bool:
     """Whether it has failed just the axis that it should, for the right reason."""
     failed = [verdict for verdict in report.verdicts if verdict.outcome == "failed"]
     return [verdict.axis for verdict in failed] == [fault] and REASONS[fault] in failed[0].reason
@@ -116,7 +116,7 @@ def test_our_own_host_keeps_the_contract_as_far_as_it_can_be_seen_from_the_insid
 
 
 async def test_a_host_that_ends_by_itself_fails_at_once_and_its_words_are_shown():
-    report = await Trial("sh -c 'echo no such thing as {root} >&2; exit 4'").run(["manifest"])
+    report = await HostTrial("sh -c 'echo no such thing as {root} >&2; exit 4'").run(["manifest"])
     (verdict,) = report.verdicts
     assert verdict.outcome == "failed"
     assert "never started" in verdict.reason
@@ -125,13 +125,13 @@ async def test_a_host_that_ends_by_itself_fails_at_once_and_its_words_are_shown(
 
 
 async def test_a_host_with_a_screen_is_asked_for_the_axis_render():
-    report = await Trial(f"{FAULTY} draws run --root {{root}}").run(["render"])
+    report = await HostTrial(f"{FAULTY} draws run --root {{root}}").run(["render"])
     assert [verdict.outcome for verdict in report.verdicts] == ["passed"]
 
 
 async def test_of_a_host_that_does_not_end_nothing_is_left(mark, monkeypatch):
     monkeypatch.setattr(host_under_test, "LAST_WAIT", 0.1)
-    report = await Trial(
+    report = await HostTrial(
         f"sh -c 'trap \"\" INT TERM; sleep 100 & sleep 100 # {mark} {{root}}'", limit=0.1
     ).run(["log"])
     assert report.count("failed") == 1
@@ -146,16 +146,16 @@ def test_what_belongs_to_a_host_is_refused_for_a_plugin_and_the_other_way_round(
 
 def test_a_command_must_say_where_the_plugins_go():
     with pytest.raises(InvalidSpec, match="--host needs {root}"):
-        Trial("my-host")
+        HostTrial("my-host")
     with pytest.raises(InvalidSpec, match="--cli needs {namespace}"):
-        Trial("my-host {root}", "my-host {root} {args}")
+        HostTrial("my-host {root}", "my-host {root} {args}")
     with pytest.raises(InvalidSpec, match="no such axis: rendering"):
-        asyncio.run(Trial("my-host {root}").run(["rendering"]))
+        asyncio.run(HostTrial("my-host {root}").run(["rendering"]))
 
 
 async def test_a_host_that_gives_up_on_a_broken_manifest_is_still_judged_by_everything_else():
     """The original host does: the broken manifest lies in a root of its own."""
-    report = await Trial(f"{FAULTY} discovery run --root {{root}}").run(["manifest", "dispatch", "log"])
+    report = await HostTrial(f"{FAULTY} discovery run --root {{root}}").run(["manifest", "dispatch", "log"])
     outcomes = {verdict.axis: verdict.outcome for verdict in report.verdicts}
     assert outcomes == {"manifest": "failed", "dispatch": "passed", "log": "passed"}
     assert report.verdicts[0].reason.startswith(

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.runner import examine
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from tests.conformance.support import ECHO, examples, failed
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import ROOT
@@ -39,7 +39,7 @@ async def test_every_example_conforms_in_a_sandbox(examples_in_reach, sandbox):
             grants=["tool.execute"]
             if place.name.startswith("echo-rune") and place.name != "echo-rune-c"
             else (),
-            allow=Powers(read=(str(place.parent / "json_text.sh"),)),
+            allow=Access(read=(str(place.parent / "json_text.sh"),)),
         )
         axes = ["responses", "shutdown"] if spec.contract == "mcptest" else ["handshake", "exit"]
         report = await examine(spec, only=axes, sample=ECHO)
@@ -48,7 +48,7 @@ async def test_every_example_conforms_in_a_sandbox(examples_in_reach, sandbox):
 
 async def test_a_process_on_trial_is_confined(examples_in_reach):
     spec = msgspec.structs.replace(config.of_folder(examples_in_reach[0]), sandbox="strict")
-    async with Subject(spec).wire() as wire:
+    async with PluginUnderTest(spec).wire() as wire:
         confined_by = wire._process.confined_by
     assert "seccomp" in confined_by
 

@@ -13,11 +13,11 @@ import pytest
 
 import plughost
 from plughost.conformance import runner
-from plughost.conformance.axis import Axis, Failed, Verdict, demand
+from plughost.conformance.axis import Axis, AxisVerdict, Failed, demand
 from plughost.conformance.junit import junit
-from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.raw_process import MOST_HELD
-from plughost.conformance.runner import Report, axes_of, examine
+from plughost.conformance.runner import ConformanceReport, axes_of, examine
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, until
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J \x00\x7f\x9b31m \u202e \ufffe"
@@ -166,7 +166,7 @@ async def test_a_plugin_that_floods_its_stdout_waits_and_is_read_on_when_there_i
             await asyncio.sleep(0.002)
         return seen
 
-    async with Subject(flood).wire() as wire:
+    async with PluginUnderTest(flood).wire() as wire:
         await wire.message()
         await until(lambda: written() > MOST_HELD)
         stopped_at = await asyncio.wait_for(stands_still(), 30)
@@ -252,7 +252,7 @@ async def test_whoever_gives_up_in_the_middle_leaves_nothing_behind(begun, mark)
 
 
 async def test_silence_is_silence_and_the_end_is_the_end(mark):
-    async with Subject(
+    async with PluginUnderTest(
         script("os.write(1, b'{}\\n'); sys.stdin.read(); os.write(1, b'[]\\n')", mark)
     ).wire() as wire:
         assert await wire.message() == {}
@@ -270,11 +270,11 @@ async def test_silence_is_silence_and_the_end_is_the_end(mark):
 def test_a_report_is_xml_whatever_the_plugin_said():
     everything = "".join(map(chr, [*range(0x300), 0x2028, 0xFFFE, 0xFFFF, 0xD800, 0xDFFF, 0x1F600])) + "]]>"
     verdicts = (
-        Verdict(axis="good", outcome="passed", seconds=1.5),
-        Verdict(axis="bad", outcome="failed", reason=everything, frames=(everything, "> <&>")),
-        Verdict(axis="idle", outcome="skipped", reason=everything),
+        AxisVerdict(axis="good", outcome="passed", seconds=1.5),
+        AxisVerdict(axis="bad", outcome="failed", reason=everything, frames=(everything, "> <&>")),
+        AxisVerdict(axis="idle", outcome="skipped", reason=everything),
     )
-    tree = ElementTree.fromstring(junit(Report(everything, "mcptest", verdicts)))
+    tree = ElementTree.fromstring(junit(ConformanceReport(everything, "mcptest", verdicts)))
     assert {name: tree.get(name) for name in ("tests", "failures", "skipped", "time")} == {
         "tests": "3",
         "failures": "1",
@@ -287,5 +287,5 @@ def test_a_report_is_xml_whatever_the_plugin_said():
 
 
 def test_only_the_last_frames_are_kept(mark):
-    assert isinstance(Subject(script(ECHO, mark)).frames, deque)
-    assert Subject(script(ECHO, mark)).frames.maxlen == 12
+    assert isinstance(PluginUnderTest(script(ECHO, mark)).frames, deque)
+    assert PluginUnderTest(script(ECHO, mark)).frames.maxlen == 12

@@ -16,9 +16,9 @@ from plughost import config
 from plughost.conformance.kaged import AXES, capabilities
 from plughost.conformance.kaged.protocol import CONTEXT
 from plughost.conformance.kaged.stub_host import stubbed
-from plughost.conformance.plugin_under_test import Sample, Subject
-from plughost.conformance.runner import Report, examine
-from plughost.errors import Unconfinable
+from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
+from plughost.conformance.runner import ConformanceReport, examine
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.mechanisms.features import machine
 from tests.confinable import PATH, needs, open_folder
 from tests.conformance.support import CANARIES, failed
@@ -63,17 +63,17 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def reports(place: Path) -> dict[str, Report]:
+def reports(place: Path) -> dict[str, ConformanceReport]:
     """By their folders. All at once: most of the time is spent waiting."""
     folders = [path.parent for path in place.glob("**/manifest.yaml")]
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def one(folder: Path) -> tuple[str, Report]:
+    async def one(folder: Path) -> tuple[str, ConformanceReport]:
         async with turn:
             sample = KEEP if folder.name in EXAMPLES else None
             return str(folder.relative_to(place)), await examine(config.of_folder(folder), sample=sample)
 
-    async def every() -> dict[str, Report]:
+    async def every() -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(path) for path in folders if _runs(path))))
 
     return asyncio.run(every())
@@ -126,7 +126,7 @@ async def test_a_sample_must_be_of_a_declared_method(place):
 async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):
     needs("strict")
     assert {report.sandbox for report in reports.values()} == {"strict"}
-    async with stubbed(Subject(config.of_folder(place / "good/methods"))) as host:
+    async with stubbed(PluginUnderTest(config.of_folder(place / "good/methods"))) as host:
         assert "seccomp" in host.wire._process.confined_by
 
 
@@ -136,7 +136,7 @@ async def test_one_that_cannot_be_confined_is_tried_unconfined_only_on_the_opera
         lambda: msgspec.structs.replace(machine(), bubblewrap=None),
     )
     spec = config.of_folder(place / "good/methods")
-    with pytest.raises(Unconfinable, match="bubblewrap is not installed"):
+    with pytest.raises(SandboxUnavailable, match="bubblewrap is not installed"):
         await examine(spec, only=["methods"])
     report = await examine(msgspec.structs.replace(spec, sandbox="none"), only=["methods"])
     assert (report.sandbox, failed(report)) == ("none", {})
@@ -156,7 +156,9 @@ async def test_every_example_answers_ping(name, tmp_path):
     """The only health method that published plugins know, and so perhaps the only one of a host of theirs."""
     spec = config.of_folder(ROOT / "plugins" / name)
     options = {"data_root": str(tmp_path)}
-    subject = Subject(msgspec.structs.replace(spec, sandbox="none", grants=("declared",), options=options))
+    subject = PluginUnderTest(
+        msgspec.structs.replace(spec, sandbox="none", grants=("declared",), options=options)
+    )
     async with stubbed(subject) as host:
         await host.begin()
         assert (await host.ask("ping", {}))["result"] == {"status": "ok"}

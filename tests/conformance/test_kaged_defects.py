@@ -11,7 +11,7 @@ import pytest
 from plughost import PluginSpec, config
 from plughost.conformance.kaged import AXES
 from plughost.conformance.raw_process import PATIENCE
-from plughost.conformance.runner import Report, examine
+from plughost.conformance.runner import ConformanceReport, examine
 from tests.confinable import needs, open_folder
 from tests.conformance.support import failed
 
@@ -126,11 +126,11 @@ IMPATIENT = {"does-not-end": 6.0}
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, Report]:
+def reports() -> dict[str, ConformanceReport]:
     """All at once: most of the time is spent waiting."""
     turn = asyncio.Semaphore(6)
 
-    async def one(defect: str, place: Path) -> tuple[str, Report]:
+    async def one(defect: str, place: Path) -> tuple[str, ConformanceReport]:
         axis, old, new, _ = DEFECTS.get(defect, NOTHING)
         assert old in SOUND
         spec = plugin(place / defect, SOUND.replace(old, new))
@@ -138,7 +138,7 @@ def reports() -> dict[str, Report]:
         async with turn:
             return defect, await examine(spec, only=only, patience=IMPATIENT.get(defect, PATIENCE))
 
-    async def every(place: Path) -> dict[str, Report]:
+    async def every(place: Path) -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(defect, place) for defect in ("sound", *DEFECTS))))
 
     with open_folder() as place:

@@ -7,7 +7,7 @@ import pytest
 
 import plughost
 from plughost.conformance.axis import Failed
-from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.rune import AXES, greeted, request
 from plughost.conformance.runner import examine
 from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
@@ -100,10 +100,10 @@ async def test_a_plugin_that_lingers_is_past_its_teardown_time():
 @pytest.mark.parametrize("folder", [path.name for path in examples("echo-rune*")])
 async def test_an_example_stays_until_its_stdin_ends(folder):
     """A host that waits for the exit and reads stdout at the same time would otherwise lose its answer."""
-    subject = Subject(operated(ROOT / "plugins" / folder))
+    subject = PluginUnderTest(operated(ROOT / "plugins" / folder))
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
-        wire.send(request(Subject(subject.spec, ECHO), manifest))
+        wire.send(request(PluginUnderTest(subject.spec, ECHO), manifest))
         assert (await wire.message())["status"] == "ok"
         with pytest.raises(Failed, match="had not ended"):
             await wire.exit_status(patience=0.3)

@@ -10,7 +10,7 @@ import pytest
 
 from plughost._util.json_schema.validation import Checker
 from plughost.conformance.plugin_under_test import Sample
-from plughost.conformance.runner import Report, examine
+from plughost.conformance.runner import ConformanceReport, examine
 from plughost.conformance.vai import AXES
 from plughost.conformance.vai.schema_examples import example, marked
 from tests.conformance.support import CANARIES, failed
@@ -37,7 +37,7 @@ REASONS = {
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, Report]:
+def reports() -> dict[str, ConformanceReport]:
     """By their folders. All at once: most of the time is spent waiting."""
     turn = asyncio.Semaphore(AT_A_TIME)
     folders = [

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.conformance.runner import Report, examine
+from plughost.conformance.runner import ConformanceReport, examine
 from tests.conformance.support import CANARIES
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import unconfined
@@ -49,7 +49,7 @@ def untouched(victim: Path) -> bool:
     return stat.S_IMODE(victim.stat().st_mode) == 0o700 and (victim / "file").read_text() == "kept"
 
 
-def reason(report: Report) -> str:
+def reason(report: ConformanceReport) -> str:
     (verdict,) = report.verdicts
     assert verdict.outcome == "failed"
     return verdict.reason

@@ -28,8 +28,8 @@ def folder(
     """A plugin's folder below `root` with the puppet as its program."""
     place = root / name
     place.mkdir(parents=True)
-    told = manifests.Manifest(
-        manifests.About(name, version, 2),
+    told = manifests.AinbManifest(
+        manifests.AinbAbout(name, version, 2),
         manifests.Capabilities(**(ALL if capabilities is None else capabilities)),
         manifests.Provides(**sections.get("provides", {})),
         manifests.Subscribes(**sections.get("subscribes", {})),

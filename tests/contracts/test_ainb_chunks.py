@@ -16,16 +16,16 @@ from plughost.contracts.ainb.chunks import (
     Assembler,
     Batch,
     Chunk,
-    Mismatch,
-    TokenBucket,
-    Unreadable,
+    ChunkMismatch,
+    UnreadableChunk,
+    UsageBucket,
     UsageData,
     split,
 )
 from plughost.contracts.ainb.contract import ABI_VERSION
 from tests.contracts.ainb_support import events, folder, spec
 
-AGGREGATES = UsageData(daily=[["2026-01-01", {}]], projects=["p"], grand_total=TokenBucket(call_count=3))
+AGGREGATES = UsageData(daily=[["2026-01-01", {}]], projects=["p"], grand_total=UsageBucket(call_count=3))
 
 
 def usage(calls: int, size: int = 1000) -> UsageData:
@@ -104,16 +104,20 @@ def test_a_batch_with_a_gap_or_a_foreign_chunk_is_dropped(how):
 def test_another_version_is_a_value_and_never_a_crash():
     other = msgspec.msgpack.encode({"version": 4, "anything": [1]})
     assembler = Assembler()
-    assert assembler.feed(other) == Mismatch(expected=3, got=4)
+    assert assembler.feed(other) == ChunkMismatch(expected=3, got=4)
     assert isinstance(assembler.feed(next(split(usage(1), 1))), Batch)
     first, second, *_ = split(usage(9000), 1)
-    assert [assembler.feed(payload) for payload in (first, other, second)] == [None, Mismatch(3, 4), None]
+    assert [assembler.feed(payload) for payload in (first, other, second)] == [
+        None,
+        ChunkMismatch(3, 4),
+        None,
+    ]
 
 
 @pytest.mark.clause("AINB-43")
 @given(st.binary(max_size=200))
 def test_nothing_that_comes_crashes_it(payload):
-    assert isinstance(Assembler().feed(payload), Unreadable | Mismatch | Batch | None)
+    assert isinstance(Assembler().feed(payload), UnreadableChunk | ChunkMismatch | Batch | None)
 
 
 @pytest.mark.clause("AINB-50")
@@ -149,11 +153,11 @@ def test_a_batch_that_would_not_end_is_dropped():
     size = sum(map(len, payloads))
     assert isinstance(feed_all(Assembler(size), payloads)[-1], Batch)
     told = feed_all(Assembler(size - 1), [*payloads, *split(usage(1), 8)])
-    assert told[-2] == Unreadable(f"a batch is over the limit of {size - 1} bytes")
+    assert told[-2] == UnreadableChunk(f"a batch is over the limit of {size - 1} bytes")
     assert isinstance(told[-1], Batch), "and the next one is taken"
     endless = Assembler(50_000)
     dropped = feed_all(endless, payloads[:-1])
-    assert Unreadable("a batch is over the limit of 50000 bytes") in dropped
+    assert UnreadableChunk("a batch is over the limit of 50000 bytes") in dropped
     assert endless.feed(payloads[-1]) is None
 
 

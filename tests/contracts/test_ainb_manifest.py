@@ -11,10 +11,17 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import config
-from plughost._util.located.document import Problem
+from plughost._util.located.document import LocatedProblem
 from plughost.contracts.ainb import manifest as manifests
 from plughost.contracts.ainb.contract import CONTRACT, log_folders
-from plughost.contracts.ainb.manifest import About, Capabilities, Lifecycle, Manifest, Provides, Subscribes
+from plughost.contracts.ainb.manifest import (
+    AinbAbout,
+    AinbManifest,
+    Capabilities,
+    Lifecycle,
+    Provides,
+    Subscribes,
+)
 from plughost.permissions import parse
 from plughost.services.file_and_network import usual_roots
 from tests.contracts.ainb_support import folder, spec
@@ -28,7 +35,7 @@ def write(tmp_path, text, name="puppet"):
     return place
 
 
-def problems(tmp_path, text) -> list[Problem]:
+def problems(tmp_path, text) -> list[LocatedProblem]:
     place = write(tmp_path, text)
     with pytest.raises(plughost.InvalidConfig) as caught:
         manifests.read(place)
@@ -38,7 +45,7 @@ def problems(tmp_path, text) -> list[Problem]:
 @pytest.mark.clause("AINB-01")
 def test_only_the_section_plugin_is_required(tmp_path):
     told = manifests.read(write(tmp_path, GOOD)).manifest
-    assert told == Manifest(About("puppet", "1.2.3", 2))
+    assert told == AinbManifest(AinbAbout("puppet", "1.2.3", 2))
     assert (told.lifecycle.spawn, told.lifecycle.idle_reap_secs) == ("lazy", 600)
 
 
@@ -112,7 +119,7 @@ def test_unknown_keys_are_linted_and_out_of_the_way(tmp_path):
         '[subscribes]\nlatest_state = ["t"]\n[[config]]\nkey = "a"\n[provides]\npreferred_min_size = [80, 24]\n'
     )
     read = manifests.read(write(tmp_path, text))
-    assert read.manifest == Manifest(About("puppet", "1.2.3", 2))
+    assert read.manifest == AinbManifest(AinbAbout("puppet", "1.2.3", 2))
     assert [(lint.line, lint.field) for lint in read.lints] == [
         (5, "plugin.license"),
         (7, "capabilities.read_paths"),
@@ -130,9 +137,9 @@ grants = st.one_of(st.booleans(), words)
 @pytest.mark.clause("AINB-04")
 @given(
     told=st.builds(
-        Manifest,
+        AinbManifest,
         st.builds(
-            About,
+            AinbAbout,
             st.text(st.characters(exclude_categories=["Cs"])),
             st.just("1.0.0"),
             st.just(2),
@@ -149,7 +156,7 @@ def test_what_is_written_is_read_back_equal(told):
 
     import msgspec
 
-    assert msgspec.convert(tomllib.loads(manifests.write(told)), Manifest) == told
+    assert msgspec.convert(tomllib.loads(manifests.write(told)), AinbManifest) == told
 
 
 @pytest.mark.clause("AINB-05", "AINB-18")

@@ -11,7 +11,7 @@ import pytest
 import plughost
 from plughost.events import Dropped, Logged
 from plughost.services.actions import Actions
-from plughost.services.file_and_network import FileDesk, NetworkDesk
+from plughost.services.file_and_network import FileService, NetworkService
 from tests.contracts.ainb_support import ask, b64, events, folder, spec
 from tests.services import web
 from tests.support import seen, until
@@ -375,7 +375,7 @@ async def test_files_are_read_beneath_the_roots_of_granted_capabilities(host, tm
         (root / "inner/a.jsonl").write_bytes(b"\xff{}")
     (tmp_path / "secret").write_text("no")
     (roots["read_sessions"] / "out").symlink_to(tmp_path / "secret")
-    host.provide("fs", FileDesk(roots))
+    host.provide("fs", FileService(roots))
     plugin = await host.add(spec(folder(tmp_path / mark, capabilities={"read_sessions": True})))
     mine, other = str(roots["read_sessions"]), str(roots["read_claude_logs"])
 
@@ -452,7 +452,7 @@ async def test_fetch_is_held_to_the_hosts_that_were_granted(host, tmp_path, mark
     await net.start()
     net.names = {"a.test": ["127.0.0.1"], "b.test": ["127.0.0.1"]}
     net.pages["/"] = web.answer(b"hello")
-    host.provide("network", NetworkDesk(net.network()))
+    host.provide("network", NetworkService(net.network()))
     place = folder(tmp_path / mark, "listed", capabilities={"network": ["a.test"]})
     listed = await host.add(spec(place, grants=("network=a.test",)))
     public = await host.add(spec(folder(tmp_path / mark, "public", capabilities={"network": True})))

@@ -11,7 +11,7 @@ import pytest
 import plughost
 from plughost.contracts.ainb import messages
 from plughost.contracts.ainb.contract import ABI_VERSION, Ainb
-from plughost.contracts.ainb.manifest import About, Manifest
+from plughost.contracts.ainb.manifest import AinbAbout, AinbManifest
 from plughost.contracts.ainb.messages import (
     ALT,
     CTRL,
@@ -26,13 +26,13 @@ from plughost.contracts.ainb.messages import (
     RenderResult,
     WireBuffer,
 )
-from plughost.contracts.ainb.session import AinbSession, PluginSide
+from plughost.contracts.ainb.session import AinbPluginSide, AinbSession
 from plughost.engine.caller import Publication
 from plughost.events import Dropped, Linted
 from plughost.wire.base64_bytes import plain
 from plughost.wire.framing import FrameError, FrameTooLarge
 from plughost.wire.ledger import FOREVER
-from plughost.wire.messages import ABSENT, Answer, Noise, Notification, Request
+from plughost.wire.messages import ABSENT, Notification, Request, Response, Unusable
 from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.support import all_gone, seen, until
 
@@ -44,7 +44,7 @@ def place(tmp_path, mark):
 
 
 def session(granted=()) -> AinbSession:
-    return AinbSession(Manifest(About("puppet", "1.2.3", 2)), "/p/manifest.toml", granted)
+    return AinbSession(AinbManifest(AinbAbout("puppet", "1.2.3", 2)), "/p/manifest.toml", granted)
 
 
 def framed(body: bytes) -> str:
@@ -253,22 +253,22 @@ def test_a_session_takes_any_message_apart():
     def take(**members):
         return one.receive(json.dumps({"jsonrpc": "2.0", **members}).encode())
 
-    assert take(id=3, result={}) == Answer(3, msgspec.Raw(b"{}"))
-    assert take(id=3) == Answer(3, msgspec.Raw(b"null"))
-    assert take(id=3, result=1, error=None) == Answer(3, msgspec.Raw(b"1"))
+    assert take(id=3, result={}) == Response(3, msgspec.Raw(b"{}"))
+    assert take(id=3) == Response(3, msgspec.Raw(b"null"))
+    assert take(id=3, result=1, error=None) == Response(3, msgspec.Raw(b"1"))
     assert isinstance(take(id=3, result=1, error={"code": 1, "message": ""}).error, msgspec.Raw)
     assert take(id="x", method="m", params={}) == Request("x", "m", msgspec.Raw(b"{}"))
     assert take(method="m", params=[]) == Notification("m", msgspec.Raw(b"[]"))
     assert take(id=None, method="m") == Notification("m")
-    assert isinstance(take(id=True, result=1), Noise)
+    assert isinstance(take(id=True, result=1), Unusable)
     for version in ('"jsonrpc":"1.0",', '"jsonrpc":2.0,', ""):
-        assert isinstance(one.receive(b'{%b"id":3,"result":1}' % version.encode()), Noise)
+        assert isinstance(one.receive(b'{%b"id":3,"result":1}' % version.encode()), Unusable)
 
 
 @pytest.mark.clause("AINB-15", "AINB-20")
 def test_the_two_sides_talk_to_each_other_without_any_io():
-    manifest = Manifest(About("puppet", "1.2.3", 2))
-    host, plugin = session(), PluginSide()
+    manifest = AinbManifest(AinbAbout("puppet", "1.2.3", 2))
+    host, plugin = session(), AinbPluginSide()
     to_plugin, to_host = plugin.framing(), host.framing()
 
     def sent(message):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.contracts.kaged.capabilities import Held, by_name, contradicts, parse, together
+from plughost.contracts.kaged.capabilities import HeldCapabilities, by_name, contradicts, parse, together
 from plughost.contracts.kaged.contract import CONTRACT
-from plughost.permissions.access import NONE, Endpoint, Powers
+from plughost.permissions.access import NONE, Access, Endpoint
 from plughost.permissions.capability import Capability
 from plughost.permissions.intersection import overlap
 from tests.contracts.kaged_support import folder, spec
@@ -22,22 +22,28 @@ from tests.contracts.kaged_support import folder, spec
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("read:fs:/srv/notes", Held(powers=Powers(read=("/srv/notes",)))),
-        ("read:fs:/srv//notes/", Held(powers=Powers(read=("/srv/notes",)))),
-        ("read:fs://srv", Held(powers=Powers(read=("/srv",)))),
-        ("read:fs:/a:b", Held(powers=Powers(read=("/a:b",)))),
-        ("read:fs:/", Held(powers=Powers(read=("/",)))),
-        ("write:fs:/srv", Held(powers=Powers(write=("/srv",)))),
-        ("exec:git:/usr/bin/git", Held(powers=Powers(execute=("/usr/bin/git",)))),
-        ("net:api.example.com:443", Held(powers=Powers(connect=(Endpoint("api.example.com", 443),)))),
-        ("net:API.example.com:1", Held(powers=Powers(connect=(Endpoint("api.example.com", 1),)))),
-        ("net:[2001:db8::1]:65535", Held(powers=Powers(connect=(Endpoint("2001:db8::1", 65535),)))),
-        ("net:api.example.com:*", Held(powers=Powers(connect=(Endpoint("api.example.com", 0),)))),
-        ("net:[::1]:*", Held(powers=Powers(connect=(Endpoint("::1", 0),)))),
-        ("net:*", Held(powers=Powers(connect=(Endpoint("*", 0),)))),
-        ("net:[]", Held()),
-        ("kaged:storage:read", Held(frozenset({Capability("kaged:storage:read")}))),
-        ("kaged:storage:write", Held(frozenset({Capability("kaged:storage:write")}))),
+        ("read:fs:/srv/notes", HeldCapabilities(powers=Access(read=("/srv/notes",)))),
+        ("read:fs:/srv//notes/", HeldCapabilities(powers=Access(read=("/srv/notes",)))),
+        ("read:fs://srv", HeldCapabilities(powers=Access(read=("/srv",)))),
+        ("read:fs:/a:b", HeldCapabilities(powers=Access(read=("/a:b",)))),
+        ("read:fs:/", HeldCapabilities(powers=Access(read=("/",)))),
+        ("write:fs:/srv", HeldCapabilities(powers=Access(write=("/srv",)))),
+        ("exec:git:/usr/bin/git", HeldCapabilities(powers=Access(execute=("/usr/bin/git",)))),
+        (
+            "net:api.example.com:443",
+            HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 443),))),
+        ),
+        ("net:API.example.com:1", HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 1),)))),
+        (
+            "net:[2001:db8::1]:65535",
+            HeldCapabilities(powers=Access(connect=(Endpoint("2001:db8::1", 65535),))),
+        ),
+        ("net:api.example.com:*", HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 0),)))),
+        ("net:[::1]:*", HeldCapabilities(powers=Access(connect=(Endpoint("::1", 0),)))),
+        ("net:*", HeldCapabilities(powers=Access(connect=(Endpoint("*", 0),)))),
+        ("net:[]", HeldCapabilities()),
+        ("kaged:storage:read", HeldCapabilities(frozenset({Capability("kaged:storage:read")}))),
+        ("kaged:storage:write", HeldCapabilities(frozenset({Capability("kaged:storage:write")}))),
     ],
 )
 def test_a_word_is_one_value(word, meant):
@@ -92,8 +98,8 @@ def test_what_covers_another_gains_nothing_from_it(one, other):
     """Against the overlap of powers, which is tested against a model of its own."""
     held, wanted = together(one), together(other)
     both = overlap(wanted.powers, held.powers)
-    covered = wanted.capabilities <= held.capabilities and Held(powers=both).covers(
-        Held(powers=wanted.powers)
+    covered = wanted.capabilities <= held.capabilities and HeldCapabilities(powers=both).covers(
+        HeldCapabilities(powers=wanted.powers)
     )
     assert held.covers(wanted) == covered
 
@@ -104,15 +110,15 @@ def bound(place, *grants, **more):
 
 def effective(binding, allow=NONE):
     """What the host makes of a binding: what both sides say, and what is its own."""
-    return Held(powers=overlap(binding.declared, allow)) | Held(powers=binding.own)
+    return HeldCapabilities(powers=overlap(binding.declared, allow)) | HeldCapabilities(powers=binding.own)
 
 
 @pytest.mark.clause("KAGED-11", "KAGED-12")
 def test_a_declaration_alone_gives_nothing_but_its_data_folder(tmp_path):
     place = folder(tmp_path, capabilities=["read:fs:/srv", "net:a.example:443", "kaged:storage:read"])
     binding = bound(place)
-    assert (binding.capabilities, binding.own) == (frozenset(), Powers(write=(f"{tmp_path}/data/puppet",)))
-    assert binding.declared == Powers(read=("/srv",), connect=(Endpoint("a.example", 443),))
+    assert (binding.capabilities, binding.own) == (frozenset(), Access(write=(f"{tmp_path}/data/puppet",)))
+    assert binding.declared == Access(read=("/srv",), connect=(Endpoint("a.example", 443),))
     assert effective(binding).powers == binding.own
     assert [lint for lint in binding.lints if "sandbox" not in lint] == [
         f"declared, but not granted: {word}"
@@ -126,7 +132,7 @@ def test_what_is_granted_is_held_and_a_grant_may_add_what_a_manifest_forgot(tmp_
     place = folder(tmp_path, capabilities=["read:fs:/usr/share", "kaged:storage:read"])
     binding = bound(place, "declared", "exec:mkdir:/usr/bin/mkdir")
     data = f"{tmp_path}/data/puppet"
-    held = Powers(read=("/usr/share",), write=(data,), execute=("/usr/bin/mkdir",))
+    held = Access(read=("/usr/share",), write=(data,), execute=("/usr/bin/mkdir",))
     assert effective(binding).powers == held
     assert binding.capabilities == {Capability("kaged:storage:read")}
     assert [lint for lint in binding.lints if "sandbox" not in lint] == [
@@ -158,7 +164,7 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
     ]
     binding = bound(folder(tmp_path, capabilities=[*wanted, *public]), "declared")
     data = f"{tmp_path}/data/puppet"
-    assert effective(binding).powers == Powers(
+    assert effective(binding).powers == Access(
         read=("/etc/passwd", "/usr/share/doc"),
         write=(data,),
         execute=("/usr/bin/env",),
@@ -186,7 +192,7 @@ def test_a_narrower_grant_is_a_narrower_power(tmp_path):
 @pytest.mark.clause("KAGED-11")
 def test_what_the_operator_allows_beside_grants_counts_as_far_as_it_is_declared(tmp_path):
     binding = bound(folder(tmp_path, capabilities=["read:fs:/srv"]))
-    held = effective(binding, Powers(read=("/srv/one", "/etc"))).powers
+    held = effective(binding, Access(read=("/srv/one", "/etc"))).powers
     assert held.read == ("/srv/one",)
 
 

@@ -11,7 +11,7 @@ import plughost
 from plughost import config
 from plughost.contracts.kaged import manifest
 from plughost.contracts.kaged.contract import CONTRACT
-from plughost.contracts.kaged.manifest import Manifest
+from plughost.contracts.kaged.manifest import KagedManifest
 from tests.contracts.kaged_support import folder, spec
 from tests.support import processes
 
@@ -87,7 +87,7 @@ def changed(**fields):
 def test_six_fields_are_required_and_the_others_have_their_usual_values(tmp_path):
     told = read(tmp_path, GOOD)
     assert told.lints == ()
-    assert told.manifest == Manifest(
+    assert told.manifest == KagedManifest(
         name="notes",
         version="1.0.0",
         kaged_api=1,

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.contracts.kaged.contract import Kaged, KagedContext
 from plughost.events import Dropped, Linted, Notified, StateChanged
 from tests.contracts.kaged_support import ABOUT, folder, spec
 from tests.support import all_gone, processes, seen, until
@@ -185,7 +185,7 @@ async def test_a_typed_view_calls_methods_and_tools(slow_host, tmp_path, mark):
     place = folder(tmp_path / mark, methods=[], tools=[{"name": "retain"}])
     view = Kaged(await slow_host.add(spec(place)))
     assert await view.tool("retain", {"content": "x"}) == {"status": "ok"}
-    context = Context(project_id="p", request_id="r")
+    context = KagedContext(project_id="p", request_id="r")
     assert await view.call("puppet.retain", context=context, type=dict[str, str]) == {"status": "ok"}
     assert view.manifest.tools[0].name == "retain"
 
@@ -196,7 +196,7 @@ async def test_hooks_reach_the_plugins_that_list_them_and_never_fail(slow_host, 
     place = folder(tmp_path / mark, hooks=hooks, hook_timeout_sec=7, env={"silent": "kaged.hook.pre_compact"})
     plugin = await slow_host.add(spec(place))
     view = Kaged(plugin)
-    context = Context(session_id="s")
+    context = KagedContext(session_id="s")
     assert await view.hook("on_session_start", {"x": 1}, context=context) == {"status": "ok"}
     assert await view.hook("post_compact") is None
     assert await view.hook("on_session_idle", {"transcript": "…"}) is None

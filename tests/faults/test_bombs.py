@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 import plughost
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.mechanisms.features import machine
 from tests.support import PLUGINS, all_gone, puppet, token
 
-LIMITS = Limits(memory=256 << 20, processes=64, scratch=16 << 20)
+LIMITS = ResourceLimits(memory=256 << 20, processes=64, scratch=16 << 20)
 MOST = 3.0
 """Times the p99 of a calm neighbour."""
 NOT_LONG = 50.0
@@ -62,7 +62,7 @@ async def beside(bomb: str, folder: Path, seconds: float) -> tuple[Calls, Calls,
     """A neighbour's calls in the calm and while the bomb goes off; and what became of the bomb."""
     mark = token()
     command = ["/usr/bin/python3", "-I", "-S", str(folder / "bomber.py"), mark]
-    allow = Powers(connect=(Endpoint("localhost", 1, private=True),) if bomb == "connections" else ())
+    allow = Access(connect=(Endpoint("localhost", 1, private=True),) if bomb == "connections" else ())
     spec = plughost.PluginSpec(
         contract="mcptest", name=bomb, command=command, sandbox="strict", limits=LIMITS, allow=allow
     )

@@ -17,7 +17,7 @@ import pytest
 
 from plughost.sandbox.mechanisms.features import machine
 from plughost.sandbox.memory import cgroups
-from plughost.sandbox.run_dir import PREFIX, Quarters
+from plughost.sandbox.run_dir import PREFIX, RunDir
 from tests.support import PLUGINS, ROOT, all_gone, token, until
 
 HOST = f"""
@@ -134,7 +134,7 @@ async def killed(times: int, base: Path, group: str | None) -> None:
         await asyncio.gather(*(one_killed(base, group, source) for _ in range(3)))
         await until(lambda: not kept_by_the_kernel(base))
         left_something += len([*(base / "base").iterdir()]) + len(groups(group))
-        with Quarters(str(base / "base")):  # as the next host does at its start
+        with RunDir(str(base / "base")):  # as the next host does at its start
             if group:
                 parent = cgroups.find(group)
                 assert parent is not None

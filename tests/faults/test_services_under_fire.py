@@ -537,14 +537,14 @@ def test_no_failure_becomes_a_success_by_its_exit_code(said, code):
 
 
 async def test_the_largest_file_fits_and_one_more_byte_is_refused(host, tmp_path, mark):
-    from plughost.services.file_and_network import FileDesk
+    from plughost.services.file_and_network import FileService
     from plughost.services.files.reader import LARGEST
 
     files = tmp_path / "files"
     files.mkdir()
     (files / "fits").write_bytes(b"x" * LARGEST)
     (files / "not").write_bytes(b"x" * (LARGEST + 1))
-    host.provide("fs", FileDesk({"read_sessions": files}))
+    host.provide("fs", FileService({"read_sessions": files}))
     plugin = await host.add(spec(folder(tmp_path / mark)))
     await plugin.call("echo", {})
     assert (await ask(plugin, "host/fs/read_file", {"path": f"{files}/not"}))["code"] == -32602

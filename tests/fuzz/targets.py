@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 
 from plughost.contracts.ainb.contract import CONTRACT as AINB
-from plughost.contracts.ainb.manifest import About, Manifest
+from plughost.contracts.ainb.manifest import AinbAbout, AinbManifest
 from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 from plughost.contracts.ainb.session import AinbSession
-from plughost.contracts.jsonrpc import ErrorObject, Refusal
+from plughost.contracts.jsonrpc import JsonRpcError, JsonRpcRefusal
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession, RuneSettings
-from plughost.contracts.vai.manifest import Manifest as VaiManifest
-from plughost.contracts.vai.manifest import Runtime
+from plughost.contracts.vai.manifest import AinbManifest as VaiManifest
+from plughost.contracts.vai.manifest import RuntimeSection
 from plughost.contracts.vai.messages import OPS
-from plughost.contracts.vai.messages import About as VaiAbout
+from plughost.contracts.vai.messages import AinbAbout as VaiAbout
 from plughost.contracts.vai.results import outcome
 from plughost.contracts.vai.session import VaiSession
 from plughost.engine.session import Incoming, Session
@@ -28,11 +28,11 @@ from plughost.permissions.capability import Capability
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.oci.errors import BadContent
 from plughost.vai.packages.oci.layout.tar_headers import read_members
-from plughost.vai.packages.oci.manifests import Manifest as OciManifest
+from plughost.vai.packages.oci.manifests import AinbManifest as OciManifest
 from plughost.vai.packages.oci.manifests import read_index, read_manifest
 from plughost.vai.packages.oci.registry.challenge import read_challenges
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
-from plughost.wire.messages import NOTHING, Answer, Noise, Notification, Progress, Request, decode
+from plughost.wire.messages import NOTHING, Notification, Progress, Request, Response, Unusable, decode
 
 LIMIT = 64
 VAI = VaiManifest(
@@ -40,7 +40,7 @@ VAI = VaiManifest(
     package_id="acme/puppet",
     version="1.0.0",
     name="Puppet",
-    runtime=Runtime(
+    runtime=RuntimeSection(
         protocol="vai.rpc.v1", transport="stdio", entrypoint=["bin/p"], os=["linux"], arch=["amd64"]
     ),
     exports=[],
@@ -72,13 +72,13 @@ def conversation(session: Session, data: bytes, look: Callable[[Incoming], None]
             incoming = session.broken(frame) if isinstance(frame, FrameError) else session.receive(frame)
         except PluginError:
             return
-        if isinstance(incoming, Answer):
+        if isinstance(incoming, Response):
             assert (incoming.result is NOTHING) != (incoming.error is NOTHING)
             if incoming.error is not NOTHING:
                 assert session.failure("m", incoming).error is not None
         elif isinstance(incoming, Malformed):
             assert len(incoming.head) <= 4096
-        elif isinstance(incoming, Noise):
+        elif isinstance(incoming, Unusable):
             assert len(incoming.head) <= HEAD
         if look is not None:
             look(incoming)
@@ -105,7 +105,9 @@ def _ainb(data: bytes, *, ready: bool) -> None:
     """As it stands; and with lengths that are right, so that a change reaches the message and not its frame."""
     bodies = [body for body in _HEADER.split(data) if body]
     for stream in (data, b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)):
-        session = AinbSession(Manifest(About("puppet", "1.2.3", 2)), "/p/manifest.toml", ("event_bus",))
+        session = AinbSession(
+            AinbManifest(AinbAbout("puppet", "1.2.3", 2)), "/p/manifest.toml", ("event_bus",)
+        )
         session.begin("m")
         session.call(2, "m", {}, None)
         session.ready = ready
@@ -114,12 +116,12 @@ def _ainb(data: bytes, *, ready: bool) -> None:
 
 def _look(session: AinbSession, incoming: Incoming) -> None:
     """What the host does with it next goes well, or fails in the ways it is prepared for."""
-    if isinstance(incoming, Answer):
+    if isinstance(incoming, Response):
         assert session.ready or incoming.id != 1
         if incoming.error is not NOTHING:
             passed_on = session.refuse("x", session.failure("m", incoming))
-            came = msgspec.json.decode(incoming.error, type=ErrorObject)
-            assert msgspec.json.decode(passed_on, type=Refusal) == Refusal("x", came)
+            came = msgspec.json.decode(incoming.error, type=JsonRpcError)
+            assert msgspec.json.decode(passed_on, type=JsonRpcRefusal) == JsonRpcRefusal("x", came)
             return
         for kind in (Any, RenderResult, CliDispatchResult):
             try:
@@ -159,7 +161,7 @@ def _vai(data: bytes, *, ready: bool) -> None:
 def _look_at_vai(incoming: Incoming) -> None:
     if isinstance(incoming, Progress):
         assert incoming.id > 0
-    if isinstance(incoming, Answer) and incoming.error is NOTHING:
+    if isinstance(incoming, Response) and incoming.error is NOTHING:
         for op in OPS.values():
             try:
                 outcome(op, incoming.result)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plughost.permissions.addresses import (
     MAX_URL,
-    Target,
+    UrlTarget,
     canonical_host,
     is_public,
     literal,
@@ -141,15 +141,15 @@ def test_what_is_no_host_has_no_spelling(text):
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("http://a", Target("http", "a", 80, "/")),
-        ("HTTPS://A.B./x?y=1#z", Target("https", "a.b", 443, "/x?y=1")),
-        ("http://a:/", Target("http", "a", 80, "/")),
-        ("http://a:8080?q", Target("http", "a", 8080, "/?q")),
-        ("https://a:80#/@b/", Target("https", "a", 80, "/")),
-        ("http://[::1]:443/", Target("http", "::1", 443, "/")),
-        ("http://a/@b:c@d", Target("http", "a", 80, "/@b:c@d")),
-        ("http://a?@b", Target("http", "a", 80, "/?@b")),
-        ("http://a/http://b", Target("http", "a", 80, "/http://b")),
+        ("http://a", UrlTarget("http", "a", 80, "/")),
+        ("HTTPS://A.B./x?y=1#z", UrlTarget("https", "a.b", 443, "/x?y=1")),
+        ("http://a:/", UrlTarget("http", "a", 80, "/")),
+        ("http://a:8080?q", UrlTarget("http", "a", 8080, "/?q")),
+        ("https://a:80#/@b/", UrlTarget("https", "a", 80, "/")),
+        ("http://[::1]:443/", UrlTarget("http", "::1", 443, "/")),
+        ("http://a/@b:c@d", UrlTarget("http", "a", 80, "/@b:c@d")),
+        ("http://a?@b", UrlTarget("http", "a", 80, "/?@b")),
+        ("http://a/http://b", UrlTarget("http", "a", 80, "/http://b")),
     ],
 )
 def test_a_url_is_read_into_its_parts(text, target):

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plughost.permissions import open_beneath as beneath
-from plughost.permissions.open_beneath import DEPTH, LINKS, RACES, Escapes, open_beneath
+from plughost.permissions.open_beneath import DEPTH, LINKS, RACES, EscapesFolder, open_beneath
 
 WAYS = ["kernel", "hand", "hand without O_PATH"]
 INSIDE, SECRET = b"inside", b"secret"
@@ -70,7 +70,7 @@ def answer(folder: int, path: str, flags: int = os.O_RDONLY) -> str | bytes:
     """A file's bytes, "folder <its name>" or the reason why not."""
     try:
         fd = open_beneath(folder, path, flags)
-    except Escapes:
+    except EscapesFolder:
         return "escapes"
     except OSError as error:
         return errno.errorcode[error.errno or 0]
@@ -395,7 +395,7 @@ def test_a_closed_folder_counts_as_outside_by_whatever_name(root):
     closed = {(info.st_dev, info.st_ino)}
     with opened(root) as folder:
         for path in ("d/e/h", "d/e", "deep", "deep/h", "chain", "d/e/top/d/e/h"):
-            with pytest.raises(Escapes):
+            with pytest.raises(EscapesFolder):
                 open_beneath(folder, path, beneath.O_PATH, closed=closed)
         for path in ("f", "d", "d/g", "d/e/../g", "deep/top/f", "d/e/top"):
             os.close(open_beneath(folder, path, beneath.O_PATH, closed=closed))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plughost.errors import InvalidSpec
 from plughost.permissions import parse
-from plughost.permissions.access import Endpoint, Limits, Powers, endpoint
+from plughost.permissions.access import Access, Endpoint, ResourceLimits, endpoint
 from plughost.permissions.intersection import overlap
 
 
@@ -80,7 +80,7 @@ def test_words_that_cannot_be_meant_are_refused(words):
 
 def test_limits_take_numbers_and_sizes():
     found = parse.limits({"memory": "256M", "processes": 8, "scratch": "1 GiB", "cpu_seconds": "none"})
-    assert found == Limits(memory=256 << 20, processes=8, scratch=1 << 30, cpu_seconds=None)
+    assert found == ResourceLimits(memory=256 << 20, processes=8, scratch=1 << 30, cpu_seconds=None)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ paths = st.lists(st.sampled_from(WORLD), max_size=3).map(tuple)
 endpoints = st.lists(
     st.builds(Endpoint, st.sampled_from(PATTERNS), st.sampled_from([*PORTS, 0]), st.booleans()), max_size=3
 ).map(tuple)
-powers = st.builds(Powers, read=paths, write=paths, execute=paths, connect=endpoints)
+powers = st.builds(Access, read=paths, write=paths, execute=paths, connect=endpoints)
 
 
-def readable(held: Powers) -> set[str]:
+def readable(held: Access) -> set[str]:
     return below(held.read) | below(held.write)
 
 
@@ -120,7 +120,7 @@ def below(roots: tuple[str, ...]) -> set[str]:
     }
 
 
-def reached(held: Powers) -> set[tuple[str, int]]:
+def reached(held: Access) -> set[tuple[str, int]]:
     found = set()
     for each in held.connect:
         ports = [each.port] if each.port else PORTS
@@ -149,7 +149,7 @@ def test_private_addresses_are_the_operators_to_allow(asked, allowed):
     for each in overlap(asked, allowed).connect:
         if each.private:
             assert any(
-                reached(Powers(connect=(each,))) <= reached(Powers(connect=(Endpoint(*one),)))
+                reached(Access(connect=(each,))) <= reached(Access(connect=(Endpoint(*one),)))
                 for one in private
             )
 
@@ -160,5 +160,5 @@ def test_without_words_for_powers_the_operator_decides(allowed):
 
 
 def test_a_path_that_leads_upwards_is_in_nothing():
-    allowed = Powers(read=("/shared",))
-    assert overlap(Powers(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)
+    allowed = Access(read=("/shared",))
+    assert overlap(Access(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)

@@ -13,17 +13,17 @@ import pytest
 
 import plughost
 from plughost.contracts.vai import manifest
-from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.package import Package
 from plughost.vai.bindings.secret_source import SecretFolder
 from plughost.vai.invocations.invocation import Invocation, Related
-from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.record import Entry
-from plughost.vai.runtime import Runtime
-from plughost.vai.state.database import State
+from plughost.vai.runtime import VaiRuntime
+from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Delivery
 from plughost.vai.state.retry_schedule import Backoff
 from tests.sandbox.conftest import strict
@@ -72,7 +72,7 @@ class Bench:
         self.folder = folder
         self.host = host
         self.kept = Kept()
-        self.state = State(str(folder / "state"))
+        self.state = TenantState(str(folder / "state"))
         self.chains = self.state.chains
         self.shelf = Shelf(folder / "lab", trusted_inline=options.pop("trusted_inline", True))
         self.invoker = LocalInvoker(
@@ -82,7 +82,7 @@ class Bench:
             host._clock,
             secret_source=SecretFolder(str(folder / "secrets")),
             chains=self.chains,
-            options=Options(**{"scratch_base": str(folder), **options}),
+            options=InvokerOptions(**{"scratch_base": str(folder), **options}),
         )
 
     def binding(self, export: str, org: str = "org_1", **other: Any) -> Binding:
@@ -93,7 +93,7 @@ class Bench:
             export_id=export,
             scope=Scope(org, "proj_1"),
             secrets={"key": "secret://org_1/key"},
-            policy=Policy(**other),
+            policy=BindingPolicy(**other),
         )
 
     async def tool(
@@ -109,7 +109,7 @@ class Bench:
     ) -> Outcome:
         wanted = Invocation(
             binding=binding or self.binding(export),
-            work=Tool(tool_execution_id=tool_execution_id, input=asked),
+            work=ToolRequest(tool_execution_id=tool_execution_id, input=asked),
             related=Related(chain_id=chain_id),
             timeout_ms=timeout_ms,
         )
@@ -160,11 +160,11 @@ def bound(export: str, scope: Scope = TENANT, binding_id: str | None = None, **p
         export_id=export,
         scope=scope,
         secrets={"key": "secret://org_1/key"},
-        policy=Policy(**policy),
+        policy=BindingPolicy(**policy),
     )
 
 
-async def over(runtime: Runtime, count: int) -> list[Delivery]:
+async def over(runtime: VaiRuntime, count: int) -> list[Delivery]:
     """All deliveries, once that many are over and no other is due."""
     found: list[Delivery] = []
     for _ in range(3000):
@@ -179,15 +179,15 @@ async def over(runtime: Runtime, count: int) -> list[Delivery]:
 @pytest.fixture
 async def runtime_of(ground: Path):
     """Makes runtimes for bindings, all in one folder."""
-    made: list[Runtime] = []
+    made: list[VaiRuntime] = []
 
-    async def make(*bindings: Binding, deliveries: Backoff | None = None, **options: Any) -> Runtime:
-        runtime = Runtime(
+    async def make(*bindings: Binding, deliveries: Backoff | None = None, **options: Any) -> VaiRuntime:
+        runtime = VaiRuntime(
             str(ground / "state"),
             Shelf(ground / "lab"),
             FixedBindings(bindings),
             secret_source=SecretFolder(str(ground / "secrets")),
-            options=Options(**{"scratch_base": str(ground), "sandbox": "none", **options}),
+            options=InvokerOptions(**{"scratch_base": str(ground), "sandbox": "none", **options}),
             deliveries=deliveries,
         )
         made.append(await runtime.__aenter__())

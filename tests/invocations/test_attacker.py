@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plughost.vai.runtime import Runtime
+from plughost.vai.runtime import VaiRuntime
 from tests.invocations.conftest import bound
 from tests.invocations.test_harness import ask, record, refusals, told, wanted, with_a_chain
 from tests.invocations.twenty import manifest
@@ -16,15 +16,15 @@ pytestmark = pytest.mark.usefixtures("strict")
 
 
 @pytest.fixture
-async def runtime(ground: Path, runtime_of) -> Runtime:
+async def runtime(ground: Path, runtime_of) -> VaiRuntime:
     (ground / "lab/vai-plugin.toml").write_text(manifest())
-    made: Runtime = await runtime_of(sandbox="strict", artifacts=str(ground / "artifacts"))
+    made: VaiRuntime = await runtime_of(sandbox="strict", artifacts=str(ground / "artifacts"))
     await with_a_chain(made)
     return made
 
 
 @pytest.mark.clause("VAI-41", "VAI-42")
-async def test_a_wider_scope_and_another_algorithm(runtime: Runtime) -> None:
+async def test_a_wider_scope_and_another_algorithm(runtime: VaiRuntime) -> None:
     narrow = bound("triage_with_files", scopes=frozenset({"chains:read"}))
     steps = [
         ask("GET", "/v1/chains/ch_1"),
@@ -39,7 +39,7 @@ async def test_a_wider_scope_and_another_algorithm(runtime: Runtime) -> None:
 
 
 @pytest.mark.clause("VAI-34")
-async def test_events_and_results_for_other_requests(runtime: Runtime) -> None:
+async def test_events_and_results_for_other_requests(runtime: VaiRuntime) -> None:
     outcome = await runtime.invoke(wanted({"do": "stray"}, binding=bound("triage_with_files")))
     assert told(outcome) == []
     events = (await record(runtime, outcome.invocation_id))["events"]
@@ -58,7 +58,7 @@ async def test_events_and_results_for_other_requests(runtime: Runtime) -> None:
     ids=["up", "absolute", "a link", "a link on the way"],
 )
 async def test_an_artifact_that_is_not_its_own(
-    runtime: Runtime, ground: Path, steps: list[dict[str, Any]]
+    runtime: VaiRuntime, ground: Path, steps: list[dict[str, Any]]
 ) -> None:
     outcome = await runtime.invoke(wanted(*steps, binding=bound("triage_with_files")))
     assert (outcome.status, outcome.reason, outcome.result) == ("failed", "denied", None)

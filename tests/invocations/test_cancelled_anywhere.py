@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import Tool
-from plughost.vai.records.record import Began, Ended
+from plughost.vai.invocations.requests import ToolRequest
+from plughost.vai.records.record import Finished, Started
 from tests.invocations.conftest import Bench
 from tests.support import until
 
@@ -43,7 +43,7 @@ def cancelled_at(step: int, work: Coroutine[Any, Any, Any]) -> Generator[Any, An
 async def left_at(lab: Bench, step: int, org: str) -> bool:
     """Whether its caller left before it was over."""
     binding = lab.binding("writes", org)
-    wanted = Invocation(binding=binding, work=Tool(tool_execution_id="toolx_1", input={"do": "leave"}))
+    wanted = Invocation(binding=binding, work=ToolRequest(tool_execution_id="toolx_1", input={"do": "leave"}))
     task = asyncio.create_task(_awaited(cancelled_at(step, lab.invoker.invoke(wanted))))
     await asyncio.wait([task])
     gate = (await lab.invoker.prepare(binding)).gate
@@ -66,8 +66,8 @@ async def test_whoever_leaves_at_whatever_step_leaves_nothing(bench, reuse: str)
         assert not list(lab.folder.glob("plughost-scratch-*/*/inv_*")), step
         step += 1
     assert step > 4
-    ids = [each.invocation_id for each in lab.kept.of(Began)]
-    assert [each.invocation_id for each in lab.kept.of(Ended)] == ids
+    ids = [each.invocation_id for each in lab.kept.of(Started)]
+    assert [each.invocation_id for each in lab.kept.of(Finished)] == ids
     assert len(ids) == step - 1
     assert not lab.invoker.running
     assert all(not process.users for process in lab.invoker.pool._all_warm())
@@ -86,4 +86,4 @@ async def test_a_cancel_of_the_host_does_not_swallow_that_of_the_caller(bench) -
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled()
-    assert [(each.status, each.reason) for each in lab.kept.of(Ended)] == [("cancelled", "enough")]
+    assert [(each.status, each.reason) for each in lab.kept.of(Finished)] == [("cancelled", "enough")]

@@ -10,7 +10,7 @@ from plughost.errors import InvalidSpec
 from plughost.vai import sqlite
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.state.chains import TABLES, Block, Chain, Chains
-from plughost.vai.state.database import FILE, State
+from plughost.vai.state.database import FILE, TenantState
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
@@ -19,7 +19,7 @@ OTHER = Chain(chain_id="ch_2", org_id="org_2", project_id="proj_1")
 
 @pytest.fixture
 async def chains(tmp_path: Path):
-    state = State(str(tmp_path))
+    state = TenantState(str(tmp_path))
     await state.chains.create(SOURCE, [SYSTEM])
     yield state.chains
     state.close()
@@ -104,7 +104,7 @@ async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
     earlier.execute("INSERT INTO chains VALUES ('ch_1', 'org_1', NULL, NULL, NULL, NULL)")
     earlier.execute("INSERT INTO blocks VALUES ('ch_1', 1, 'system', '[]', NULL)")
     earlier.close()
-    state = State(str(tmp_path))
+    state = TenantState(str(tmp_path))
     assert await state.chains.blocks("ch_1") == [Block("system", [])]
     assert await state.chains.append("ch_1", [SYSTEM]) == 2
     state.close()
@@ -112,6 +112,6 @@ async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
 
 async def test_what_was_written_is_there_for_the_next_host(chains: Chains, tmp_path: Path) -> None:
     await chains.append("ch_1", [Block("output", [{"type": "text", "text": "done"}])])
-    again = State(str(tmp_path))
+    again = TenantState(str(tmp_path))
     assert [block.kind for block in await again.chains.blocks("ch_1")] == ["system", "output"]
     again.close()

@@ -17,21 +17,27 @@ import pytest
 
 from plughost.contracts.vai.request_bodies import (
     CompactionTarget,
+    EventSubject,
     HarnessPolicy,
     HarnessTarget,
-    Subject,
     Trigger,
 )
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.gateway.gateway import Gateway
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.invocation import Invocation, Related
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Compaction, Harness, Hook, Tool, Work
-from plughost.vai.records.database import RecordBook
+from plughost.vai.invocations.requests import (
+    CompactionRequest,
+    HarnessRequest,
+    HookRequest,
+    ToolRequest,
+    Work,
+)
+from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import Journal
-from plughost.vai.records.record import STATUSES, Began, Bound, Ended, Entry
-from plughost.vai.runtime import Runtime
+from plughost.vai.records.record import STATUSES, Entry, Finished, RecordedBinding, Started
+from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state import outbox
 from plughost.vai.state.chains import Chain
 from tests.invocations.conftest import bound
@@ -76,7 +82,7 @@ class Weather:
             self.entries.append(entry)
             tell(journal, entry)
 
-        def admitted(gateway: Gateway, run: Run) -> str:
+        def admitted(gateway: Gateway, run: Execution) -> str:
             self.tokens.append(admit(gateway, run))
             return self.tokens[-1]
 
@@ -92,17 +98,17 @@ def work(export: str, do: str, number: int) -> Work:
     match EXPORTS[export][0]:
         case "tool":
             asked = {"do": do, "count": 3, "times": 2, "path": "/v1/chains/ch_0"}
-            return Tool(tool_execution_id=name, input=asked)
+            return ToolRequest(tool_execution_id=name, input=asked)
         case "hook":
-            event = outbox.event("lab.weather", Subject("run", "run_1"), {"answer": do})
-            return Hook(delivery_id=name, attempt=1, event=event)
+            event = outbox.event("lab.weather", EventSubject("run", "run_1"), {"answer": do})
+            return HookRequest(delivery_id=name, attempt=1, event=event)
         case "compactor":
             blocks = [{"kind": "input", "content": []}] * 3
             target = CompactionTarget(1000, do)
-            return Compaction(
+            return CompactionRequest(
                 compaction_id=name, chain_id="ch_0", blocks=blocks, token_estimate=9, target=target
             )
-    return Harness(
+    return HarnessRequest(
         target=HarnessTarget(session_id="sess_1", chain_id="ch_0", execution_id=name),
         trigger=Trigger("user_request", [STEPS.get(do, {"do": do})]),
         policy=HarnessPolicy(max_depth=1, max_child_runs=2, allow_compaction=False),
@@ -110,7 +116,7 @@ def work(export: str, do: str, number: int) -> Work:
 
 
 async def one(
-    runtime: Runtime, binding: Binding, number: int, chance: random.Random, longest: int
+    runtime: VaiRuntime, binding: Binding, number: int, chance: random.Random, longest: int
 ) -> Outcome | None:
     """None for one whose caller has left."""
     kind, words = EXPORTS[binding.export_id]
@@ -136,7 +142,7 @@ async def one(
 
 
 async def storm(
-    runtime: Runtime, weather: Weather, bindings: list[Binding], count: int, longest: int
+    runtime: VaiRuntime, weather: Weather, bindings: list[Binding], count: int, longest: int
 ) -> None:
     chance = random.Random(4711)
     await runtime.state.chains.create(Chain(chain_id="ch_0", org_id="org_0", project_id="proj_1"))
@@ -148,13 +154,13 @@ async def storm(
     assert not runtime.gateway.guests
     assert not list(Path(runtime._options.scratch_base).glob("plughost-scratch-*/*/*"))  # type: ignore[union-attr, arg-type]
     known = {outcome.invocation_id: outcome.status for outcome in outcomes if outcome is not None}
-    told = {ended.invocation_id: ended.status for ended in weather.of(Ended)}
+    told = {ended.invocation_id: ended.status for ended in weather.of(Finished)}
     assert known.items() <= told.items()
     assert {*STATUSES} == {*told.values()}, "all sorts of weather"
     assert "succeeded" in known.values(), "which some got through"
 
 
-async def refused(runtime: Runtime, tokens: list[str]) -> Counter[int]:
+async def refused(runtime: VaiRuntime, tokens: list[str]) -> Counter[int]:
     """What the gateway says to each of them, on its own socket."""
     wire = httpx.AsyncHTTPTransport(uds=await runtime.gateway.open())
     async with httpx.AsyncClient(transport=wire, base_url="http://gateway") as client:
@@ -178,7 +184,7 @@ async def weathered(
     (ground / "lab/vai-plugin.toml").write_text(manifest())
     scopes = [Scope(f"org_{number}", "proj_1") for number in range(tenants)]
     bindings = [bound(name, scope, f"bind_{name}_{scope.org_id}") for scope in scopes for name in EXPORTS]
-    runtime: Runtime = await runtime_of(*bindings, **options)
+    runtime: VaiRuntime = await runtime_of(*bindings, **options)
     await storm(runtime, weather, bindings, count, longest)
 
     calm = [
@@ -195,11 +201,11 @@ async def weathered(
     await runtime.records.caught_up()
     await runtime.__aexit__(None, None, None)
     assert not processes(str(ground))
-    began, ended = weather.of(Began), weather.of(Ended)
+    began, ended = weather.of(Started), weather.of(Finished)
     assert len(began) >= count + len(calm), "harnesses have begun some themselves"
-    assert {msgspec.json.decode(each.bound, type=Bound).export_id for each in began} == {*EXPORTS}
+    assert {msgspec.json.decode(each.bound, type=RecordedBinding).export_id for each in began} == {*EXPORTS}
     assert Counter(each.invocation_id for each in ended) == Counter(each.invocation_id for each in began)
-    with RecordBook(str(ground / "state")) as book:
+    with RecordDatabase(str(ground / "state")) as book:
         kept = {each["invocation_id"]: each["status"] for each in book.latest(len(began) + 1)}
     assert kept == {each.invocation_id: each.status for each in ended}
 

@@ -27,7 +27,7 @@ from plughost.vai.checks.worker_pool import (
     MOST_WAITING_OF_TENANT,
     WorkerPool,
 )
-from plughost.vai.records.record import Ended, Said
+from plughost.vai.records.record import EventLogged, Finished
 from plughost.vai.state.chains import Chain
 from tests.invocations.conftest import SECRET
 from tests.support import until
@@ -127,7 +127,7 @@ async def test_input_and_its_schema_are_checked_the_same_way(bench, ground) -> N
         late = await lab.tool(do="echo", text="ab" * 500_000, timeout_ms=500)
     assert (late.status, late.reason) == ("cancelled", "deadline_exceeded")
     assert gaps.worst < 1
-    assert [each.reason for each in lab.kept.of(Ended)] == ["invalid_input", None, "deadline_exceeded"]
+    assert [each.reason for each in lab.kept.of(Finished)] == ["invalid_input", None, "deadline_exceeded"]
 
 
 async def test_many_wrong_items_are_told_by_a_worker(bench, ground) -> None:
@@ -206,7 +206,7 @@ async def test_an_event_that_is_too_large_is_left_out_and_recorded(bench) -> Non
     outcome = await lab.tool(do="repeat", text="x", times=100_000, as_event=True, on_event=heard.append)
     assert outcome.ok
     assert heard == []
-    (told,) = lab.kept.of(Said)
+    (told,) = lab.kept.of(EventLogged)
     assert told.event["type"] == "protocol.refused"
     assert f"the largest is {LARGEST_AT_ONCE}" in told.event["message"]
 

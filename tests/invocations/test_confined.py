@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plughost.permissions.access import Limits
-from plughost.vai.records.record import Ended
+from plughost.permissions.access import ResourceLimits
+from plughost.vai.records.record import Finished
 from tests.invocations.conftest import SECRET, Bench
 from tests.sandbox.conftest import strict  # noqa: F401
 from tests.support import until
@@ -44,7 +44,7 @@ async def test_it_sees_its_code_and_nothing_of_the_hosts(lab: Bench) -> None:
         "FileNotFoundError",
         "PermissionError",
     }
-    (ended,) = lab.kept.of(Ended)
+    (ended,) = lab.kept.of(Finished)
     assert any("seccomp" in word for word in ended.confined_by)
 
 
@@ -78,7 +78,7 @@ async def test_another_tenants_scratch_is_not_there(lab: Bench) -> None:
 
 @pytest.mark.clause("VAI-03")
 async def test_processor_time_past_its_limit_ends_the_invocation(bench) -> None:
-    lab = bench(sandbox="strict", limits=Limits(cpu_seconds=1))
+    lab = bench(sandbox="strict", limits=ResourceLimits(cpu_seconds=1))
     outcome = await lab.tool(do="spin")
     assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "budget_exceeded", 0)
     assert outcome.message == "it used more processor time than cpu_seconds allows"

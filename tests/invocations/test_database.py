@@ -4,13 +4,13 @@ import asyncio
 import gc
 from pathlib import Path
 
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 
 TABLES = ("CREATE TABLE IF NOT EXISTS numbers (number INTEGER PRIMARY KEY, word)",)
 
 
 async def test_one_statement_from_many_tasks(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "numbers.db"), 1, TABLES)
+    database = SqliteDatabase(str(tmp_path / "numbers.db"), 1, TABLES)
 
     async def write(start: int) -> None:
         for number in range(start, start + 50):

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.errors import InvalidSpec
 from plughost.testing.clock import VirtualClock
 from plughost.vai import sqlite
@@ -29,7 +29,7 @@ def event(number: int = 1) -> HookEvent:
     return HookEvent(
         type="run.completed",
         occurred_at="2026-03-12T19:00:00Z",
-        subject=Subject("run", f"run_{number}"),
+        subject=EventSubject("run", f"run_{number}"),
         summary={"task": "Fix auth redirect bug"},
     )
 

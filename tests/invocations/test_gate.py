@@ -5,11 +5,11 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.vai.invocations.concurrency import Gate
+from plughost.vai.invocations.concurrency import ConcurrencyLimit
 
 
 async def play(most: int, steps: list[tuple[str, int]]) -> None:
-    gate = Gate(most)
+    gate = ConcurrencyLimit(most)
     waiting: list[asyncio.Task[None]] = []
     inside = 0
     for step, which in steps:
@@ -52,7 +52,7 @@ def test_never_more_than_there_is_room_for_and_no_place_is_lost(
 
 
 async def test_one_that_goes_away_just_when_somebody_leaves() -> None:
-    gate = Gate(1)
+    gate = ConcurrencyLimit(1)
     await gate.enter()
     first, second = asyncio.create_task(gate.enter()), asyncio.create_task(gate.enter())
     await asyncio.sleep(0)
@@ -64,8 +64,8 @@ async def test_one_that_goes_away_just_when_somebody_leaves() -> None:
 
 
 async def test_behind_two_gates_there_is_room_behind_both_or_none() -> None:
-    beyond = Gate(1)
-    one, other = Gate(2, beyond), Gate(2, beyond)
+    beyond = ConcurrencyLimit(1)
+    one, other = ConcurrencyLimit(2, beyond), ConcurrencyLimit(2, beyond)
     assert one.enter_now()
     assert not other.enter_now()
     waiting = asyncio.create_task(other.enter())
@@ -79,8 +79,8 @@ async def test_behind_two_gates_there_is_room_behind_both_or_none() -> None:
 
 
 async def test_who_goes_away_between_two_gates_gives_the_first_place_back() -> None:
-    beyond = Gate(1)
-    own = Gate(1, beyond)
+    beyond = ConcurrencyLimit(1)
+    own = ConcurrencyLimit(1, beyond)
     await beyond.enter()
     waiting = asyncio.create_task(own.enter())
     await asyncio.sleep(0)

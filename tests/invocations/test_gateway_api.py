@@ -13,23 +13,29 @@ import httpx
 import msgspec
 import pytest
 
-from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, HookEvent, Subject, Trigger
+from plughost.contracts.vai.request_bodies import (
+    EventSubject,
+    HarnessPolicy,
+    HarnessTarget,
+    HookEvent,
+    Trigger,
+)
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.gateway import refusals
 from plughost.vai.gateway.gateway import Gateway
 from plughost.vai.gateway.guest import MOST_AT_ONCE
-from plughost.vai.gateway.http import Bounds
-from plughost.vai.gateway.messages import Problem
+from plughost.vai.gateway.http import HttpLimits
+from plughost.vai.gateway.messages import HttpProblem
 from plughost.vai.gateway.routes import ROUTES
 from plughost.vai.gateway.tenancy import bound as find_bound
-from plughost.vai.invocations.execution import Run, begin
+from plughost.vai.invocations.execution import Execution, begin
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import Harness, Hook
-from plughost.vai.records.record import Said
+from plughost.vai.invocations.requests import HarnessRequest, HookRequest
+from plughost.vai.records.record import EventLogged
 from plughost.vai.state.chains import Block, Chain
 from plughost.vai.state.runs import RunRecord
-from plughost.vai.state.sessions import Session
+from plughost.vai.state.sessions import TenantSession
 from tests.invocations.conftest import SECRET, TENANT, Kept, bound
 from tests.invocations.test_tokens import PREFIX, forged
 from tests.support import until
@@ -37,7 +43,7 @@ from tests.support import until
 TEXT = [{"type": "text", "text": "hello"}]
 OTHERS = [Scope("org_2", "proj_1"), Scope("org_1", "proj_2"), Scope("org_1"), Scope("org_2")]
 SCOPES = sorted({route.scope for route in ROUTES.values()})
-WORK = Harness(
+WORK = HarnessRequest(
     target=HarnessTarget(session_id="sess_1", execution_id="exec_1"),
     trigger=Trigger("user_request"),
     policy=HarnessPolicy(max_depth=2, max_child_runs=2, allow_compaction=True),
@@ -49,23 +55,23 @@ class Desk:
 
     client: httpx.AsyncClient
 
-    def __init__(self, runtime: Any, bounds: Bounds) -> None:
+    def __init__(self, runtime: Any, bounds: HttpLimits) -> None:
         self.runtime = runtime
         self.state = runtime.state
         self.kept = Kept()
         self.gateway = Gateway(self.state, self.kept, runtime._bindings, runtime, bounds=bounds)
-        self.runs: list[Run] = []
+        self.runs: list[Execution] = []
 
     async def furnish(self, scope: Scope, mark: str = "") -> None:
         """A session, a chain and a run."""
         where = {"org_id": scope.org_id, "project_id": scope.project_id}
-        await self.state.sessions.create(Session(session_id=f"sess{mark}", **where))
+        await self.state.sessions.create(TenantSession(session_id=f"sess{mark}", **where))
         chain = Chain(chain_id=f"ch{mark}", session_id=f"sess{mark}", **where)
         await self.state.chains.create(chain, [Block("input", TEXT)] * 3)
         await self.state.runs.start(RunRecord(run_id=f"run{mark}", **where))
 
     async def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
-        export = "triage" if isinstance(work, Harness) else "watches"
+        export = "triage" if isinstance(work, HarnessRequest) else "watches"
         binding = bound(export, scope, f"bind_{len(self.runs)}", **policy)
         run = begin(
             f"inv_{len(self.runs)}",
@@ -96,13 +102,13 @@ class Desk:
         return answer
 
     def refused(self) -> list[str]:
-        return [each.event["code"] for each in self.kept.of(Said)]
+        return [each.event["code"] for each in self.kept.of(EventLogged)]
 
 
 @pytest.fixture
 async def desk(runtime_of):
     runtime = await runtime_of(bound("shortens"), bound("reads"))
-    desk = Desk(runtime, Bounds(connections=24, body=64 << 10, request_seconds=0.5))
+    desk = Desk(runtime, HttpLimits(connections=24, body=64 << 10, request_seconds=0.5))
     transport = httpx.AsyncHTTPTransport(uds=await desk.gateway.open(), verify=False)
     desk.client = httpx.AsyncClient(transport=transport)
     await desk.furnish(TENANT)
@@ -180,7 +186,7 @@ async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
             continue  # of heads that are too large, see below
         for method, path in (("GET", "/v1/chains/ch"), ("POST", "/v1/chains/ch/blocks")):
             assert await desk.ask(PREFIX + token, method, path) == (401, "unauthenticated"), attack
-    told = [(each.invocation_id, each.event["message"]) for each in desk.kept.of(Said)]
+    told = [(each.invocation_id, each.event["message"]) for each in desk.kept.of(EventLogged)]
     assert told == [("inv_0", "the delegation token is not one of ours")] * 2 * 9, (
         "the empty one names nobody"
     )
@@ -193,7 +199,7 @@ async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: De
     desk.gateway.dismiss(desk.runs[0])
     for _ in range(refusals.MOST + 5):
         assert await desk.ask(token, "GET", f"/v1/chains/{SECRET}") == (401, "unauthenticated")
-    said = desk.kept.of(Said)
+    said = desk.kept.of(EventLogged)
     assert len(said) == len({each.number for each in said}) == refusals.MOST
     assert {each.invocation_id for each in said} == {"inv_0"}
     assert said[0].event == {
@@ -204,7 +210,7 @@ async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: De
         desk.gateway._refusals.ended(f"inv_x{number}")
     await desk.ask(token, "GET", "/v1/chains/ch")
     assert len(desk.gateway._refusals._ended) == refusals.REMEMBERED
-    assert len(desk.kept.of(Said)) == refusals.MOST, "it is forgotten"
+    assert len(desk.kept.of(EventLogged)) == refusals.MOST, "it is forgotten"
 
 
 @pytest.mark.clause("VAI-41")
@@ -297,8 +303,10 @@ async def test_a_write_with_a_key_is_done_once(desk: Desk) -> None:
 
 @pytest.mark.clause("VAI-59")
 async def test_only_a_harness_begins_anything(desk: Desk) -> None:
-    event = HookEvent(type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=Subject("run", "run"))
-    token = await desk.guest(work=Hook(delivery_id="del_1", attempt=1, event=event))
+    event = HookEvent(
+        type="run.completed", occurred_at="2026-03-12T19:00:00Z", subject=EventSubject("run", "run")
+    )
+    token = await desk.guest(work=HookRequest(delivery_id="del_1", attempt=1, event=event))
     assert (await desk.ask(token, "GET", "/v1/runs/run"))[0] == 200
     assert await desk.ask(token, "POST", "/v1/runs", json={}) == (403, "harness_only")
     assert desk.refused() == ["harness_only"]
@@ -544,6 +552,6 @@ def test_an_export_is_found_by_its_name_and_if_need_be_its_package() -> None:
         ("reads", None, "not_bound"),
         ("triage", "x", "not_bound"),
     ):
-        with pytest.raises(Problem) as raised:
+        with pytest.raises(HttpProblem) as raised:
             find_bound(bindings, guest, export, package)
         assert raised.value.code == code

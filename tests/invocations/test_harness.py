@@ -13,11 +13,11 @@ from plughost.contracts.vai.request_bodies import HarnessPolicy, HarnessTarget, 
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation, Related
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Harness
-from plughost.vai.records.database import RecordBook
-from plughost.vai.runtime import Runtime
+from plughost.vai.invocations.requests import HarnessRequest
+from plughost.vai.records.database import RecordDatabase
+from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain
-from plughost.vai.state.sessions import Session
+from plughost.vai.state.sessions import TenantSession
 from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until
 
@@ -30,9 +30,9 @@ def ask(method: str, path: str, document: Any = None) -> dict[str, Any]:
     return {"method": method, "path": path, **({} if document is None else {"json": document})}
 
 
-async def with_a_chain(runtime: Runtime, scope: Scope = TENANT) -> None:
+async def with_a_chain(runtime: VaiRuntime, scope: Scope = TENANT) -> None:
     where = {"org_id": scope.org_id, "project_id": scope.project_id}
-    await runtime.state.sessions.create(Session(session_id="sess_1", title="a bug", **where))
+    await runtime.state.sessions.create(TenantSession(session_id="sess_1", title="a bug", **where))
     chain = Chain(chain_id="ch_1", session_id="sess_1", **where)
     await runtime.state.chains.create(chain, [Block("system", TEXT)])
 
@@ -40,7 +40,7 @@ async def with_a_chain(runtime: Runtime, scope: Scope = TENANT) -> None:
 def wanted(*steps: dict[str, Any], binding: Binding | None = None, **other: Any) -> Invocation:
     return Invocation(
         binding=binding or bound("triage"),
-        work=Harness(
+        work=HarnessRequest(
             target=HarnessTarget(session_id="sess_1", chain_id="ch_1", execution_id="exec_1"),
             trigger=Trigger("user_request", list(steps)),
             policy=other.pop("policy", FREE),
@@ -57,15 +57,15 @@ def told(outcome: Outcome) -> list[Any]:
     return artifacts
 
 
-async def record(runtime: Runtime, invocation_id: str) -> dict[str, Any]:
+async def record(runtime: VaiRuntime, invocation_id: str) -> dict[str, Any]:
     await runtime.records.caught_up()
-    with RecordBook(runtime._folder) as book:
+    with RecordDatabase(runtime._folder) as book:
         found = book.one(invocation_id)
     assert found is not None
     return found
 
 
-async def refusals(runtime: Runtime, outcome: Outcome) -> list[str]:
+async def refusals(runtime: VaiRuntime, outcome: Outcome) -> list[str]:
     events = (await record(runtime, outcome.invocation_id))["events"]
     return [each["event"]["code"] for each in events if each["event"]["type"] == "gateway.refused"]
 
@@ -143,7 +143,7 @@ async def test_child_runs_are_counted_and_nesting_ends(runtime_of) -> None:
     assert body["policy"] == {"max_depth": 0, "max_child_runs": 2, "allow_compaction": True}
     assert body["trigger"]["type"] == "child_run"
     assert await refusals(runtime, outcome) == ["too_many_child_runs"]
-    with RecordBook(runtime._folder) as book:
+    with RecordDatabase(runtime._folder) as book:
         assert {each["trace_id"] for each in book.latest(10)} == {"tr_0"}
 
 

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from plughost.contracts.vai.request_bodies import CompactionTarget, HookEvent, Subject
+from plughost.contracts.vai.request_bodies import CompactionTarget, EventSubject, HookEvent
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import Compaction
-from plughost.vai.records.database import RecordBook
-from plughost.vai.runtime import Runtime
+from plughost.vai.invocations.requests import CompactionRequest
+from plughost.vai.records.database import RecordDatabase
+from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain
 from plughost.vai.state.retry_schedule import Backoff
 from plughost.vai.state.runs import RunRecord
@@ -37,14 +37,14 @@ def completed(number: int = 1, answer: Any = "ack") -> HookEvent:
     return HookEvent(
         type="run.completed",
         occurred_at="2026-03-12T19:00:00Z",
-        subject=Subject("run", f"run_{number}"),
+        subject=EventSubject("run", f"run_{number}"),
         summary={"answer": answer},
     )
 
 
-async def invocations(runtime: Runtime) -> list[dict[str, Any]]:
+async def invocations(runtime: VaiRuntime) -> list[dict[str, Any]]:
     await runtime.records.caught_up()
-    with RecordBook(runtime._folder) as book:
+    with RecordDatabase(runtime._folder) as book:
         return book.latest(100)
 
 
@@ -116,7 +116,7 @@ async def test_a_run_that_is_finished_is_told_and_one_that_is_cut_off_is_not(run
     assert await runs.finish("run_2", "cancelled")
     await runs.end_all_of("inv_1", "cancelled", "parent_ended")
     (told,) = await over(runtime, 1)
-    assert (told.event.type, told.event.subject) == ("run.completed", Subject("run", "run_1"))
+    assert (told.event.type, told.event.subject) == ("run.completed", EventSubject("run", "run_1"))
     assert told.event.summary == {
         "task": "Fix auth redirect bug",
         "output": "Patched route handler",
@@ -130,7 +130,7 @@ async def test_a_compaction_is_told_once(runtime_of) -> None:
     await runtime.state.chains.create(
         Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])]
     )
-    work = Compaction(
+    work = CompactionRequest(
         compaction_id="cmp_1",
         chain_id="ch_1",
         blocks=[],
@@ -141,7 +141,7 @@ async def test_a_compaction_is_told_once(runtime_of) -> None:
         outcome = await runtime.invoke(Invocation(binding=bound("shortens"), work=work))
         assert outcome.ok, outcome
     (told,) = await over(runtime, 1)
-    assert (told.event.type, told.event.subject) == ("chain.compacted", Subject("chain", "ch_1"))
+    assert (told.event.type, told.event.subject) == ("chain.compacted", EventSubject("chain", "ch_1"))
     assert told.event.summary == {
         "compaction_id": "cmp_1",
         "derived_chain_id": outcome.result["derived_chain_id"],

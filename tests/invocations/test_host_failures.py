@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.errors import Denied, HostFailed
 from plughost.vai import sqlite
 from plughost.vai.invocations.artifacts import taken
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.requests import PROJECTION
-from plughost.vai.records.record import Ended
+from plughost.vai.records.record import Finished
 from plughost.vai.state.chains import Block, Chain
 from tests.invocations.conftest import Bench
 from tests.invocations.test_invoker import compaction
@@ -63,7 +63,7 @@ async def test_a_tools_result_that_no_chain_takes(lab: Bench, broken, why: str) 
     assert (outcome.status, outcome.reason, outcome.retries) == ("failed", "host_failure", 0)
     assert outcome.message == f"its result could not be written into a chain: {why}"
     assert (outcome.result, outcome.last_words) == (None, None)
-    ended = lab.kept.of(Ended)[-1]
+    ended = lab.kept.of(Finished)[-1]
     assert (ended.invocation_id, ended.status, ended.reason) == (
         outcome.invocation_id, "failed", "host_failure",
     )  # fmt: skip
@@ -127,9 +127,9 @@ def test_artifacts_of_a_folder_that_is_gone_and_for_one_that_is_none(tmp_path: P
     scratch, full = tmp_path / "scratch", tmp_path / "full"
     given = [{"path": "report.txt"}]
     with pytest.raises(Denied, match="removed its scratch folder"):
-        taken(given, str(scratch), None, Hidden())
+        taken(given, str(scratch), None, Redactor())
     scratch.mkdir()
     (scratch / "report.txt").write_text("findings")
     full.write_text("a file where a folder should be")
     with pytest.raises(HostFailed, match="could not be kept"):
-        taken(given, str(scratch), str(full), Hidden())
+        taken(given, str(scratch), str(full), Redactor())

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
-from plughost.vai.bindings.package_source import Shelf
+from plughost.vai.bindings.package_source import InstalledPackages
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import Options
+from plughost.vai.invocations.invoker import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.packages.errors import Damaged
 from plughost.vai.packages.install import install
 from plughost.vai.packages.locate import on_disk
 from plughost.vai.packages.pack import Packed, pack
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.store import Store
-from plughost.vai.runtime import Runtime
+from plughost.vai.runtime import VaiRuntime
 from tests.invocations.conftest import LAB
 from tests.packages import little
 from tests.sandbox.conftest import strict
@@ -53,7 +53,7 @@ class Ground:
         self.trust_file.write_text(f'[[publishers.acme.keys]]\nkey = "{public.text}"\n')
         self.store = Store(folder / "store").open()
 
-    async def install(self) -> Installed:
+    async def install(self) -> InstalledRelease:
         place = on_disk(Path(self.packed.file))
         assert place is not None
         return (await install(place, Store(self.store.root).open(), self.trust)).installed
@@ -72,12 +72,12 @@ class Ground:
         self.program.chmod(before.st_mode)
         os.utime(self.program, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    def runtime(self, *bindings: Binding, **options: Any) -> Runtime:
-        return Runtime(
+    def runtime(self, *bindings: Binding, **options: Any) -> VaiRuntime:
+        return VaiRuntime(
             str(self.folder / "state"),
-            Shelf(self.store, self.trust),
+            InstalledPackages(self.store, self.trust),
             FixedBindings(bindings),
-            options=Options(scratch_base=str(self.folder), **{"sandbox": "none", **options}),
+            options=InvokerOptions(scratch_base=str(self.folder), **{"sandbox": "none", **options}),
         )
 
     def plughost(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -104,12 +104,12 @@ def binding(name: str = "bind_1") -> Binding:
         package_version="1.0.0",
         export_id="reads",
         scope=Scope("org_1", name),
-        policy=Policy(execution_class="isolated"),
+        policy=BindingPolicy(execution_class="isolated"),
     )
 
 
-async def echo(runtime: Runtime, of: Binding) -> Outcome:
-    work = Tool(tool_execution_id="toolx_1", input={"do": "echo"})
+async def echo(runtime: VaiRuntime, of: Binding) -> Outcome:
+    work = ToolRequest(tool_execution_id="toolx_1", input={"do": "echo"})
     return await runtime.invoke(Invocation(binding=of, work=work))
 
 
@@ -169,7 +169,7 @@ async def test_the_event_loop_goes_on_while_a_package_is_read(
     passed = asyncio.Event()
     check = ground.store.check
 
-    def waits_for_the_loop(installed: Installed) -> None:
+    def waits_for_the_loop(installed: InstalledRelease) -> None:
         asyncio.run_coroutine_threadsafe(passed.wait(), loop).result(30)
         check(installed)
 

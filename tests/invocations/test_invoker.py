@@ -13,17 +13,17 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.vai.request_bodies import CompactionTarget, HookEvent, Subject
+from plughost.contracts.vai.request_bodies import CompactionTarget, EventSubject, HookEvent
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import INLINE, Compaction, Hook
-from plughost.vai.records.record import Began, Bound, Ended, Said
+from plughost.vai.invocations.requests import INLINE, CompactionRequest, HookRequest
+from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
 from plughost.vai.state.chains import Block, Chain
 from tests.invocations.conftest import SECRET, Bench
 from tests.support import until
 
 
 def status(bench: Bench) -> list[tuple[str, str | None]]:
-    return [(each.status, each.reason) for each in bench.kept.of(Ended)]
+    return [(each.status, each.reason) for each in bench.kept.of(Finished)]
 
 
 @pytest.mark.clause("VAI-40", "VAI-50", "VAI-94", "VAI-10")
@@ -40,8 +40,8 @@ async def test_a_tool_is_given_its_context_and_its_result_is_recorded_before_it_
     assert context["gateway"]["delegation_token"] is None, "it has no scopes"
     assert context["deadline_at"].startswith("20")
     assert told["secrets"] == {}
-    (began,), (ended,) = lab.kept.of(Began), lab.kept.of(Ended)
-    bound = msgspec.json.decode(began.bound, type=Bound)
+    (began,), (ended,) = lab.kept.of(Started), lab.kept.of(Finished)
+    bound = msgspec.json.decode(began.bound, type=RecordedBinding)
     assert (bound.export_kind, bound.export_id, began.execution_id) == ("tool", "reads", "toolx_1")
     assert (ended.invocation_id, ended.status) == (outcome.invocation_id, "succeeded")
 
@@ -85,14 +85,14 @@ async def test_a_plugin_has_no_word_of_the_hosts_for_its_failure(bench) -> None:
     lab = bench()
     outcome = await lab.tool(do="fail", code="deadline_exceeded")
     assert (outcome.status, outcome.reason) == ("failed", "plugin:deadline_exceeded")
-    assert lab.kept.of(Ended)[-1].reason == "plugin:deadline_exceeded"
+    assert lab.kept.of(Finished)[-1].reason == "plugin:deadline_exceeded"
 
 
 async def test_what_to_do_about_a_failure_stands_in_its_outcome_and_its_record(bench) -> None:
     lab = bench()
     (lab.folder / "secrets/org_1/key").chmod(0o644)
     outcome = await lab.tool("writes", do="echo")
-    assert outcome.hint == lab.kept.of(Ended)[-1].hint == f"chmod 600 {lab.folder}/secrets/org_1/key"
+    assert outcome.hint == lab.kept.of(Finished)[-1].hint == f"chmod 600 {lab.folder}/secrets/org_1/key"
 
 
 @pytest.mark.clause("VAI-94", "VAI-50")
@@ -127,10 +127,10 @@ async def test_events_go_to_the_caller_of_a_streaming_tool_and_to_the_records_in
     heard: list[int] = []
     await lab.tool(do="events", count=5, on_event=lambda event: heard.append(event["number"]))
     assert heard == [0, 1, 2, 3, 4]
-    assert [each.event["number"] for each in lab.kept.of(Said)] == heard
+    assert [each.event["number"] for each in lab.kept.of(EventLogged)] == heard
     await lab.tool("writes", do="events", count=2, on_event=lambda event: heard.append(event))
     assert len(heard) == 5, "it does not stream"
-    assert len(lab.kept.of(Said)) == 7
+    assert len(lab.kept.of(EventLogged)) == 7
 
 
 @pytest.mark.clause("VAI-34")
@@ -143,11 +143,13 @@ async def test_what_is_said_for_another_request_is_nobodys_result(bench) -> None
         while (event := events.take()) is not None:
             dropped += [event.what] if type(event).__name__ == "Dropped" else []
     assert len(dropped) == 2
-    said = [(each.invocation_id, each.event["type"], each.event["message"]) for each in lab.kept.of(Said)]
+    said = [
+        (each.invocation_id, each.event["type"], each.event["message"]) for each in lab.kept.of(EventLogged)
+    ]
     assert said == [(outcome.invocation_id, "protocol.refused", what) for what in dropped]
-    assert type(lab.kept.entries[-1]) is Ended
+    assert type(lab.kept.entries[-1]) is Finished
     await lab.tool(do="echo")
-    assert len(lab.kept.of(Said)) == 2, "once"
+    assert len(lab.kept.of(EventLogged)) == 2, "once"
 
 
 @pytest.mark.clause("VAI-34")
@@ -159,7 +161,7 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
     first = await lab.tool("writes", do="stray afterwards")
     await until(lambda: lab.invoker._strays)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
-    [said] = lab.kept.of(Said)
+    [said] = lab.kept.of(EventLogged)
     assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
 
 
@@ -170,7 +172,7 @@ async def test_bindings_that_share_a_process_are_bounded_each_by_its_own_limit(b
     assert (await lab.tool(binding=one, do="echo")).ok
     both = lab.binding("writes", binding_id="two at a time", filesystem="none")
     tasks = [asyncio.create_task(lab.tool(binding=both, do="say and wait")) for _ in range(2)]
-    await until(lambda: len(lab.kept.of(Said)) == 2)
+    await until(lambda: len(lab.kept.of(EventLogged)) == 2)
     assert len(lab.invoker.pool) == 1
     for id in lab.invoker.running:
         lab.invoker.cancel(id, "enough")
@@ -286,7 +288,7 @@ async def test_no_process_serves_two_tenants_unless_inline(bench) -> None:
             seen = outcome.result["structured_output"]["seen"]
         assert seen == (["org_1", "org_2"] if shared else ["org_2"])
     assert len(lab.invoker.pool) == 3
-    bound = [msgspec.json.decode(each.bound, type=Bound) for each in lab.kept.of(Began)]
+    bound = [msgspec.json.decode(each.bound, type=RecordedBinding) for each in lab.kept.of(Started)]
     classes = {each.export_id: each.granted.execution_class for each in bound}
     assert classes == {"reads": "inline", "writes": "isolated"}
 
@@ -341,7 +343,7 @@ async def test_scratch_is_private_and_gone_afterwards(bench) -> None:
 
 @pytest.mark.clause("VAI-43", "VAI-03")
 async def test_scratch_past_its_limit_ends_the_invocation(bench) -> None:
-    lab = bench(limits=plughost.permissions.access.Limits(scratch=2 << 20))
+    lab = bench(limits=plughost.permissions.access.ResourceLimits(scratch=2 << 20))
     outcome = await lab.tool("writes", do="fill", mib=8)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     assert "scratch" in outcome.message
@@ -436,15 +438,15 @@ async def test_a_hook_acknowledges_or_not(bench, answer: str, status: str) -> No
     event = HookEvent(
         type="run.completed",
         occurred_at="2026-03-12T19:00:00Z",
-        subject=Subject("run", "run_1"),
+        subject=EventSubject("run", "run_1"),
         summary={"answer": answer},
     )
-    work = Hook(delivery_id="del_1", attempt=2, event=event)
+    work = HookRequest(delivery_id="del_1", attempt=2, event=event)
     assert (await lab.invoker.invoke(Invocation(binding=lab.binding("reacts"), work=work))).status == status
 
 
-def compaction(blocks: int, **other: object) -> Compaction:
-    return Compaction(
+def compaction(blocks: int, **other: object) -> CompactionRequest:
+    return CompactionRequest(
         compaction_id="cmp_1",
         chain_id="ch_1",
         blocks=[{"kind": "input", "content": [{"type": "text", "text": "x" * 1000}]}] * blocks,
@@ -545,7 +547,7 @@ async def test_workers_run_in_the_background_a_few_at_a_time_and_hold_nobody_els
 
 @pytest.mark.clause("VAI-03")
 async def test_memory_past_its_limit_fails_the_invocation_and_names_it(bench) -> None:
-    lab = bench(sandbox="strict", limits=plughost.permissions.access.Limits(memory=64 << 20))
+    lab = bench(sandbox="strict", limits=plughost.permissions.access.ResourceLimits(memory=64 << 20))
     outcome = await lab.tool(do="grow", mib=200)
     assert (outcome.status, outcome.reason) in {
         ("failed", "budget_exceeded"),

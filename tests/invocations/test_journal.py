@@ -16,19 +16,19 @@ import pytest
 import plughost
 from plughost.clock import best_clock
 from plughost.vai import sqlite
-from plughost.vai.bindings.binding import Policy
-from plughost.vai.bindings.permissions import Asked, grant
-from plughost.vai.records.database import RecordBook
+from plughost.vai.bindings.binding import BindingPolicy
+from plughost.vai.bindings.permissions import AskedPermissions, grant
+from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import SUFFIX, Journal, settle
-from plughost.vai.records.record import Began, Bound, Ended, Said
+from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
 
 GRANTED = grant(
-    Asked(execution_class="isolated", timeout_ms=1000, max_concurrency=1),
-    [("host", Policy())],
+    AskedPermissions(execution_class="isolated", timeout_ms=1000, max_concurrency=1),
+    [("host", BindingPolicy())],
     trusted_inline=False,
 )
 
-BOUND = Bound(
+BOUND = RecordedBinding(
     export_kind="tool",
     export_id="jira_search",
     binding_id="bind_1",
@@ -43,8 +43,8 @@ START = float(int(time.time()))
 """What began long ago would not be kept."""
 
 
-def began(number: int, **other: object) -> Began:
-    return Began(
+def began(number: int, **other: object) -> Started:
+    return Started(
         invocation_id=f"inv_{number}",
         bound=msgspec.Raw(msgspec.json.encode(BOUND)),
         started_at=START + number,
@@ -53,8 +53,8 @@ def began(number: int, **other: object) -> Began:
     )
 
 
-def ended(number: int, status: str = "succeeded", **other: object) -> Ended:
-    return Ended(invocation_id=f"inv_{number}", ended_at=2000.0, status=status, **other)  # type: ignore[arg-type]
+def ended(number: int, status: str = "succeeded", **other: object) -> Finished:
+    return Finished(invocation_id=f"inv_{number}", ended_at=2000.0, status=status, **other)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -74,11 +74,13 @@ async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> 
         )
     )
     journal.tell(
-        Said(invocation_id="inv_1", number=0, at=1001.5, event={"type": "progress", "message": "working"})
+        EventLogged(
+            invocation_id="inv_1", number=0, at=1001.5, event={"type": "progress", "message": "working"}
+        )
     )
     journal.tell(ended(1, "retryable_failure", reason="crashed", retries=2, confined_by=("seccomp",)))
     await journal.caught_up()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         told = book.one("inv_1")
         assert told is not None
         expected = {
@@ -103,7 +105,7 @@ async def test_the_first_end_counts_and_lines_taken_twice_change_nothing(
     settle(str(tmp_path))
     settle(str(tmp_path))
     await journal.caught_up()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [(row["status"], row["reason"]) for row in book.latest(10)] == [
             ("cancelled", "deadline_exceeded")
         ]
@@ -114,7 +116,7 @@ async def test_the_newest_come_first_and_can_be_chosen(journal: Journal, tmp_pat
         journal.tell(began(number))
         journal.tell(ended(number, "failed" if number % 2 else "succeeded"))
     await journal.caught_up()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["invocation_id"] for row in book.latest(2)] == ["inv_4", "inv_3"]
         assert [row["invocation_id"] for row in book.latest(9, status="failed")] == ["inv_3", "inv_1"]
         assert book.latest(9, export="other") == []
@@ -162,12 +164,12 @@ def test_after_kill_9_every_released_answer_is_recorded_and_the_rest_is_ended(
         assert writer.stdout is not None
         released = [int(writer.stdout.readline()) for _ in range(answers)]
         settle(str(tmp_path))  # of a living one: nothing is ended for it
-        with RecordBook(str(tmp_path)) as book:
+        with RecordDatabase(str(tmp_path)) as book:
             assert not [row for row in book.latest(99999) if row["reason"] == "host_ended"]
         os.kill(writer.pid, signal.SIGKILL)
         released += map(int, writer.stdout.read().splitlines())
     settle(str(tmp_path))
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         status = {row["invocation_id"]: (row["status"], row["reason"]) for row in book.latest(999_999)}
     assert all(status[f"inv_{number}"] == ("succeeded", None) for number in released)
     assert set(status.values()) <= {("succeeded", None), ("failed", "host_ended")}
@@ -186,7 +188,7 @@ def test_a_broken_line_loses_no_other(tmp_path: Path) -> None:
     ]
     (tmp_path / f"dead{SUFFIX}").write_bytes(b"\n".join(lines))
     settle(str(tmp_path))
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [(row["invocation_id"], row["status"]) for row in book.latest(9)] == [("inv_1", "succeeded")]
 
 
@@ -194,13 +196,13 @@ async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypa
     long = {"type": "progress", "message": "x" * (5 << 20)}
     journal.tell(began(1))
     for number in range(3):
-        journal.tell(Said(invocation_id="inv_1", number=number, at=1.0, event=long))
+        journal.tell(EventLogged(invocation_id="inv_1", number=number, at=1.0, event=long))
     journal.tell(ended(1))
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) > 1
     settle(str(tmp_path))
     await journal.caught_up()
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         told = book.one("inv_1")
         assert told is not None
         assert [each["event"] for each in told["events"]] == [long] * 3
@@ -220,12 +222,12 @@ async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path
     journal = Journal(str(tmp_path), clock)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(plughost.PluginError, match="records cannot be kept: No space"):
-        journal.tell(Said(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)}))
+        journal.tell(EventLogged(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)}))
     journal.tell(began(1))
     journal.tell(ended(1))
     await journal.close()
     clock.close()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
     assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
 
@@ -271,7 +273,7 @@ async def test_what_a_locked_database_did_not_take_it_takes_later(
     locked.execute("ROLLBACK")
     await journal.close()
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
@@ -287,7 +289,7 @@ async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
     locked.execute("ROLLBACK")
     settle(str(tmp_path))
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
@@ -308,7 +310,7 @@ async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
     monkeypatch.setattr(os, "open", then_gone)
     settle(str(tmp_path))
     monkeypatch.undo()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == [None], "it still runs"
     journal.tell(ended(1))
 
@@ -325,5 +327,5 @@ async def test_an_end_that_finds_a_full_disk_is_an_end_nevertheless(
     with pytest.raises(plughost.PluginError, match="records cannot be kept"):
         journal.tell(ended(1, "failed", message="x" * (5 << 20)))
     await journal.caught_up()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["failed"]

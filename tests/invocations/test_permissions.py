@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
-from plughost.vai.bindings.binding import Policy
-from plughost.vai.bindings.permissions import CLASSES, Asked, grant
+from plughost.vai.bindings.binding import BindingPolicy
+from plughost.vai.bindings.permissions import CLASSES, AskedPermissions, grant
 
-ASKED = Asked(
+ASKED = AskedPermissions(
     network="egress",
     filesystem="scratch",
     scopes=frozenset({"chains:read", "runs:write"}),
@@ -26,7 +26,7 @@ classes = st.sampled_from(CLASSES)
 scopes = st.frozensets(st.sampled_from(SCOPES))
 numbers = st.integers(1, 100)
 policies = st.builds(
-    Policy,
+    BindingPolicy,
     network=st.none() | networks,
     egress_domains=st.none() | st.lists(st.sampled_from(HOSTS), max_size=3).map(tuple),
     filesystem=st.none() | filesystems,
@@ -36,7 +36,7 @@ policies = st.builds(
     execution_class=st.none() | classes,
 )
 asks = st.builds(
-    Asked,
+    AskedPermissions,
     network=networks,
     filesystem=filesystems,
     scopes=scopes,
@@ -48,7 +48,9 @@ asks = st.builds(
 
 @pytest.mark.clause("VAI-42", "VAI-64", "VAI-91")
 @given(asks, st.lists(policies, max_size=3))
-def test_what_is_granted_is_what_every_side_allows(asked: Asked, said: list[Policy]) -> None:
+def test_what_is_granted_is_what_every_side_allows(
+    asked: AskedPermissions, said: list[BindingPolicy]
+) -> None:
     given_ = grant(asked, [(str(n), policy) for n, policy in enumerate(said)], trusted_inline=True)
 
     assert given_.network in ("none", asked.network)
@@ -65,7 +67,7 @@ def test_what_is_granted_is_what_every_side_allows(asked: Asked, said: list[Poli
 
 
 @given(st.lists(policies, max_size=3))
-def test_a_host_is_reachable_only_if_every_list_names_it(said: list[Policy]) -> None:
+def test_a_host_is_reachable_only_if_every_list_names_it(said: list[BindingPolicy]) -> None:
     given_ = grant(ASKED, [("x", policy) for policy in said], trusted_inline=True)
     lists = [policy.egress_domains for policy in said if policy.egress_domains is not None]
     for host in ("api.example.com", "a.b.example.com", "example.com", "other.test", "third.test"):
@@ -78,7 +80,7 @@ def test_a_host_is_reachable_only_if_every_list_names_it(said: list[Policy]) -> 
 
 @pytest.mark.clause("VAI-64")
 def test_a_policy_that_makes_no_sense_is_refused_with_all_that_is_wrong() -> None:
-    policy = Policy(
+    policy = BindingPolicy(
         network="everything",
         filesystem="all",
         scopes=frozenset({"chains:read", "chains:own"}),
@@ -87,7 +89,7 @@ def test_a_policy_that_makes_no_sense_is_refused_with_all_that_is_wrong() -> Non
         execution_class="bogus",
     )
     with pytest.raises(InvalidSpec) as refused:
-        grant(ASKED, [("binding b", policy), ("the host", Policy(timeout_ms=0))], trusted_inline=True)
+        grant(ASKED, [("binding b", policy), ("the host", BindingPolicy(timeout_ms=0))], trusted_inline=True)
     assert refused.value.message.split("; ") == [
         "binding b: network 'everything' is none of none, egress",
         "binding b: filesystem 'all' is none of none, scratch, assets_ro",
@@ -102,29 +104,29 @@ def test_a_policy_that_makes_no_sense_is_refused_with_all_that_is_wrong() -> Non
 
 def test_a_list_of_hosts_is_told_as_narrower() -> None:
     both = [
-        ("binding b", Policy(egress_domains=("*.test",))),
-        ("the host", Policy(egress_domains=("a.test",))),
+        ("binding b", BindingPolicy(egress_domains=("*.test",))),
+        ("the host", BindingPolicy(egress_domains=("a.test",))),
     ]
     assert grant(ASKED, both, trusted_inline=False).narrowed == (
         "binding b: egress_domains *.test of any public host",
         "the host: egress_domains a.test of *.test",
     )
-    quiet = Policy(egress_domains=(), network="none")
+    quiet = BindingPolicy(egress_domains=(), network="none")
     assert grant(ASKED, [("b", quiet)], trusted_inline=False).narrowed == ("b: network none of egress",)
 
 
 @pytest.mark.clause("VAI-12")
 def test_inline_needs_a_publisher_that_is_trusted_for_it() -> None:
-    inline = Asked(execution_class="inline", timeout_ms=1, max_concurrency=1)
+    inline = AskedPermissions(execution_class="inline", timeout_ms=1, max_concurrency=1)
     with pytest.raises(InvalidSpec, match="inline"):
         grant(inline, [], trusted_inline=False)
     assert grant(inline, [], trusted_inline=True).execution_class == "inline"
-    narrower = grant(inline, [("binding", Policy(execution_class="isolated"))], trusted_inline=False)
+    narrower = grant(inline, [("binding", BindingPolicy(execution_class="isolated"))], trusted_inline=False)
     assert narrower.execution_class == "isolated"
 
 
 def test_what_is_less_than_asked_is_told_with_who_said_so() -> None:
-    policy = Policy(scopes=frozenset({"chains:read"}), network="none", timeout_ms=5_000)
+    policy = BindingPolicy(scopes=frozenset({"chains:read"}), network="none", timeout_ms=5_000)
     told = grant(ASKED, [("binding bind_1", policy)], trusted_inline=False).narrowed
     assert told == (
         "binding bind_1: network none of egress",
@@ -135,16 +137,16 @@ def test_what_is_less_than_asked_is_told_with_who_said_so() -> None:
 
 @pytest.mark.clause("VAI-92")
 def test_two_that_differ_in_what_the_kernel_holds_never_share_a_process() -> None:
-    def digest(policy: Policy) -> str:
+    def digest(policy: BindingPolicy) -> str:
         return grant(ASKED, [("binding", policy)], trusted_inline=False).digest
 
-    assert digest(Policy(timeout_ms=1)) == digest(Policy())
+    assert digest(BindingPolicy(timeout_ms=1)) == digest(BindingPolicy())
     different = [
-        Policy(),
-        Policy(network="none"),
-        Policy(filesystem="none"),
-        Policy(egress_domains=("api.example.com",)),
-        Policy(execution_class="isolated"),
-        Policy(scopes=frozenset()),
+        BindingPolicy(),
+        BindingPolicy(network="none"),
+        BindingPolicy(filesystem="none"),
+        BindingPolicy(egress_domains=("api.example.com",)),
+        BindingPolicy(execution_class="isolated"),
+        BindingPolicy(scopes=frozenset()),
     ]
     assert len({digest(policy) for policy in different}) == len(different)

@@ -17,9 +17,9 @@ from plughost.cli.commands.invocations import invocations
 from plughost.clock import best_clock
 from plughost.testing import VirtualClock
 from plughost.vai.records import journal as journals
-from plughost.vai.records.database import FILE, RecordBook
+from plughost.vai.records.database import FILE, RecordDatabase
 from plughost.vai.records.journal import Journal
-from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, Ended, Said
+from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, EventLogged, Finished
 from plughost.vai.records.retention import DAY, RecordLimits, Retention
 from tests.invocations.test_journal import began, ended
 from tests.support import until
@@ -31,14 +31,16 @@ def lines(number: int, *, age: float = 0.0, events: int = 1, size: int = 100) ->
     """The whole life of one invocation that began `age` seconds ago."""
     first = msgspec.structs.replace(began(number), started_at=NOW - age)
     said = [
-        Said(invocation_id=f"inv_{number}", number=each, at=NOW, event={"type": "x", "text": "y" * size})
+        EventLogged(
+            invocation_id=f"inv_{number}", number=each, at=NOW, event={"type": "x", "text": "y" * size}
+        )
         for each in range(events)
     ]
     return [msgspec.json.encode(entry) for entry in (first, *said, ended(number))]
 
 
 def kept(folder: Path) -> list[str]:
-    with RecordBook(str(folder)) as book:
+    with RecordDatabase(str(folder)) as book:
         return [row["invocation_id"] for row in reversed(book.latest(100_000))]
 
 
@@ -49,7 +51,7 @@ def events_of(folder: Path) -> set[str]:
     return found
 
 
-def prune_all(book: RecordBook, retention: Retention) -> int:
+def prune_all(book: RecordDatabase, retention: Retention) -> int:
     removed, more = 0, True
     while more:
         bite = book.prune(retention, NOW)
@@ -66,37 +68,37 @@ async def test_a_flood_of_events_is_recorded_up_to_a_limit_and_its_end_is(bench)
     outcome = await lab.tool(do="events", count=500, on_event=heard.append)
     assert outcome.ok
     assert len(heard) == 500, "who listens hears all of them"
-    said = [each.event for each in lab.kept.of(Said)]
+    said = [each.event for each in lab.kept.of(EventLogged)]
     assert [each.get("number") for each in said[:10]] == [*range(10)]
     assert len(said) == 11
     assert said[10]["type"] == TRUNCATED
     assert "at most 10 events" in said[10]["message"]
-    [end] = lab.kept.of(Ended)
+    [end] = lab.kept.of(Finished)
     assert (end.status, end.events_omitted) == ("succeeded", 490)
 
 
 async def test_large_events_count_by_their_bytes(bench):
     lab = bench(records=RecordLimits(bytes=5000))
     assert (await lab.tool(do="say", text="x" * 4000)).ok
-    assert [each.event["type"] for each in lab.kept.of(Said)] == ["progress"]
+    assert [each.event["type"] for each in lab.kept.of(EventLogged)] == ["progress"]
     assert (await lab.tool(do="say", text="x" * 6000)).ok
-    assert [each.event["type"] for each in lab.kept.of(Said)[1:]] == [TRUNCATED]
+    assert [each.event["type"] for each in lab.kept.of(EventLogged)[1:]] == [TRUNCATED]
 
 
 async def test_all_tries_of_an_invocation_have_one_limit(bench):
     lab = bench(records=RecordLimits(events=5))
     outcome = await lab.tool(do="retry", times=3, events=4)
     assert (outcome.ok, outcome.retries) == (True, 2)
-    said = [each.event["type"] for each in lab.kept.of(Said)]
+    said = [each.event["type"] for each in lab.kept.of(EventLogged)]
     assert said == ["progress"] * 5 + [TRUNCATED]
-    assert lab.kept.of(Ended)[0].events_omitted == 7
+    assert lab.kept.of(Finished)[0].events_omitted == 7
 
 
 async def test_what_is_told_of_an_end_is_bounded(bench):
     lab = bench()
     run = await lab.tool(do="fail at length")
     assert run.status == "failed"
-    [end] = lab.kept.of(Ended)
+    [end] = lab.kept.of(Finished)
     assert all(len(text or "") <= LONGEST_TEXT + 1 for text in (end.message, end.last_words, end.hint))
 
 
@@ -104,7 +106,7 @@ async def test_what_is_told_of_an_end_is_bounded(bench):
 
 
 def test_what_is_older_goes_and_what_runs_stays(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         book.take("host", lines(1, age=40 * DAY))
         book.take("host", lines(2, age=31 * DAY)[:-1])  # it still runs
         book.take("host", lines(3, age=29 * DAY))
@@ -114,7 +116,7 @@ def test_what_is_older_goes_and_what_runs_stays(tmp_path):
 
 
 def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         for number in range(40):
             book.take("host", lines(number, events=4, size=20_000))
         before = book.used
@@ -128,7 +130,7 @@ def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
 
 
 def test_without_limits_everything_is_kept(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         book.take("host", lines(1, age=4000 * DAY))
         assert book.prune(Retention(age=None, size=None), NOW).invocations == 0
         assert book.would_prune(Retention(age=None, size=None), NOW).invocations == 0
@@ -136,7 +138,7 @@ def test_without_limits_everything_is_kept(tmp_path):
 
 def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
     monkeypatch.setattr("plughost.vai.records.database.LONGEST_BITE", 0.0)
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         for number in range(3):
             book.take("host", lines(number, age=31 * DAY))
         bite = book.prune(Retention(), NOW)
@@ -145,7 +147,7 @@ def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
 
 
 def test_events_of_what_was_removed_are_not_kept(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         first, *said, last = lines(1, age=31 * DAY, events=3)
         book.take("host", [first, *said[:1], last])
         assert prune_all(book, Retention()) == 1
@@ -154,12 +156,12 @@ def test_events_of_what_was_removed_are_not_kept(tmp_path):
 
 
 async def test_a_host_prunes_when_it_starts_and_while_it_records(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         book.take("host", lines(1, age=31 * DAY))
     clock = VirtualClock()
     journal = Journal(str(tmp_path), clock)
     assert kept(tmp_path) == []
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         for number in range(2, 700):
             book.take("host", lines(number, age=31 * DAY))
     clock.advance(journals.PRUNE_EVERY)
@@ -185,7 +187,7 @@ async def test_what_waits_for_a_database_that_takes_nothing_is_bounded(tmp_path,
     journal.tell(began(1))
     for number in range(1000):
         event = {"type": "x", "text": "y" * 1000}
-        journal.tell(Said(invocation_id="inv_1", number=number, at=NOW, event=event))
+        journal.tell(EventLogged(invocation_id="inv_1", number=number, at=NOW, event=event))
     assert journal._behind_bytes < 110_000
     with pytest.raises(plughost.PluginError, match="wait for the database"):
         journal.tell(began(2))
@@ -193,7 +195,7 @@ async def test_what_waits_for_a_database_that_takes_nothing_is_bounded(tmp_path,
     monkeypatch.undo()
     await journal.close()
     clock.close()
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
@@ -211,7 +213,7 @@ def pruned(folder: Path, *words: str) -> str:
 
 
 def test_the_command_removes_what_it_said_it_would(tmp_path):
-    with RecordBook(str(tmp_path)) as book:
+    with RecordDatabase(str(tmp_path)) as book:
         for number, age in enumerate((40, 20, 1)):
             book.take("host", lines(number, age=age * DAY))
     told = json.loads(pruned(tmp_path, "--older-than", "7d", "--dry-run", "--json"))

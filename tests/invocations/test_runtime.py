@@ -16,8 +16,8 @@ import pytest
 
 import plughost
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import Tool
-from plughost.vai.records.database import RecordBook
+from plughost.vai.invocations.requests import ToolRequest
+from plughost.vai.records.database import RecordDatabase
 from tests.invocations.conftest import TENANT, bound, over
 from tests.invocations.test_harness import ask, wanted, with_a_chain
 from tests.invocations.test_hooks import completed
@@ -25,7 +25,7 @@ from tests.support import until
 
 
 def tool(**asked: Any) -> Invocation:
-    return Invocation(binding=bound("reads"), work=Tool(tool_execution_id="toolx_1", input=asked))
+    return Invocation(binding=bound("reads"), work=ToolRequest(tool_execution_id="toolx_1", input=asked))
 
 
 async def test_nothing_is_made_that_is_not_needed(runtime_of, ground: Path) -> None:
@@ -67,7 +67,7 @@ async def test_it_closes_what_runs_and_leaves_nothing(runtime_of, ground: Path) 
     assert not socket.parent.exists()
     with pytest.raises(plughost.PluginError, match="closed"):
         await runtime.invoke(tool(do="echo"))
-    with RecordBook(str(ground / "state")) as book:
+    with RecordDatabase(str(ground / "state")) as book:
         assert {each["status"] for each in book.latest(10)} == {"cancelled"}
     again = await runtime_of()
     (begun,) = [answer for _, answer in heard[0]["done"]]
@@ -118,7 +118,7 @@ async def test_a_host_that_is_killed_in_the_middle_of_everything(runtime_of, gro
         heard = json.loads(await asyncio.to_thread(host.stdout.readline))
         os.kill(host.pid, signal.SIGKILL)
     runtime = await runtime_of(bound("triage"), bound("reacts"))
-    with RecordBook(runtime._folder) as book:
+    with RecordDatabase(runtime._folder) as book:
         left = [each for each in book.latest(10) if each["ended_at"] is not None]
     assert {(each["export_kind"], each["status"], each["reason"]) for each in left} >= {
         ("harness", "failed", "host_ended"),

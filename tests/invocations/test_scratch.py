@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from plughost.errors import Crashed, LaunchFailed
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 from plughost.vai.invocations.outcome import Outcome, verdict
 from plughost.vai.invocations.scratch import LATEST, SOONEST, TOO_MUCH, Scratch, until_next_look, used
-from plughost.vai.records.record import Ended
+from plughost.vai.records.record import Finished
 from tests.invocations.conftest import Bench
 from tests.support import until
 
 
 @pytest.mark.clause("VAI-43", "VAI-03")
 async def test_what_is_written_beside_a_scratch_folder_counts_and_ends_the_process(bench) -> None:
-    lab = bench(limits=Limits(scratch=1 << 20))
+    lab = bench(limits=ResourceLimits(scratch=1 << 20))
     assert (await lab.tool("writes", do="strew", name="small", bytes=1)).ok
     await until(lambda: not len(lab.invoker.pool))
     assert not list(lab.folder.glob("plughost-scratch-*/*")), "it went with its process"
@@ -36,7 +36,7 @@ async def test_a_process_that_removed_its_root_fails_one_invocation_and_is_repla
     assert (outcome.status, outcome.reason) == ("failed", "launch_failed")
     assert "scratch" in outcome.message
     assert (await lab.tool("writes", do="leave")).ok
-    assert [each.status for each in lab.kept.of(Ended)] == ["succeeded", "failed", "succeeded"]
+    assert [each.status for each in lab.kept.of(Finished)] == ["succeeded", "failed", "succeeded"]
 
 
 @pytest.mark.clause("VAI-43", "VAI-03")
@@ -91,7 +91,7 @@ async def written(lab: Bench, monkeypatch, **asked: object) -> tuple[Outcome, in
 @pytest.mark.clause("VAI-43", "VAI-03")
 async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch) -> None:
     """And not asked: it would have the time of its grace to fill the disk."""
-    lab = bench(limits=Limits(scratch=16 << 20))
+    lab = bench(limits=ResourceLimits(scratch=16 << 20))
     neighbour = asyncio.create_task(lab.tool("writes", do="wait"))
     await until(lambda: len(lab.invoker.running) == 1 and len(lab.invoker.pool))
     outcome, most = await written(lab, monkeypatch, do="flood", mib=8 << 10)
@@ -107,7 +107,7 @@ async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch
 async def test_one_file_never_gets_past_the_limit(bench, monkeypatch) -> None:
     """The kernel holds it to that, so nobody needs to look in time."""
     monkeypatch.setattr("plughost.vai.invocations.scratch.SOONEST", LATEST)
-    lab = bench(sandbox="strict", limits=Limits(scratch=2 << 20))
+    lab = bench(sandbox="strict", limits=ResourceLimits(scratch=2 << 20))
     outcome, most = await written(lab, monkeypatch, do="fill", mib=64)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     assert 2 << 20 < most <= (2 << 20) + 8192

@@ -11,14 +11,16 @@ import pytest
 import plughost
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
-from plughost.vai.records.record import Ended
+from plughost.vai.invocations.requests import ToolRequest
+from plughost.vai.records.record import Finished
 from tests.invocations.conftest import Bench
 from tests.support import until
 
 
 def wanted(lab: Bench, **asked: object) -> Invocation:
-    return Invocation(binding=lab.binding("reads"), work=Tool(tool_execution_id="toolx_1", input=asked))
+    return Invocation(
+        binding=lab.binding("reads"), work=ToolRequest(tool_execution_id="toolx_1", input=asked)
+    )
 
 
 @pytest.mark.clause("VAI-34", "VAI-03")
@@ -47,7 +49,7 @@ async def test_whoever_stops_listening_cancels_it(bench) -> None:
     async with contextlib.aclosing(lab.invoker.stream(wanted(lab, do="say and wait"))) as said:
         await anext(said)
     assert not lab.invoker.running
-    assert [(each.status, each.reason) for each in lab.kept.of(Ended)] == [("cancelled", "listener_gone")]
+    assert [(each.status, each.reason) for each in lab.kept.of(Finished)] == [("cancelled", "listener_gone")]
 
 
 async def test_a_listener_that_is_cancelled_takes_it_along(bench) -> None:

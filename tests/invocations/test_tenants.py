@@ -11,7 +11,7 @@ import plughost
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation, Related
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.requests import ToolRequest
 from tests.invocations.conftest import Bench
 from tests.support import until
 
@@ -19,7 +19,7 @@ from tests.support import until
 async def for_project(lab: Bench, binding: Binding, project: str | None, **asked: object) -> Outcome:
     wanted = Invocation(
         binding=binding,
-        work=Tool(tool_execution_id="toolx_1", input=asked),
+        work=ToolRequest(tool_execution_id="toolx_1", input=asked),
         related=Related(project_id=project),
     )
     return await lab.invoker.invoke(wanted)

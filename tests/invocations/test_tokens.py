@@ -7,9 +7,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, OKPKey
 
-from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost._util.redaction.redactor import HIDDEN, Redactor
 from plughost.errors import Denied
-from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, Issuer
+from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, SigningIssuer
 
 
 class Time:
@@ -33,7 +33,7 @@ def delegation(**other: object) -> Delegation:
 @pytest.mark.clause("VAI-04", "VAI-41")
 def test_a_token_opens_its_scopes_for_its_tenant_until_its_deadline() -> None:
     time = Time()
-    issuer = Issuer(time)
+    issuer = SigningIssuer(time)
     token = issuer.mint(delegation())
     assert token.startswith("vai_dlg_")
     assert issuer.verify(token, "chains:read") == delegation()
@@ -46,7 +46,7 @@ def test_a_token_opens_its_scopes_for_its_tenant_until_its_deadline() -> None:
 
 @pytest.mark.clause("VAI-41")
 def test_a_token_ends_with_its_invocation() -> None:
-    issuer = Issuer(Time())
+    issuer = SigningIssuer(Time())
     token = issuer.mint(delegation())
     other = issuer.mint(delegation(invocation_id="inv_2"))
     issuer.revoke("inv_1")
@@ -91,7 +91,7 @@ def forged(token: str) -> dict[str, str]:
 )  # fmt: skip
 @pytest.mark.clause("VAI-41")
 def test_a_forged_token_opens_nothing(attack: str) -> None:
-    issuer = Issuer(Time())
+    issuer = SigningIssuer(Time())
     token = issuer.mint(delegation())
     with pytest.raises(Denied):
         issuer.verify(PREFIX + forged(token)[attack], "chains:read")
@@ -100,13 +100,13 @@ def test_a_forged_token_opens_nothing(attack: str) -> None:
 
 
 def test_another_hosts_token_opens_nothing_here() -> None:
-    token = Issuer(Time()).mint(delegation())
+    token = SigningIssuer(Time()).mint(delegation())
     with pytest.raises(Denied):
-        Issuer(Time()).verify(token, "chains:read")
+        SigningIssuer(Time()).verify(token, "chains:read")
 
 
 def test_others_can_read_what_a_token_says() -> None:
-    issuer = Issuer(Time())
+    issuer = SigningIssuer(Time())
     claims = issuer.mint(delegation()).removeprefix(PREFIX).split(".")[1]
     told = json.loads(base64.urlsafe_b64decode(claims + "=="))
     assert (told["iss"], told["aud"], told["jti"]) == (ISSUER, AUDIENCE, "inv_1")
@@ -116,8 +116,8 @@ def test_others_can_read_what_a_token_says() -> None:
 
 @pytest.mark.clause("VAI-90")
 def test_every_token_is_hidden_by_its_shape() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn_shape(SHAPE)
-    token = Issuer(Time()).mint(delegation())
+    token = SigningIssuer(Time()).mint(delegation())
     assert hidden.text(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
     assert hidden.text(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

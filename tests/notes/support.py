@@ -13,12 +13,15 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.kaged.contract import Context
+from plughost.contracts.kaged.contract import KagedContext
 from tests.support import ROOT, data_root
 
 PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
-HERE, ELSEWHERE = Context(project_id="p1"), Context(project_id="p2", agent_path="primary.subagents.x")
+HERE, ELSEWHERE = (
+    KagedContext(project_id="p1"),
+    KagedContext(project_id="p2", agent_path="primary.subagents.x"),
+)
 
 
 def copied(name: str, ground: Path, program: str = "") -> Path:

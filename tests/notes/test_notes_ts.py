@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 import plughost
-from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.contracts.kaged.contract import Kaged, KagedContext
 from plughost.events import Exited, Linted
 from plughost.testing import VirtualClock
 from tests.confinable import PATH, open_folder
@@ -94,7 +94,7 @@ async def test_it_fails_visibly_without_the_program_it_forgot_to_declare_and_wor
     assert await notes.tool("list_tags", {}, context=HERE) == {"tags": ["tea"], "count": 1}
     assert await notes.hook("on_session_start", {}, context=HERE) == {"inject": "- Tea is at five"}
     assert await notes.hook("on_session_start", {}, context=ELSEWHERE) == {}
-    await notes.tool("retain", {"content": "x"}, context=Context(project_id=".."))
+    await notes.tool("retain", {"content": "x"}, context=KagedContext(project_id=".."))
     assert sorted(os.listdir(ground / "data/notes-ts/memory")) == ["dots-..", "p1"]
     for status in ("forgotten", "not_found"):
         params = {"id": answer["id"]}

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.base import Binding, PluginSpec, Reverse, read_options
-from plughost.engine.policy import Policy
-from plughost.engine.session import Conversation, Incoming
+from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, read_options
+from plughost.engine.policy import LifecyclePolicy
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
 from plughost.permissions.capability import Capability
 from plughost.wire.framing import ContentLength, Frame
-from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, Notification, Request, encode
+from plughost.wire.messages import ABSENT, NOTHING, Notification, Request, Response, Unusable, encode
 
 MAX_BODY = 16 << 20
 
@@ -30,7 +30,7 @@ class Message(msgspec.Struct):
     error: msgspec.Raw = NOTHING
 
 
-class Parley(Conversation):
+class Parley(BaseSession):
     first_id = 2
 
     def __init__(self, greeting: str) -> None:
@@ -51,7 +51,7 @@ class Parley(Conversation):
         try:
             message = msgspec.json.decode(frame, type=Message)
         except (ValueError, RecursionError) as error:
-            return Noise(str(error), bytes(frame[:256]))
+            return Unusable(str(error), bytes(frame[:256]))
         if message.method is not None:
             if message.id is None:
                 return Notification(message.method, message.params)
@@ -62,8 +62,8 @@ class Parley(Conversation):
             self.ready = True
             return None
         if not isinstance(message.id, int):
-            return Noise("an answer without a number", bytes(frame[:256]))
-        return Answer(message.id, message.result, message.error)
+            return Unusable("an answer without a number", bytes(frame[:256]))
+        return Response(message.id, message.result, message.error)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode({"id": number, "method": method, "params": {} if params is ABSENT else params})
@@ -80,7 +80,7 @@ class Parley(Conversation):
             {"id": number, "error": {"code": codes.get(type(error), -32602), "message": error.message}}
         )
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         return CallFailed(f"it answered {method!r} with an error", error=msgspec.json.decode(answer.error))
 
     def farewell(self) -> tuple[str, Any] | None:
@@ -111,11 +111,11 @@ class ParleyContract:
     options: type[msgspec.Struct] = Options
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
-    reverse: Mapping[str, Reverse] = {
-        "host/add": Reverse("add", None, AddParams),
-        "host/secret": Reverse("secret", "secrets"),
-        "host/slow": Reverse("slow"),
-        "host/missing": Reverse("missing"),
+    reverse: Mapping[str, HostMethod] = {
+        "host/add": HostMethod("add", None, AddParams),
+        "host/secret": HostMethod("secret", "secrets"),
+        "host/slow": HostMethod("slow"),
+        "host/missing": HostMethod("missing"),
     }
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
@@ -125,9 +125,9 @@ class ParleyContract:
         told = msgspec.json.decode(manifest.read_bytes())
         return PluginSpec(contract="parley", name=told["name"], command=told["command"], cwd=str(folder))
 
-    def bind(self, spec: PluginSpec) -> Binding:
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
         options: Options = read_options(Options, spec)
-        policy = Policy(
+        policy = LifecyclePolicy(
             eager=options.eager,
             respawn=options.respawn,
             idle_reap=options.idle_reap,
@@ -140,9 +140,9 @@ class ParleyContract:
             max_waiting=options.max_waiting,
         )
         granted = frozenset(Capability(word) for word in spec.grants)
-        return Binding(policy, dict(spec.env), granted, settings=options)
+        return ResolvedSpec(policy, dict(spec.env), granted, settings=options)
 
-    def session(self, spec: PluginSpec, binding: Binding) -> Parley:
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Parley:
         return Parley(binding.settings.greeting)
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 
 
-async def hello(subject: Subject) -> None:
+async def hello(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         wire.send({"id": 1, "method": "hello", "params": {"greeting": "salve"}})
         answer = await wire.message("the answer to hello")
         demand(answer.get("id") == 1 and "result" in answer, "it does not want to talk")
 
 
-async def calls(subject: Subject) -> None:
+async def calls(subject: PluginUnderTest) -> None:
     assert subject.sample is not None
     async with subject.hosted(respawn=False) as (_, plugin, _):
         await plugin.call(subject.sample.method, subject.sample.params)
 
 
-def _needs_a_sample(subject: Subject) -> str | None:
+def _needs_a_sample(subject: PluginUnderTest) -> str | None:
     return None if subject.sample else "no --sample was given"
 
 

@@ -9,7 +9,7 @@ import pytest
 from plughost.vai.packages.pack import Packed
 from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust.keys import PublicKey
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 from tests.packages import little
 
 
@@ -37,7 +37,7 @@ def signer(folder: Path) -> tuple[Path, PublicKey]:
 
 
 @pytest.fixture
-def trust(signer: tuple[Path, PublicKey]) -> Trust:
+def trust(signer: tuple[Path, PublicKey]) -> TrustedPublishers:
     """Acme's key is trusted."""
     return little.trusting(signer[1])
 

@@ -24,14 +24,14 @@ from plughost.vai.packages.install import install
 from plughost.vai.packages.locate import on_disk
 from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust.keys import parse_public
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 from tests.packages import little
 
 CALLS = ("mkdir", "open", "write", "fsync", "rename", "replace", "unlink", "rmdir")
 TAKEN = 4
 
 
-def installer(root: Path, trust: Trust, file: str) -> int:
+def installer(root: Path, trust: TrustedPublishers, file: str) -> int:
     place = on_disk(Path(file))
     assert place is not None
     try:
@@ -56,7 +56,7 @@ def ended(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def race(root: Path, trust: Trust, *files: str) -> dict[str, object]:
+def race(root: Path, trust: TrustedPublishers, *files: str) -> dict[str, object]:
     ready, go = os.pipe()
 
     def waits(file: str) -> Callable[[], int]:
@@ -72,7 +72,7 @@ def race(root: Path, trust: Trust, *files: str) -> dict[str, object]:
     return {"codes": [ended(pid) for pid in pids]}
 
 
-def kills(root: Path, trust: Trust, file: str) -> dict[str, object]:
+def kills(root: Path, trust: TrustedPublishers, file: str) -> dict[str, object]:
     """Until one gets through: then there are no more calls to die before."""
     outcomes: list[bool] = []
     for number in range(10_000):
@@ -88,7 +88,7 @@ def kills(root: Path, trust: Trust, file: str) -> dict[str, object]:
     raise AssertionError("it never got through")
 
 
-def moments(root: Path, trust: Trust, file: str, count: str) -> dict[str, object]:
+def moments(root: Path, trust: TrustedPublishers, file: str, count: str) -> dict[str, object]:
     source = random.Random(count)
     outcomes: list[bool] = []
     started = time.perf_counter()
@@ -135,7 +135,7 @@ def right(root: Path) -> bool:
     return bool(found)
 
 
-def renewed(root: Path, trust: Trust, file: str) -> None:
+def renewed(root: Path, trust: TrustedPublishers, file: str) -> None:
     """It can be installed after all; then it is removed, for the next round."""
     assert ended(child(lambda: installer(root, trust, file))) == 0
     assert right(root)

@@ -6,13 +6,13 @@ import json
 import os
 from pathlib import Path
 
-from plughost.vai.packages.locate import Place, on_disk
+from plughost.vai.packages.locate import PackageLocation, on_disk
 from plughost.vai.packages.pack import Packed, pack
 from plughost.vai.packages.release import Release, parts
 from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust import keys, signature
 from plughost.vai.packages.trust import publishers as trust
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 from plughost.vai.packages.trust.signature import FILE as SIGNATURE
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -86,12 +86,14 @@ def sign(made: Packed, private: Path) -> Path:
     return beside
 
 
-def trusting(public: keys.PublicKey, **options: object) -> Trust:
+def trusting(public: keys.PublicKey, **options: object) -> TrustedPublishers:
     """That key, of acme."""
-    return Trust(publishers={"acme": trust.Publisher(keys=[trust.Key(key=public.text, **options)])})  # type: ignore[arg-type]
+    return TrustedPublishers(
+        publishers={"acme": trust.Publisher(keys=[trust.TrustedKey(key=public.text, **options)])}
+    )  # type: ignore[arg-type]
 
 
-def place(made: Packed) -> Place:
+def place(made: Packed) -> PackageLocation:
     found = on_disk(Path(made.file))
     assert found is not None
     return found

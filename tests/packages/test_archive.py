@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plughost.vai.packages.archive import canonical_tar, legal_paths
-from plughost.vai.packages.archive.archive_file import Layer
-from plughost.vai.packages.archive.canonical_tar import END, Member
+from plughost.vai.packages.archive.archive_file import ArchiveFile
+from plughost.vai.packages.archive.canonical_tar import END, ArchiveMember
 from plughost.vai.packages.archive.unpack import unpack
 from plughost.vai.packages.errors import Unacceptable
 from tests.packages.little import MEMORY
@@ -34,7 +34,7 @@ def written(files):
     out = b""
     for name, (executable, content) in sorted(files.items(), key=lambda item: item[0].encode()):
         out += (
-            canonical_tar.header(Member(name, executable, len(content)))
+            canonical_tar.header(ArchiveMember(name, executable, len(content)))
             + content
             + canonical_tar.padding(len(content))
         )
@@ -152,7 +152,9 @@ def test_what_is_not_in_the_one_form_is_refused(entries, form):
     ],
 )
 def test_names_that_mean_something_else_somewhere_are_refused(paths, why):
-    data = b"".join(canonical_tar.header(Member(path, executable=False, size=0)) for path in paths) + END
+    data = (
+        b"".join(canonical_tar.header(ArchiveMember(path, executable=False, size=0)) for path in paths) + END
+    )
     with pytest.raises(Unacceptable, match=why):
         read(data)
 
@@ -174,7 +176,7 @@ def test_bytes_that_no_file_owns_are_refused(data):
 
 
 def test_a_bomb_is_refused_by_its_header():
-    claimed = canonical_tar.header(Member("big", executable=False, size=(1 << 33) - 1))
+    claimed = canonical_tar.header(ArchiveMember("big", executable=False, size=(1 << 33) - 1))
     with pytest.raises(Unacceptable, match="larger than"):
         read(claimed + END)
 
@@ -192,7 +194,7 @@ def test_hostile_headers_never_write_outside(entries):
     data = b""
     for name, content, edits in entries:
         block = bytearray(
-            canonical_tar.header(Member(name.encode(errors="replace").decode(), False, len(content)))
+            canonical_tar.header(ArchiveMember(name.encode(errors="replace").decode(), False, len(content)))
         )
         for place, value in edits:
             block[place] = value
@@ -205,7 +207,7 @@ def test_hostile_headers_never_write_outside(entries):
         inside.parent.mkdir()
         (folder / "layer").write_bytes(data + END)
         try:
-            with Layer(folder / "layer") as layer:
+            with ArchiveFile(folder / "layer") as layer:
                 listed = dict(layer.members)
                 unpack(layer, inside)
         except Unacceptable:

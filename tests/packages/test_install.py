@@ -18,10 +18,10 @@ from plughost.errors import InvalidConfig, InvalidSpec, PluginError
 from plughost.vai.packages import fetch as examining
 from plughost.vai.packages import install as installing
 from plughost.vai.packages import lockfile, sign
-from plughost.vai.packages.archive.limits import Limits
+from plughost.vai.packages.archive.limits import PackageLimits
 from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
 from plughost.vai.packages.install import install
-from plughost.vai.packages.locate import Place, on_disk
+from plughost.vai.packages.locate import PackageLocation, on_disk
 from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import describe
@@ -31,11 +31,11 @@ from plughost.vai.packages.release import Release
 from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust import publishers as trusted
 from plughost.vai.packages.trust.keys import read_private
-from plughost.vai.packages.trust.signature import FILE, Verdict
+from plughost.vai.packages.trust.signature import FILE, SignatureVerdict
 from plughost.vai.packages.verify import verified
 from tests.packages import little
 
-DEVELOPMENT = trusted.Trust(mode="development")
+DEVELOPMENT = trusted.TrustedPublishers(mode="development")
 
 
 @pytest.mark.clause("VAI-01", "VAI-84")
@@ -76,7 +76,7 @@ async def test_in_production_an_unsigned_or_untrusted_package_is_refused_and_not
         await install(little.place(made), store, trust)
     little.sign(made, signer[0])
     with pytest.raises(Untrusted, match="is not known, and not trusted for acme"):
-        await install(little.place(made), store, trusted.Trust())
+        await install(little.place(made), store, trusted.TrustedPublishers())
     assert little.kept(store) == []
 
 
@@ -191,7 +191,12 @@ async def test_a_package_for_another_machine_is_refused(signer, store, folder):
 
 
 async def test_what_is_too_large_is_refused_before_it_is_unpacked(made, store):
-    for limits in (Limits(total_bytes=2048), Limits(file_bytes=10), Limits(files=2), Limits(path_bytes=8)):
+    for limits in (
+        PackageLimits(total_bytes=2048),
+        PackageLimits(file_bytes=10),
+        PackageLimits(files=2),
+        PackageLimits(path_bytes=8),
+    ):
         with pytest.raises(Unacceptable):
             await install(little.place(made), store, DEVELOPMENT, limits=limits)
     assert little.kept(store) == []
@@ -205,7 +210,7 @@ async def test_a_manifest_beside_the_archive_must_be_the_one_in_it(made, store, 
     body = body.replace(_digest(text), _digest(other))
     await _push(layout, body, other, archive)
     with pytest.raises(Unacceptable, match="another one"):
-        await install(Place(layout), store, DEVELOPMENT)
+        await install(PackageLocation(layout), store, DEVELOPMENT)
     assert little.kept(store) == []
 
 
@@ -216,12 +221,12 @@ async def test_a_layout_carries_package_and_signature_and_so_does_its_copy(
     layout, twin = LayoutFolder(folder / "layout"), LayoutFolder(folder / "twin")
     await _push(layout, *_parts(made))
     with pytest.raises(Untrusted):
-        await install(Place(layout), store, trust)
-    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
+        await install(PackageLocation(layout), store, trust)
+    await sign.sign(PackageLocation(layout), read_private(signer[0]), trusted.now())
     for junk in (b"{}", b"junk"):  # others may add what they like
         await sign.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     await copy("0.1.0", layout, twin, "0.1.0")
-    entered = await install(Place(twin, "0.1.0"), store, trust)
+    entered = await install(PackageLocation(twin, "0.1.0"), store, trust)
     assert (entered.verdict.posture, entered.verdict.key_id) == ("trusted", signer[1].id)
     assert entered.installed.release.digest == made.digest
 
@@ -236,13 +241,13 @@ async def test_what_others_attach_does_not_stand_in_the_way_of_a_signature(made,
 
     layout = Forgetful(folder / "layout")
     await _push(layout, *_parts(made))
-    assert (await install(Place(layout), store, DEVELOPMENT)).verdict.posture == "unsigned"
+    assert (await install(PackageLocation(layout), store, DEVELOPMENT)).verdict.posture == "unsigned"
     for junk in (b"junk", b" " * (2 << 20)):
         await sign.attach(layout, describe(_parts(made)[0], MANIFEST), junk)
     with pytest.raises(Untrusted, match="cannot be read"):
-        await install(Place(layout), store, DEVELOPMENT)
-    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
-    verdict = (await install(Place(layout), store, DEVELOPMENT)).verdict
+        await install(PackageLocation(layout), store, DEVELOPMENT)
+    await sign.sign(PackageLocation(layout), read_private(signer[0]), trusted.now())
+    verdict = (await install(PackageLocation(layout), store, DEVELOPMENT)).verdict
     assert (verdict.posture, verdict.key_id) == ("unknown_key", signer[1].id)
 
 
@@ -264,10 +269,10 @@ async def test_the_trusted_signature_is_found_behind_any_number_of_others(
     await _push(layout, *_parts(made))
     for number in range(80):
         await sign.attach(layout, describe(_parts(made)[0], MANIFEST), b"junk %d" % number)
-    await sign.sign(Place(layout), read_private(signer[0]), trusted.now())
+    await sign.sign(PackageLocation(layout), read_private(signer[0]), trusted.now())
     await sign.attach(layout, describe(_parts(made)[0], MANIFEST), b"more junk")
     fetched.clear()
-    assert (await install(Place(layout), store, trust)).verdict.posture == "trusted"
+    assert (await install(PackageLocation(layout), store, trust)).verdict.posture == "trusted"
     assert len(fetched) == 1 + 81 + 1  # its manifest, the signatures up to the one that counts, its archive
 
 
@@ -287,7 +292,7 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
     verdict = (await install(little.place(signed), store, trust)).verdict
     release = little.release_of(signed)
     file = folder / lockfile.FILE
-    lockfile.write(file, lockfile.Pins().with_(release, verdict))
+    lockfile.write(file, lockfile.Lockfile().with_(release, verdict))
     await install(little.place(signed), store, trust, pins=lockfile.read(file))
     newer = little.packed(folder / "other", version="0.2.0")
     little.sign(newer, signer[0])
@@ -297,7 +302,7 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
     little.sign(signed, second)
     with pytest.raises(Unpinned, match=f"was signed by {signer[1].id}, and now by {public.id}"):
         await install(little.place(signed), store, little.trusting(public), pins=lockfile.read(file))
-    moved = lockfile.Pins([msgspec.structs.replace(lockfile.read(file).package[0], digest=newer.digest)])
+    moved = lockfile.Lockfile([msgspec.structs.replace(lockfile.read(file).package[0], digest=newer.digest)])
     with pytest.raises(Unpinned, match="the lock file has"):
         await install(little.place(signed), store, little.trusting(public), pins=moved)
 
@@ -310,13 +315,15 @@ async def test_a_second_signature_does_not_stand_in_the_way_of_the_pinned_one(ma
     for name in ("old", "new"):
         private, key = little.key(folder, name)
         public.append(key)
-        await sign.sign(Place(layout), read_private(private), trusted.now())
-    who = trusted.Trust(
-        publishers={"acme": trusted.Publisher(keys=[trusted.Key(key=key.text) for key in public])}
+        await sign.sign(PackageLocation(layout), read_private(private), trusted.now())
+    who = trusted.TrustedPublishers(
+        publishers={"acme": trusted.Publisher(keys=[trusted.TrustedKey(key=key.text) for key in public])}
     )
     for key in public:
-        pinned = lockfile.Pins([lockfile.Pin(made.package_id, made.version, made.digest, key.id)])
-        assert (await install(Place(layout), store, who, pins=pinned)).verdict.key_id == key.id
+        pinned = lockfile.Lockfile(
+            [lockfile.LockedPackage(made.package_id, made.version, made.digest, key.id)]
+        )
+        assert (await install(PackageLocation(layout), store, who, pins=pinned)).verdict.key_id == key.id
 
 
 def test_whoever_pins_at_the_same_time_loses_nothing(folder):
@@ -324,7 +331,7 @@ def test_whoever_pins_at_the_same_time_loses_nothing(folder):
 
     def pin(name):
         release = Release(name, "1.0.0", "sha256:" + "a" * 64, "sha256:" + "b" * 64)
-        lockfile.save(folder / lockfile.FILE, release, Verdict("trusted", "acme", "c" * 64))
+        lockfile.save(folder / lockfile.FILE, release, SignatureVerdict("trusted", "acme", "c" * 64))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(pin, names))

@@ -10,7 +10,7 @@ import pytest
 
 from plughost.vai.packages.errors import Damaged
 from plughost.vai.packages.install import install
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.integrity import TIMESTAMP_MARGIN, IntegrityCache
 from plughost.vai.packages.store.store import Store
 from tests.packages import little
@@ -22,7 +22,7 @@ def later() -> int:
 
 
 @pytest.fixture
-async def installed(signed, store, trust) -> Installed:
+async def installed(signed, store, trust) -> InstalledRelease:
     return (await install(little.place(signed), store, trust)).installed
 
 
@@ -49,16 +49,16 @@ def swapped(path: Path) -> Path:
     return away
 
 
-def moved_behind_a_symlink(one: Installed) -> None:
+def moved_behind_a_symlink(one: InstalledRelease) -> None:
     schemas = one.package / "schemas"
     schemas.symlink_to(swapped(schemas))
 
 
-def release_behind_a_symlink(one: Installed) -> None:
+def release_behind_a_symlink(one: InstalledRelease) -> None:
     one.folder.symlink_to(swapped(one.folder))
 
 
-def bytecode_added(one: Installed) -> None:
+def bytecode_added(one: InstalledRelease) -> None:
     (one.package / "bin/__pycache__").mkdir(mode=0o755)
     (one.package / "bin/__pycache__/plugin.cpython-311.pyc").touch(mode=0o444)
 

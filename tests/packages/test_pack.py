@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plughost.errors import InvalidConfig, InvalidSpec
-from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.archive_file import ArchiveFile
 from plughost.vai.packages.archive.source_tree import listed
 from plughost.vai.packages.errors import HoldsSecret
 from plughost.vai.packages.pack import pack
@@ -104,7 +104,7 @@ def names_in(file: str, folder: Path) -> list[str]:
     with tarfile.open(file) as tar:
         archive = max(tar.getmembers(), key=lambda entry: entry.size)
         (folder / "layer").write_bytes(tar.extractfile(archive).read())
-    with Layer(folder / "layer") as layer:
+    with ArchiveFile(folder / "layer") as layer:
         return list(layer.members)
 
 

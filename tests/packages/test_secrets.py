@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from plughost.vai.packages import secret_scan
-from plughost.vai.packages.secret_scan import Finding, scan
+from plughost.vai.packages.secret_scan import FoundSecret, scan
 from tests.support import ROOT
 
 # Put together here, so that nobody who scans this repository is alarmed.
@@ -45,7 +45,7 @@ def test_a_secret_is_found_and_its_line_told(kind):
     ):  # fmt: skip
         text = around % SAMPLES[kind].encode()
         line = 1 + around.partition(b"%s")[0].count(b"\n")
-        assert scan(io.BytesIO(text)) == [Finding(kind, line)]
+        assert scan(io.BytesIO(text)) == [FoundSecret(kind, line)]
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
@@ -53,7 +53,7 @@ def test_it_is_found_across_the_borders_of_what_is_read_at_once(kind, monkeypatc
     monkeypatch.setattr(secret_scan, "_WINDOW", 10_000)
     for offset in range(9_900, 10_030, 7):
         text = b"-\n" * (offset // 2) + SAMPLES[kind].encode() + b"\n" * 20_000
-        assert scan(io.BytesIO(text)) == [Finding(kind, offset // 2 + 1)]
+        assert scan(io.BytesIO(text)) == [FoundSecret(kind, offset // 2 + 1)]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_file_full_of_beginnings_is_scanned_in_linear_time():
 @pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-16"])
 def test_it_is_found_in_the_text_of_another_system(kind, coding):
     text = f"one\r\nkey = '{SAMPLES[kind]}'\r\n".encode(coding)
-    assert scan(io.BytesIO(text)) == [Finding(kind, 2)]
+    assert scan(io.BytesIO(text)) == [FoundSecret(kind, 2)]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_it_is_found_in_the_text_of_another_system(kind, coding):
     ],
 )  # fmt: skip
 def test_it_is_found_however_it_is_spelled(kind, text):
-    assert scan(io.BytesIO(text.encode())) == [Finding(kind, 1)]
+    assert scan(io.BytesIO(text.encode())) == [FoundSecret(kind, 1)]
 
 
 def test_a_key_is_found_however_deep_a_file_of_settings_has_it():
     for gap in ("    ", "\t\t", " " * 20):
         text = "tls: |\n" + "".join(f"{gap}{line}\n" for line in SAMPLES["private key"].splitlines())
-        assert scan(io.BytesIO(text.encode())) == [Finding("private key", 2)]
+        assert scan(io.BytesIO(text.encode())) == [FoundSecret("private key", 2)]

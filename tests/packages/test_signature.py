@@ -21,7 +21,7 @@ from securesystemslib.signer import SSlibKey
 
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.vai.packages import sign
-from plughost.vai.packages.locate import Place
+from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.errors import NotFound
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from plughost.vai.packages.release import Release
@@ -104,7 +104,7 @@ def other(**fields):
 def test_exactly_one_posture(envelope, signer, folder):
     _, stranger = little.key(folder, "stranger")
     mine = little.trusting(signer[1])
-    elsewhere = trust.Trust(publishers={"other": mine.publishers["acme"]})
+    elsewhere = trust.TrustedPublishers(publishers={"other": mine.publishers["acme"]})
     document = json.loads(envelope)
 
     def changed(**fields):
@@ -117,7 +117,7 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("trusted", envelope, RELEASE, mine, ""),
         ("trusted", changed(signatures=both), RELEASE, mine, ""),
         ("unsigned", None, RELEASE, mine, "nobody"),
-        ("unknown_key", envelope, RELEASE, trust.Trust(), "is not known"),
+        ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is not known"),
         ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is not known"),
         ("unknown_key", envelope, RELEASE, elsewhere, "is a key of other, and not trusted for acme"),
         ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is not known"),
@@ -175,7 +175,7 @@ def test_whatever_is_said_to_be_a_signature_gets_one_word(data):
     if envelope["payload"] == "":
         envelope["payload"] = base64.b64encode(json.dumps(statement).encode()).decode()
     text = data.draw(st.just(json.dumps(envelope).encode()) | st.binary(max_size=50))
-    verdict = signature.verify(text, RELEASE, trust.Trust(), NOW)
+    verdict = signature.verify(text, RELEASE, trust.TrustedPublishers(), NOW)
     assert verdict.posture in ("unknown_key", "altered", "invalid")
 
 
@@ -202,8 +202,8 @@ def test_a_key_counts_while_it_is_valid_and_never_once_it_is_revoked(options, po
 
 def test_a_publisher_may_have_several_keys(envelope, signer, folder):
     _, newer = little.key(folder, "newer")
-    both = [trust.Key(key=newer.text), trust.Key(key=signer[1].text)]
-    who = trust.Trust(publishers={"acme": trust.Publisher(keys=both)})
+    both = [trust.TrustedKey(key=newer.text), trust.TrustedKey(key=signer[1].text)]
+    who = trust.TrustedPublishers(publishers={"acme": trust.Publisher(keys=both)})
     assert signature.verify(envelope, RELEASE, who, NOW).key_id == signer[1].id
 
 
@@ -228,7 +228,7 @@ async def test_what_is_not_there_is_not_altered(folder, trust):
     layout = LayoutFolder(folder / "layout")
     layout.prepare()
     with pytest.raises(NotFound):
-        await verified(Place(layout, "1.0.0"), trust)
+        await verified(PackageLocation(layout, "1.0.0"), trust)
 
 
 def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):
@@ -285,7 +285,7 @@ def test_a_trust_file(folder):
 
 def test_without_a_trust_file_nobody_is_trusted(folder, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
-    assert trust.read() == trust.Trust(mode="production", publishers={})
+    assert trust.read() == trust.TrustedPublishers(mode="production", publishers={})
     with pytest.raises(InvalidConfig, match="No such file"):
         trust.read(folder / "trust.toml")
 

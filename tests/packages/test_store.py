@@ -17,7 +17,7 @@ from plughost.errors import InvalidSpec, PluginError
 from plughost.vai.packages.errors import NotInstalled
 from plughost.vai.packages.install import install
 from plughost.vai.packages.store.store import Store, usual_root
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
 from tests.support import ROOT
@@ -199,7 +199,7 @@ async def test_a_new_trusted_signature_for_the_same_bytes_takes_the_place_of_the
     entered = await install(little.place(signed), store, little.trusting(public))
     assert public.id.encode() in entered.installed.envelope
     assert entered.installed.damage() is None
-    nobody = Trust(mode="development")
+    nobody = TrustedPublishers(mode="development")
     little.sign(signed, little.key(folder, "stranger")[0])
     entered = await install(little.place(signed), store, nobody)
     assert public.id.encode() in entered.installed.envelope  # a stranger's does not

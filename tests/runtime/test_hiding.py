@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost._util.redaction.json_pieces import pieces as pieces_of
-from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost._util.redaction.redactor import HIDDEN, Redactor
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.events import Dropped, Logged
@@ -61,7 +61,7 @@ texts = st.text(min_size=4).filter(lambda text: text.strip() and "*" not in text
 
 @given(texts, st.text(), st.text())
 def test_a_secret_is_hidden_wherever_it_stands(secret: str, before: str, after: str) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([secret])
     assert secret not in hidden.text(before + secret + after).replace(HIDDEN, "")
     assert hidden.value({"a": [before, {secret: 1}]}) != {"a": [before, {secret: 1}]}
@@ -80,7 +80,7 @@ def test_a_secret_is_hidden_wherever_it_stands(secret: str, before: str, after: 
 )
 @pytest.mark.parametrize("secret", [SECRET, "tok%41en&<b>-\U0001f600", "two words+more", "plain-s3cret"])
 def test_in_the_spellings_that_programs_use(spelled, secret) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([secret])
     shown = hidden.text(f"failed: {spelled(secret)} !").removeprefix("failed: ")
     assert HIDDEN in shown
@@ -89,7 +89,7 @@ def test_in_the_spellings_that_programs_use(spelled, secret) -> None:
 
 @given(st.sampled_from(list(SPELLINGS)), texts, st.sampled_from(list(SPELLINGS)))
 def test_any_secret_is_hidden_in_any_of_them_and_in_one_within_another(spelled, secret, again) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([secret])
     if len(secret.encode()) >= 6:
         assert HIDDEN in hidden.text(SPELLINGS[spelled](secret))
@@ -111,7 +111,7 @@ pieces = st.one_of(
 @given(st.lists(pieces, max_size=12).map("".join), st.data())
 @settings(max_examples=300)
 def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, data: st.DataObject) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(GIVEN)
     hidden.learn_shape("t_[a-z]+")
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
@@ -129,7 +129,7 @@ def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, da
     )
 )
 async def test_the_same_is_hidden_in_a_document_as_in_its_value(value) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([*GIVEN, "4711"])
     written = msgspec.json.encode(value)
     assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == hidden.value(value)
@@ -138,7 +138,7 @@ async def test_the_same_is_hidden_in_a_document_as_in_its_value(value) -> None:
 @pytest.mark.parametrize("name", [*SPELLINGS])
 @pytest.mark.parametrize("secret", GIVEN[:2])
 def test_no_part_of_a_spelled_secret_is_left_where_a_text_was_cut(name: str, secret: str) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([secret])
     spelled = SPELLINGS[name](secret)
     for at in range(1, len(spelled)):
@@ -149,7 +149,7 @@ def test_no_part_of_a_spelled_secret_is_left_where_a_text_was_cut(name: str, sec
 
 
 def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     key = "".join(chr(33 + number * 7 % 90) for number in range(10_000))
     hidden.learn([key])
     assert hidden.longest <= 256
@@ -162,7 +162,7 @@ def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
 
 
 def test_the_lines_of_a_key_are_hidden_each_and_short_ones_are_words() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["-----BEGIN KEY-----\nMIIabcdef\nab\n-----END KEY-----"])
     assert hidden.text("line 2 is MIIabcdef") == f"line 2 is {HIDDEN}"
     assert hidden.text("absolutely") == "absolutely"
@@ -170,28 +170,28 @@ def test_the_lines_of_a_key_are_hidden_each_and_short_ones_are_words() -> None:
 
 
 def test_of_secrets_that_overlap_nothing_is_shown() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["left-middle", "middle-right", "mid"])
     assert hidden.text("a left-middle-right b") == f"a {HIDDEN} b"
     assert hidden.text("left-middlemiddle-right") == HIDDEN + HIDDEN
 
 
 def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["n0", ".*", "x", ""])
     assert hidden.value({"pin": "n0", "n0": "pin=n0;"}) == {"pin": HIDDEN, HIDDEN: f"pin={HIDDEN};"}
     assert hidden.text("n0pe, anything, and an x") == "n0pe, anything, and an x"
 
 
 def test_a_number_that_is_a_secret_is_hidden() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["4711", "12"])
     assert hidden.value({"pin": 4711, "count": 12, "yes": True}) == {"pin": HIDDEN, "count": 12, "yes": True}
 
 
 @pytest.mark.parametrize("number", [9876543210.0, 9876543210.5, -9876543210, 19876543210, 0.9876543210123])
 async def test_a_number_whose_digits_hold_a_secret_is_hidden(number: float) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["9876543210"])
     written = msgspec.json.encode({"n": [number, 12.5]})
     assert hidden.value({"n": [number, 12.5]}) == {"n": [HIDDEN, 12.5]}
@@ -199,7 +199,7 @@ async def test_a_number_whose_digits_hold_a_secret_is_hidden(number: float) -> N
 
 
 def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     for _ in range(3):
         hidden.learn_shape("tok_[a-z]+")
     assert hidden.text("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
@@ -242,7 +242,7 @@ async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> N
 
 @pytest.mark.parametrize("type", ["hello", "x" * 150 + "the-secret-of-somebody"])
 def test_a_message_tells_what_a_plugin_said_whole_or_not_at_all(type: str) -> None:
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["the-secret-of-somebody"])
     with pytest.raises(InvalidFrame) as failure:
         frames.read(json.dumps({"protocol": type * 2, "type": "event"}).encode())

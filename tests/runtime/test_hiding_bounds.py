@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost._util.redaction.redactor import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Hidden
+from plughost._util.redaction.redactor import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Redactor
 from plughost._util.redaction.text_set import FEW, TextSet
-from plughost.testing.redaction import Redactor
+from plughost.testing.redaction import TrafficRedactor
 
 SECRET = "s3cret-of-thirty-four-characters-x"
 COSTLY = "%252526&amp;"
 
 
-def knowing(*secrets: str) -> Hidden:
-    hidden = Hidden()
+def knowing(*secrets: str) -> Redactor:
+    hidden = Redactor()
     hidden.learn(secrets)
     return hidden
 
@@ -52,7 +52,7 @@ async def test_all_of_a_large_value_or_text_is_looked_at_where_there_is_time() -
     said = {"a": ["x" * 100_000 + SECRET, *[SECRET, 1.5] * 20_000]}
     shown = {"a": ["x" * 100_000 + HIDDEN, *[HIDDEN, 1.5] * 20_000]}
     assert await knowing(SECRET).everything(said) == shown
-    assert await Hidden().everything(said) is said
+    assert await Redactor().everything(said) is said
     assert knowing(SECRET).whole("x" * 100_000 + SECRET) == "x" * 100_000 + HIDDEN
 
 
@@ -81,7 +81,7 @@ def test_many_texts_are_found_where_few_are(seed: int, said: str) -> None:
 def test_thousands_of_secrets_are_learned_and_hidden_in_seconds() -> None:
     frames = [msgspec.json.encode({"token": f"token-{n:06}", "said": f"<token-{n:06}>"}) for n in range(6000)]
     began = time.thread_time()
-    redactor = Redactor(["token"])
+    redactor = TrafficRedactor(["token"])
     for frame in frames:
         redactor.learn(frame)
     assert {redactor.clean(frame) for frame in frames} == {b'{"token":"***","said":"<***>"}'}

@@ -17,7 +17,7 @@ import pytest
 
 import plughost
 from plughost.engine.launcher import selftest
-from plughost.engine.launcher.launch import Launch, Report
+from plughost.engine.launcher.launch import Launch, LaunchReport
 from plughost.engine.process import Process
 from tests.support import LAUNCHERS, PLUGINS, PYTHON, ROOT, all_gone, plugin_process, processes, puppet, until
 
@@ -285,7 +285,7 @@ async def test_it_works_for_an_ordinary_user_through_a_user_namespace(launcher, 
 
 
 def test_a_report_cut_off_in_the_middle_is_no_success():
-    report = Report()
+    report = LaunchReport()
     report.feed(b"mod")
     assert report.failure(Launch(("x",), {})) is not None
 

@@ -8,14 +8,14 @@ import pytest
 
 import plughost
 from plughost.clock import KernelClock, LoopClock
-from plughost.engine.pending_call import Pending
-from plughost.wire.messages import Answer
+from plughost.engine.pending_call import PendingCall
+from plughost.wire.messages import Response
 
 
 def pending():
-    made = Pending(loop=asyncio.get_running_loop())
+    made = PendingCall(loop=asyncio.get_running_loop())
     made.file(None, 1, "m", b"", None, 0.0)
-    made.answer = Answer(1)
+    made.answer = Response(1)
     return made
 
 
@@ -41,7 +41,7 @@ async def test_settling_runs_the_waiter_before_it_returns():
 
 async def test_every_other_end_goes_through_the_loop():
     for end in (
-        lambda it: it.set_result(Answer(1)),
+        lambda it: it.set_result(Response(1)),
         lambda it: it.fail(plughost.Crashed("x")),
         lambda it: it.cancel(),
     ):
@@ -69,7 +69,7 @@ async def test_several_waiters_are_all_told():
     assert told == [1, 2]
     waited.settle()
     waited.fail(plughost.Crashed("too late"))
-    assert await waited == Answer(1)
+    assert await waited == Response(1)
 
 
 async def test_a_removed_waiter_is_not_woken():

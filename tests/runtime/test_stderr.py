@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.engine.stderr import LONGEST_LINE, LOOKED_AT, StderrTail
 
 
@@ -48,7 +48,7 @@ def test_only_the_last_lines_are_told():
 )
 @pytest.mark.parametrize("end", ["", " ", "\n"])
 def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn([secret])
     tail = StderrTail(hidden=hidden)
     said = (secret + end).encode() * 3000
@@ -59,7 +59,7 @@ def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
 
 
 def test_the_end_of_a_token_is_not_shown_either():
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn_shape("tok_[a-z]+")
     tail = StderrTail(limit=20, hidden=hidden)
     tail.feed(b"the token is tok_abcdefghijkl, and")
@@ -76,7 +76,7 @@ def test_the_rest_of_a_long_line_is_left_out_of_the_log():
 def test_of_a_flood_only_so_much_a_second_is_looked_at():
     """Lines that are dropped cost nothing: hiding secrets in all of them would hold everybody up."""
     now = [0.0]
-    hidden = Hidden()
+    hidden = Redactor()
     hidden.learn(["the-secret"])
     tail = StderrTail(hidden=hidden, now=lambda: now[0])
     line = b"%74%68e-secret " * 500 + b"\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from plughost.engine.policy import Policy
-from plughost.engine.supervisor import TABLE, Action, Event, State, Supervisor, diagram
+from plughost.engine.policy import LifecyclePolicy
+from plughost.engine.supervisor import TABLE, State, Supervisor, SupervisorAction, SupervisorEvent, diagram
 
 ROOT = Path(__file__).parent.parent.parent
 HAS_PROCESS = {State.SPAWNING, State.RUNNING, State.DRAINING, State.SHUTTING_DOWN}
@@ -25,7 +25,7 @@ class LifeMachine(RuleBasedStateMachine):
         backoff=st.lists(st.floats(0.1, 20), min_size=1, max_size=4),
     )
     def born(self, respawn: bool, forget: bool, one_shot: bool, limit: int, backoff: list[float]) -> None:
-        self.policy = Policy(
+        self.policy = LifecyclePolicy(
             respawn=respawn,
             forget_launch_failures=forget,
             one_shot=one_shot,
@@ -38,30 +38,40 @@ class LifeMachine(RuleBasedStateMachine):
         self.failures: list[float] = []
         self.waits = False
 
-    def take(self, event: Event) -> None:
+    def take(self, event: SupervisorEvent) -> None:
         action = self.supervisor.on(event)
-        if action is Action.START:
+        if action is SupervisorAction.START:
             assert not self.running, "two processes for one instance"
             self.running = True
-        if action in (Action.CLOSE, Action.KILL):
+        if action in (SupervisorAction.CLOSE, SupervisorAction.KILL):
             assert self.running
-        self.waits = action is Action.DELAY or (self.waits and action is Action.NONE)
+        self.waits = action is SupervisorAction.DELAY or (self.waits and action is SupervisorAction.NONE)
 
-    @rule(event=st.sampled_from([Event.WANTED, Event.IDLE, Event.DRAIN, Event.FINISHED, Event.STOP]))
-    def asked(self, event: Event) -> None:
+    @rule(
+        event=st.sampled_from(
+            [
+                SupervisorEvent.WANTED,
+                SupervisorEvent.IDLE,
+                SupervisorEvent.DRAIN,
+                SupervisorEvent.FINISHED,
+                SupervisorEvent.STOP,
+            ]
+        )
+    )
+    def asked(self, event: SupervisorEvent) -> None:
         self.take(event)
 
     @precondition(lambda self: self.running and self.supervisor.state is State.SPAWNING)
     @rule()
     def ready(self) -> None:
-        self.take(Event.READY)
+        self.take(SupervisorEvent.READY)
         assert self.supervisor.state is State.RUNNING
 
     @precondition(lambda self: self.waits)
     @rule()
     def delay_over(self) -> None:
         self.now += self.supervisor.delay
-        self.take(Event.DELAY_OVER)
+        self.take(SupervisorEvent.DELAY_OVER)
 
     @rule(seconds=st.floats(0, 100))
     def time_passes(self, seconds: float) -> None:
@@ -101,14 +111,14 @@ TestLife = LifeMachine.TestCase
 
 
 def test_a_good_start_does_not_wipe_out_failures_but_the_window_does():
-    supervisor = Supervisor(Policy(respawn=True, backoff=(1, 4, 16), failure_limit=3))
-    supervisor.on(Event.WANTED)
+    supervisor = Supervisor(LifecyclePolicy(respawn=True, backoff=(1, 4, 16), failure_limit=3))
+    supervisor.on(SupervisorEvent.WANTED)
     for at, delay in ((0, 1), (10, 4)):
-        supervisor.on(Event.READY)
+        supervisor.on(SupervisorEvent.READY)
         supervisor.on(supervisor.judge(at, executed=True))
         assert supervisor.delay == delay
-        supervisor.on(Event.DELAY_OVER)
-    supervisor.on(Event.READY)
+        supervisor.on(SupervisorEvent.DELAY_OVER)
+    supervisor.on(SupervisorEvent.READY)
     supervisor.on(supervisor.judge(71, executed=True))
     assert (supervisor.state, supervisor.failures, supervisor.delay) == (State.BACKOFF, 1, 1)
 
@@ -119,7 +129,7 @@ def test_every_state_can_be_left_but_the_last():
 
 def test_from_everywhere_a_stop_leads_to_the_end():
     for state in set(State) - {State.STOPPED, State.SHUTTING_DOWN}:
-        assert TABLE[state, Event.STOP].state in (State.SHUTTING_DOWN, State.STOPPED)
+        assert TABLE[state, SupervisorEvent.STOP].state in (State.SHUTTING_DOWN, State.STOPPED)
 
 
 def test_the_diagram_in_the_docs_is_drawn_from_the_table():

@@ -11,7 +11,7 @@ import pytest
 
 from plughost.engine.launcher.launch import INNER, NATIVE
 from plughost.sandbox.mechanisms.features import machine
-from plughost.sandbox.run_dir import Quarters
+from plughost.sandbox.run_dir import RunDir
 from plughost.sandbox.users import Users
 from tests.sandbox import ground as grounds
 from tests.sandbox.outside import Outside, certificate
@@ -60,10 +60,10 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def quarters(folder: Path) -> Iterator[Quarters]:
+def quarters(folder: Path) -> Iterator[RunDir]:
     base = folder / "quarters"
     base.mkdir()
-    with Quarters(str(base), Users(str(folder / "uids"))) as quarters:
+    with RunDir(str(base), Users(str(folder / "uids"))) as quarters:
         yield quarters
 
 

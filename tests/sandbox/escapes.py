@@ -18,14 +18,14 @@ import msgspec
 import plughost
 from plughost.contracts.ainb import manifest as manifests
 from plughost.engine.launcher.launch import Launch
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.mechanisms import bubblewrap
 from plughost.sandbox.mechanisms.features import machine
 from tests.support import PLUGINS, UNHURRIED, data_root
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
 PYTHON = "/usr/bin/python3"
-LIMITS = Limits(processes=24)
+LIMITS = ResourceLimits(processes=24)
 TOO_MANY = 40
 TOO_MUCH = 3 << 29
 PATIENCE = 30.0
@@ -111,7 +111,9 @@ class Neighbourhood:
         for each in self._closing:
             each.close()  # type: ignore[attr-defined]
 
-    def spec(self, language: str, contract: str, class_: str, limits: Limits = LIMITS) -> plughost.PluginSpec:
+    def spec(
+        self, language: str, contract: str, class_: str, limits: ResourceLimits = LIMITS
+    ) -> plughost.PluginSpec:
         """A folder of its own for the plugin, in which even its code is writable for all."""
         name = f"{language}-{contract}"
         home = self.folder / name
@@ -127,7 +129,7 @@ class Neighbourhood:
             spec = plughost.config.of_folder(home)
             options = {"data_root": data_root(self.folder)} if contract == "kaged" else {}
             return msgspec.structs.replace(spec, sandbox=class_, limits=limits, options=options)
-        told = manifests.Manifest(manifests.About(name, "1.0.0", manifests.ABI_VERSION))
+        told = manifests.AinbManifest(manifests.AinbAbout(name, "1.0.0", manifests.ABI_VERSION))
         (home / manifests.FILE).write_text(manifests.write(told))
         if contract == "ainb":
             spec = plughost.config.of_folder(home)
@@ -254,7 +256,7 @@ async def tried(
 
         async def one(language: str, contract: str) -> dict[str, str]:
             spec = around.spec(language, contract, class_)
-            plugin = await host.add(msgspec.structs.replace(spec, allow=Powers(connect=tuple(connect))))
+            plugin = await host.add(msgspec.structs.replace(spec, allow=Access(connect=tuple(connect))))
             if drop:
                 plugin._launch = loosened(plugin._launch, drop, around.folder)
             around.own(plugin)

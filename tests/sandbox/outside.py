@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from plughost.permissions.access import Endpoint
-from plughost.sandbox.egress.connection import Bounds, Connection
-from plughost.sandbox.egress.instance import WayOut
+from plughost.sandbox.egress.connection import Connection, EgressLimits
+from plughost.sandbox.egress.instance import EgressInstance
 from tests.support import until
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -108,7 +108,7 @@ class Outside:
         self.looked_up: list[str] = []
         self.records: list[Connection] = []
         self._folder = folder
-        self._ways: list[WayOut] = []
+        self._ways: list[EgressInstance] = []
         self._servers: list[Server] = []
 
     async def server(
@@ -119,11 +119,13 @@ class Outside:
         self._servers.append(server)
         return server
 
-    def way(self, *endpoints: Endpoint, bounds: Bounds | None = None, **options) -> WayOut:
+    def way(self, *endpoints: Endpoint, bounds: EgressLimits | None = None, **options) -> EgressInstance:
         folder = self._folder / str(len(self._ways))
         folder.mkdir()
         options = {"resolve": self.resolve} | options
-        way = WayOut(endpoints, Path(folder) / "way-out", self.records.append, bounds=bounds, **options)
+        way = EgressInstance(
+            endpoints, Path(folder) / "way-out", self.records.append, bounds=bounds, **options
+        )
         self._ways.append(way)
         return way
 
@@ -148,7 +150,7 @@ class Outside:
 class Guest:
     """A plugin's end of a connection to the proxy."""
 
-    def __init__(self, way: WayOut) -> None:
+    def __init__(self, way: EgressInstance) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
         folder = os.open(Path(way.socket).parent, os.O_PATH)
         try:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from plughost.contracts.base import PluginSpec, contract
 from plughost.engine.launcher.launch import Launch
-from plughost.permissions.access import Limits, Powers
-from plughost.sandbox.inputs import WayOut
+from plughost.permissions.access import Access, ResourceLimits
+from plughost.sandbox.inputs import EgressInputs
 from plughost.sandbox.mechanisms.features import machine
-from plughost.sandbox.plan import Confinement
+from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.prepare import confined
-from plughost.sandbox.run_dir import Quarters
+from plughost.sandbox.run_dir import RunDir
 from tests.support import ROOT
 
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18
@@ -46,21 +46,23 @@ def run(launch: Launch, given: str = "") -> Ran:
 
 
 def confinement(
-    quarters: Quarters,
+    quarters: RunDir,
     command: Sequence[str],
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] = ENV,
-    powers: Powers | None = None,
-    limits: Limits | None = None,
+    powers: Access | None = None,
+    limits: ResourceLimits | None = None,
     class_: str = "strict",
     name: str = "puppet",
-    way_out: WayOut | None = None,
-) -> Confinement:
+    way_out: EgressInputs | None = None,
+) -> SandboxPlan:
     spec = PluginSpec(
         contract="mcptest", name=name, command=list(command), cwd=None if cwd is None else os.fspath(cwd)
     )
-    return confined(spec, env, powers or Powers(), limits or Limits(), class_, quarters, way_out=way_out)
+    return confined(
+        spec, env, powers or Access(), limits or ResourceLimits(), class_, quarters, way_out=way_out
+    )
 
 
 def as_nobody(deed: Callable[[], Any]) -> Any:

@@ -11,29 +11,31 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from plughost.errors import InvalidSpec, Unconfinable
-from plughost.permissions.access import Endpoint, Limits, Powers
-from plughost.sandbox.inputs import Prepared
+from plughost.errors import InvalidSpec, SandboxUnavailable
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
+from plughost.sandbox.inputs import SandboxInputs
 from plughost.sandbox.mechanisms import bubblewrap
 from plughost.sandbox.mechanisms import features as module
-from plughost.sandbox.mechanisms.bubblewrap import View, outermost
-from plughost.sandbox.mechanisms.features import Machine, landlock_abi, machine
-from plughost.sandbox.memory.cgroups import Group
-from plughost.sandbox.plan import Confinement
+from plughost.sandbox.mechanisms.bubblewrap import MountView, outermost
+from plughost.sandbox.mechanisms.features import KernelFeatures, landlock_abi, machine
+from plughost.sandbox.memory.cgroups import Cgroup
+from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.planner import DEVICES, confine
-from plughost.sandbox.resolve.command_cache import Runnable
-from plughost.sandbox.resolve.grants import Granted
+from plughost.sandbox.resolve.command_cache import ResolvedCommand
+from plughost.sandbox.resolve.grants import ResolvedGrants
 from plughost.sandbox.users import User
 
-HERE = Machine(
+HERE = KernelFeatures(
     uid=1000, inner="/opt/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,
     counts_apart=True, ceilings={"nofile": 4096},
 )  # fmt: skip
-RUN = Runnable(
+RUN = ResolvedCommand(
     "/code/run", ("run", "-v"), ("/code",), ("/usr/lib/py",), ("/code/run", "/lib/ld.so"),
     ("/lib/libc.so", "/lib/libm.so"), ("/lib",), (("/bin", "usr/bin"), ("/lib/libc.so.6", "libc.so")),
 )  # fmt: skip
-READY = Prepared(runnable=RUN, inner="/opt/inner", etc="/q/0/etc", scratch="/q/0/scratch", shared=("/zones",))
+READY = SandboxInputs(
+    runnable=RUN, inner="/opt/inner", etc="/q/0/etc", scratch="/q/0/scratch", shared=("/zones",)
+)
 
 
 class Way:
@@ -45,20 +47,20 @@ class Way:
 
 def decide(
     confined: str = "strict", *, here=HERE, ready=READY, powers=None, limits=None, env=None
-) -> Confinement:
+) -> SandboxPlan:
     return confine(
         confined,
         ["run", "-v"],
         "/code",
         env or {"A": "1"},
-        powers or Powers(),
-        limits or Limits(),
+        powers or Access(),
+        limits or ResourceLimits(),
         here,
         ready,
     )
 
 
-def said(found: Confinement, *words: str) -> bool:
+def said(found: SandboxPlan, *words: str) -> bool:
     """Whether these words follow each other on the command line."""
     line = found.launch.command
     return any(line[at : at + len(words)] == words for at in range(len(line)))
@@ -83,7 +85,7 @@ def changed(**facts):
     ],
 )
 def test_a_class_that_cannot_be_had_is_refused_with_a_remedy(confined, facts, why, remedy):
-    with pytest.raises(Unconfinable, match=why) as caught:
+    with pytest.raises(SandboxUnavailable, match=why) as caught:
         decide(confined, here=changed(**facts))
     assert remedy in caught.value.hint
 
@@ -117,7 +119,7 @@ def test_an_unknown_class_is_a_mistake():
 
 
 def test_a_root_host_never_runs_a_plugin_as_root():
-    with pytest.raises(Unconfinable, match="user of its own"):
+    with pytest.raises(SandboxUnavailable, match="user of its own"):
         decide(here=changed(uid=0))
     ready = msgspec.structs.replace(READY, user=User(61200, 61200))
     assert decide(here=changed(uid=0), ready=ready).launch.confine == "61200:61200"
@@ -165,8 +167,11 @@ def test_strict_in_words():
 def test_memory_that_need_not_be_mapped_is_for_plugins_that_a_control_group_counts(confined):
     system = ("/dev/zero", "/etc/hosts")
     plain = msgspec.structs.replace(READY, system=system)
-    grouped = msgspec.structs.replace(plain, group=Group(("/g",)))
-    for found in (decide(confined, ready=grouped), decide(confined, ready=plain, limits=Limits(memory=None))):
+    grouped = msgspec.structs.replace(plain, group=Cgroup(("/g",)))
+    for found in (
+        decide(confined, ready=grouped),
+        decide(confined, ready=plain, limits=ResourceLimits(memory=None)),
+    ):
         assert not said(found, "uncounted")
         assert said(found, "write", "/dev") or said(found, "read", "/dev/zero")
     held = decide(confined, ready=plain)
@@ -180,10 +185,10 @@ def test_an_older_bubblewrap_is_not_given_words_it_does_not_know():
 
 
 def test_the_way_out_is_the_only_way():
-    powers = Powers(connect=(Endpoint("example.com", 443),))
-    with pytest.raises(Unconfinable, match="no way out"):
+    powers = Access(connect=(Endpoint("example.com", 443),))
+    with pytest.raises(SandboxUnavailable, match="no way out"):
         decide(powers=powers)
-    with pytest.raises(Unconfinable, match="certain hosts"):
+    with pytest.raises(SandboxUnavailable, match="certain hosts"):
         decide("landlock", powers=powers)
     found = decide(powers=powers, ready=msgspec.structs.replace(READY, way_out=Way()))
     assert said(found, "--share-net")
@@ -201,7 +206,7 @@ def test_whether_denials_are_told_is_known_before_it_runs(tells, by):
 
 def test_limits_are_set_as_far_as_the_machine_lets_them():
     found = decide(
-        limits=Limits(open_files=9999, processes=10, cpu_seconds=5, memory=None, scratch=100 << 20)
+        limits=ResourceLimits(open_files=9999, processes=10, cpu_seconds=5, memory=None, scratch=100 << 20)
     )
     assert said(found, "limit", "nofile", "4096")
     assert said(found, "limit", "nproc", "15")
@@ -221,9 +226,9 @@ def test_a_limit_that_nothing_holds_is_told_and_not_set():
 
 @pytest.mark.parametrize("folder", ["/code", "/usr/lib", "/lib"])
 def test_nothing_that_it_runs_is_writable_through_a_grant(folder):
-    ready = msgspec.structs.replace(READY, granted=Granted(write=(folder,)))
+    ready = msgspec.structs.replace(READY, granted=ResolvedGrants(write=(folder,)))
     for confined in ("strict", "landlock"):
-        with pytest.raises(Unconfinable, match="would be writable"):
+        with pytest.raises(SandboxUnavailable, match="would be writable"):
             decide(confined, ready=ready)
 
 
@@ -241,13 +246,13 @@ def test_landlock_alone_has_no_sockets_and_a_scratch_folder():
     assert said(found, "cwd", "/code")
     assert said(found, "write", "/q/0/scratch")
     assert found.launch.env == {"A": "1", "TMPDIR": "/q/0/scratch"}
-    with pytest.raises(Unconfinable, match="LD_PRELOAD"):
+    with pytest.raises(SandboxUnavailable, match="LD_PRELOAD"):
         decide("landlock", env={"LD_PRELOAD": "x"})
 
 
 def test_every_power_and_limit_says_what_holds_it():
-    powers = Powers(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
-    limits = Limits(cpu_seconds=1)
+    powers = Access(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
+    limits = ResourceLimits(cpu_seconds=1)
     found = decide(powers=powers, limits=limits, ready=msgspec.structs.replace(READY, way_out=Way()))
     told = {holding.what for holding in found.holdings}
     assert {"read /r", "write /w", "execute /x", "connect h:1", "its code", "user", "system calls"} <= told
@@ -257,7 +262,7 @@ def test_every_power_and_limit_says_what_holds_it():
 
 
 def test_a_mount_that_another_shows_is_left_out():
-    view = View(read=("/a", "/a/b", "/w/r"), write=("/w", "/a/c"))
+    view = MountView(read=("/a", "/a/b", "/w/r"), write=("/w", "/a/c"))
     line = bubblewrap.words(view, "bwrap", (0, 8), {})
     shown = [line[at + 2] for at, word in enumerate(line) if word in ("--bind", "--ro-bind")]
     assert shown == ["/a", "/a/c", "/w"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.errors import Unconfinable
-from plughost.permissions.access import Endpoint, Limits, Powers
-from plughost.sandbox.run_dir import Quarters
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
+from plughost.sandbox.run_dir import RunDir
 from tests.sandbox.support import ENV, as_nobody, confinement, run
 from tests.support import ROOT
 
@@ -72,7 +72,7 @@ def test_plugins_in_any_language_run(quarters, folder, kind, command):
     shutil.copytree(source, home)
     shared = str(shutil.copy(ROOT / "plugins" / "json_text.sh", folder))
     asked = '{"id":1,"method":"echo","params":{"text":"hi"}}\n'
-    ran = run(confinement(quarters, command, cwd=home, powers=Powers(read=(shared,))).launch, asked)
+    ran = run(confinement(quarters, command, cwd=home, powers=Access(read=(shared,))).launch, asked)
     assert json.loads(ran.out)["id"] == 1, ran
 
 
@@ -207,7 +207,7 @@ def test_grants_open_what_they_name(quarters, folder):
             "cat": "__import__('subprocess').check_output(['/bin/cat', '/etc/nsswitch.conf']).decode()[:6]",
             "ls": "__import__('subprocess').check_output(['/bin/ls'])",
         },
-        powers=Powers(read=(str(folder / "link"),), write=(opened,), execute=("/bin/cat",)),
+        powers=Access(read=(str(folder / "link"),), write=(opened,), execute=("/bin/cat",)),
     )
     assert seen["read"] == seen["through"] == "given"
     assert seen["closed"] in ("Read-only file system", "Permission denied")
@@ -220,7 +220,7 @@ def test_a_file_of_etc_can_be_granted(quarters):
     seen = look(
         quarters,
         {"given": "open('/etc/os-release').read()", "not": "open('/etc/fstab').read()"},
-        powers=Powers(read=("/etc/os-release",)),
+        powers=Access(read=("/etc/os-release",)),
     )
     assert seen == {"given": Path("/etc/os-release").read_text(), "not": "No such file or directory"}
 
@@ -244,7 +244,7 @@ def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(quarters
 
 
 def test_limits_hold(quarters):
-    limits = Limits(memory=256 << 20, processes=8, open_files=32, file_size=1 << 20, scratch=1 << 20)
+    limits = ResourceLimits(memory=256 << 20, processes=8, open_files=32, file_size=1 << 20, scratch=1 << 20)
     seen = look(
         quarters,
         {
@@ -272,8 +272,8 @@ def test_there_is_no_network(quarters):
 
 
 def test_endpoints_need_a_way_out(quarters):
-    with pytest.raises(Unconfinable, match="no way out"):
-        confinement(quarters, ["/bin/sh"], powers=Powers(connect=(Endpoint("example.com", 443),)))
+    with pytest.raises(SandboxUnavailable, match="no way out"):
+        confinement(quarters, ["/bin/sh"], powers=Access(connect=(Endpoint("example.com", 443),)))
 
 
 def test_a_venv_is_visible_as_one(quarters, folder):
@@ -346,7 +346,7 @@ def test_a_host_that_is_not_root_confines_as_itself(folder):
     }
 
     def deed():
-        with Quarters(str(base)) as quarters:
+        with RunDir(str(base)) as quarters:
             found = confinement(quarters, [PYTHON, "-c", LOOK, json.dumps(deeds)])
             assert found.launch.confine == "keep"
             ran = run(found.launch)
@@ -369,7 +369,7 @@ def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder,
     base.chmod(0o777)
 
     def deed():
-        with Quarters(str(base)) as quarters:
+        with RunDir(str(base)) as quarters:
             return run(confinement(quarters, [PYTHON, "-c", script], class_=class_).launch).out
 
     assert as_nobody(deed) == "16\n"
@@ -393,7 +393,7 @@ def test_an_interpreter_in_a_closed_home_is_explained(quarters, folder):
     home.mkdir()
     shutil.copy("/bin/true", home / "tool")
     home.chmod(0o700)
-    with pytest.raises(Unconfinable) as caught:
+    with pytest.raises(SandboxUnavailable) as caught:
         confinement(quarters, [str(home / "tool")])
     assert f"{home} is 0700" in caught.value.message
     assert f"chmod o+x {home}" in caught.value.hint
@@ -403,7 +403,7 @@ def test_an_interpreter_in_a_closed_home_is_explained(quarters, folder):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
 def test_a_folder_granted_for_writing_is_not_given_away_silently(quarters, folder):
     (folder / "data").mkdir()
-    with pytest.raises(Unconfinable, match="out of reach") as caught:
-        confinement(quarters, ["/bin/sh"], powers=Powers(write=(str(folder / "data"),)))
+    with pytest.raises(SandboxUnavailable, match="out of reach") as caught:
+        confinement(quarters, ["/bin/sh"], powers=Access(write=(str(folder / "data"),)))
     assert "chown" in caught.value.hint
     assert (folder / "data").stat().st_uid == 0

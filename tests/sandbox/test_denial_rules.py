@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.kaged.capabilities import GRANTING
-from plughost.engine.denial_records import LONGEST, Refused
+from plughost.engine.denial_records import LONGEST, DenialRecords
 from plughost.sandbox.denials import classify, local_fs
 from plughost.sandbox.denials.classify import Denial
-from plughost.sandbox.denials.collector import MOST_WAITING, Hearing
-from plughost.sandbox.denials.visible_access import Reach
+from plughost.sandbox.denials.collector import MOST_WAITING, DenialCollector
+from plughost.sandbox.denials.visible_access import VisibleAccess
 from plughost.testing import VirtualClock
 
-REACH = Reach(
+REACH = VisibleAccess(
     read=("/usr/lib/python3", "/srv/shown"),
     write=("/srv/data",),
     execute=("/home/ann/plugin", "/usr/bin/python3"),
@@ -143,21 +143,21 @@ def test_an_address_that_was_dialled_is_told_as_it_would_be_granted(record, plac
     if place is None:
         assert known is None
     else:
-        reach = Reach(connect=())
+        reach = VisibleAccess(connect=())
         assert classify.judge(*known, reach, lstat, INTERPRETERS.get) == Denial("connect", place, path)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12), st.integers(1, 9))
 def test_records_are_the_same_however_their_bytes_are_split(records, step):
     data = b"".join(record.replace(b"\0", b"") + b"\0" for record in records)
-    refused = Refused()
+    refused = DenialRecords()
     got = [each for at in range(0, len(data), step) for each in refused.feed(data[at : at + step])]
-    assert got == Refused().feed(data)
+    assert got == DenialRecords().feed(data)
     assert got == [each for record in records if len(each := record.replace(b"\0", b"")) > 1]
 
 
 def test_a_record_that_never_ends_is_not_kept():
-    refused = Refused()
+    refused = DenialRecords()
     for _ in range(100):
         assert refused.feed(b"r" * 1000) == []
     assert refused.feed(b"r\0r/a\0" + b"x" * (LONGEST + 1) + b"\0r/b\0") == [b"r/a", b"r/b"]
@@ -165,13 +165,13 @@ def test_a_record_that_never_ends_is_not_kept():
 
 @given(st.binary(max_size=80))
 async def test_any_bytes_are_heard_without_harm(record):
-    hearing = Hearing(VirtualClock())
+    hearing = DenialCollector(VirtualClock())
     hearing.hear([record, b"r" + record, b"x/" + record, b"n" + record], 1, REACH, lambda _: None)
     await hearing.close()
 
 
 async def test_what_comes_faster_than_it_is_looked_at_is_dropped():
-    hearing = Hearing(VirtualClock())
+    hearing = DenialCollector(VirtualClock())
     hearing.hear([b"r/none/%d" % number for number in range(10 * MOST_WAITING)], 1, REACH, lambda _: None)
     assert len(hearing._waiting) == MOST_WAITING
     await hearing.close()

@@ -18,7 +18,7 @@ import plughost
 from plughost import control
 from plughost.events import Logged
 from plughost.permissions import parse
-from plughost.permissions.access import NONE, Powers
+from plughost.permissions.access import NONE, Access
 from plughost.sandbox.denials.collector import MOST_TOLD
 from tests.confinable import PATH
 from tests.sandbox.asking import command
@@ -112,7 +112,7 @@ async def test_writing_what_may_only_be_read_is_told_and_so_is_a_folder_for_a_ne
     host, folder, notes, sandbox
 ):
     (folder / "out").mkdir()
-    plugin = await host.add(spec(folder, sandbox, allow=Powers(read=(str(folder),))))
+    plugin = await host.add(spec(folder, sandbox, allow=Access(read=(str(folder),))))
     assert await ask(plugin, "open", notes, flags=os.O_WRONLY) != "done"
     assert await ask(plugin, "open", folder / "out" / "new", flags=os.O_WRONLY | os.O_CREAT) != "done"
     lines = await told(host)
@@ -178,7 +178,7 @@ async def test_an_ordinary_start_is_told_nothing_of(host, folder, sandbox, kind,
     plugin = await host.add(
         plughost.PluginSpec(
             contract="mcptest", name="echo", command=words, cwd=str(home), sandbox=sandbox,
-            allow=Powers(read=(shared,)), env={"PATH": PATH},
+            allow=Access(read=(shared,)), env={"PATH": PATH},
         )
     )  # fmt: skip
     assert await plugin.call("echo", {"text": "hi"}, timeout=30) == {"text": "hi"}
@@ -259,7 +259,7 @@ async def test_a_program_that_is_only_looked_for_is_told(host, folder):
     assert await ask(plugin, "look", "/usr/lib") == "done"
     lines = await told(host)
     assert [line.partition(":")[0] for line in lines] == [f"execute {PROGRAM}"]
-    assert granted(lines[0]) == Powers(execute=(PROGRAM,))
+    assert granted(lines[0]) == Access(execute=(PROGRAM,))
 
 
 def bun():

@@ -18,9 +18,9 @@ from plughost.events import EventHub
 from plughost.permissions.access import Endpoint
 from plughost.sandbox.denials import connections as dialled
 from plughost.sandbox.egress.client_hello import ACCESS_DENIED
-from plughost.sandbox.egress.connection import Bounds
-from plughost.sandbox.egress.instance import WayOut
-from plughost.sandbox.egress.proxy import Egress
+from plughost.sandbox.egress.connection import EgressLimits
+from plughost.sandbox.egress.instance import EgressInstance
+from plughost.sandbox.egress.proxy import EgressProxy
 from plughost.sandbox.egress.tls_ports import TLS_PORTS
 from plughost.services.logs import Logs
 from plughost.testing import VirtualClock
@@ -108,7 +108,7 @@ async def test_the_address_that_was_checked_is_dialled_and_a_name_that_moves_is_
         dialled.append(str(address))
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(Egress, "_connect", dial)
+    monkeypatch.setattr(EgressProxy, "_connect", dial)
     way = outside.way(Endpoint("good.test", 80))
     for addresses, status in (([PUBLIC], b"502"), (["127.0.0.1"], b"403"), ([PUBLIC, "10.0.0.1"], b"403")):
         outside.names["good.test"] = addresses
@@ -207,7 +207,9 @@ async def test_an_answer_says_what_went_wrong(outside):
     closed.bind(("127.0.0.1", 0))
     port = closed.getsockname()[1]
     way, hasty = (
-        outside.way(good(port), Endpoint("gone.test", 80), bounds=Bounds(head=1000, head_seconds=seconds))
+        outside.way(
+            good(port), Endpoint("gone.test", 80), bounds=EgressLimits(head=1000, head_seconds=seconds)
+        )
         for seconds in (30, 0.05)
     )
     for request, status, words in (
@@ -234,7 +236,7 @@ async def test_a_lookup_that_takes_too_long_is_given_up(outside):
     async def never(host):
         await asyncio.Event().wait()
 
-    with Guest(outside.way(good(80), bounds=Bounds(connect_seconds=0.05), resolve=never)) as guest:
+    with Guest(outside.way(good(80), bounds=EgressLimits(connect_seconds=0.05), resolve=never)) as guest:
         assert (await guest.ask("good.test:80")).startswith(b"HTTP/1.1 504 ")
     assert (await outside.record()).verdict == "failed"
 
@@ -355,7 +357,7 @@ async def test_a_granted_address_is_whatever_it_serves(outside, secure, tls_file
 
 
 async def test_a_hello_that_never_gets_whole_is_given_up(outside, secure):
-    with Guest(outside.way(good(secure.port), bounds=Bounds(head_seconds=0.5))) as guest:
+    with Guest(outside.way(good(secure.port), bounds=EgressLimits(head_seconds=0.5))) as guest:
         await guest.connect(f"good.test:{secure.port}")
         await guest.send(hello("good.test")[:100])
         assert await guest.rest() == ACCESS_DENIED
@@ -415,7 +417,10 @@ async def test_a_server_that_does_not_read_slows_the_plugin_only(outside):
 
 async def test_more_connections_than_allowed_wait_at_the_plugins_side(outside):
     server = await outside.server()
-    way, others = outside.way(good(server.port), bounds=Bounds(connections=3)), outside.way(good(server.port))
+    way, others = (
+        outside.way(good(server.port), bounds=EgressLimits(connections=3)),
+        outside.way(good(server.port)),
+    )
     target = f"good.test:{server.port}"
     guests = [Guest(way) for _ in range(5)]
     for guest in guests[:3]:
@@ -436,7 +441,7 @@ async def test_more_connections_than_allowed_wait_at_the_plugins_side(outside):
 
 
 async def test_a_plugin_that_connects_without_end_is_slowed(outside):
-    way = outside.way(bounds=Bounds(connections_per_second=20))
+    way = outside.way(bounds=EgressLimits(connections_per_second=20))
     began = asyncio.get_running_loop().time()
     for _ in range(21):
         with Guest(way):
@@ -448,7 +453,7 @@ async def test_a_plugin_that_connects_without_end_is_slowed(outside):
 
 async def test_garbage_from_many_connections_leaves_the_proxy_as_it_was(outside):
     server = await outside.server()
-    way = outside.way(good(server.port), bounds=Bounds(connections_per_second=10_000, head=64))
+    way = outside.way(good(server.port), bounds=EgressLimits(connections_per_second=10_000, head=64))
     for seed in range(300):
         with Guest(way) as guest:
             await guest.send(os.urandom(1 + seed % 200))
@@ -467,8 +472,8 @@ async def test_bytes_are_limited_for_a_connection_and_for_a_plugin(outside):
     server = await outside.server()
     target = f"good.test:{server.port}"
     for bounds, reasons in (
-        (Bounds(bytes_per_connection=100_000), ["more bytes than one connection may carry"] * 2),
-        (Bounds(bytes_in_all=170_000), ["done", "more bytes than this plugin may send and receive"]),
+        (EgressLimits(bytes_per_connection=100_000), ["more bytes than one connection may carry"] * 2),
+        (EgressLimits(bytes_in_all=170_000), ["done", "more bytes than this plugin may send and receive"]),
     ):
         way = outside.way(good(server.port), bounds=bounds)
         outside.records.clear()
@@ -487,7 +492,10 @@ async def test_silence_ends_a_connection(outside):
         await asyncio.Event().wait()
 
     server = await outside.server(silent)
-    for bounds, done in ((Bounds(idle_seconds=0.05), False), (Bounds(half_closed_seconds=0.05), True)):
+    for bounds, done in (
+        (EgressLimits(idle_seconds=0.05), False),
+        (EgressLimits(half_closed_seconds=0.05), True),
+    ):
         outside.records.clear()
         with Guest(outside.way(good(server.port), bounds=bounds)) as guest:
             await guest.connect(f"good.test:{server.port}")
@@ -553,7 +561,7 @@ async def test_the_socket_is_for_the_plugin_alone(outside):
 async def test_a_socket_that_was_given_away_is_its_owners_alone():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o711)
-        way = WayOut((), Path(folder) / "way-out", lambda record: None, owner=(65534, 65534))
+        way = EgressInstance((), Path(folder) / "way-out", lambda record: None, owner=(65534, 65534))
         for uid, reached in ((65534, True), (65533, False)):
             os.seteuid(uid)
             try:
@@ -567,7 +575,7 @@ async def test_a_socket_that_was_given_away_is_its_owners_alone():
 async def test_closing_cuts_and_tells_everything_and_leaves_nothing(outside, tmp_path):
     server = await outside.server()
     records = []
-    way = WayOut((good(server.port),), tmp_path / "way-out", records.append, resolve=outside.resolve)
+    way = EgressInstance((good(server.port),), tmp_path / "way-out", records.append, resolve=outside.resolve)
     with Guest(way) as open_one, Guest(way) as asking:
         await open_one.connect(f"good.test:{server.port}")
         await asking.send(b"CONN")
@@ -586,7 +594,9 @@ async def test_a_folder_with_a_long_path(outside, tmp_path):
     server = await outside.server()
     folder = tmp_path / ("long-" * 40)
     folder.mkdir()
-    way = WayOut((good(server.port),), folder / "way-out", outside.records.append, resolve=outside.resolve)
+    way = EgressInstance(
+        (good(server.port),), folder / "way-out", outside.records.append, resolve=outside.resolve
+    )
     with Guest(way) as guest:
         await guest.connect(f"good.test:{server.port}")
     await way.close()
@@ -596,7 +606,7 @@ async def test_a_folder_with_a_long_path(outside, tmp_path):
 async def test_a_listener_that_raises_is_the_loops_to_report(outside, tmp_path):
     reported = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
-    way = WayOut((), tmp_path / "way-out", lambda record: 1 / 0)
+    way = EgressInstance((), tmp_path / "way-out", lambda record: 1 / 0)
     for _ in range(2):
         with Guest(way) as guest:
             assert (await guest.ask("a.test:1")).startswith(b"HTTP/1.1 403 ")

@@ -13,12 +13,12 @@ from plughost.permissions.access import Endpoint, endpoint
 from plughost.sandbox.egress.client_hello import (
     MAX_HELLO,
     MAX_RECORDS,
-    Answer,
-    Mismatch,
-    Opening,
+    ServerHelloReader,
+    SniFilter,
+    SniMismatch,
     server_name,
 )
-from plughost.sandbox.egress.connect import Refusal, asked, granted
+from plughost.sandbox.egress.connect import ConnectRefusal, asked, granted
 
 
 def connect(authority: str) -> tuple[str, int]:
@@ -104,7 +104,7 @@ def test_a_host_has_one_spelling(authority, host, port):
     ],
 )
 def test_what_could_be_read_in_two_ways_is_not_read(authority):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ConnectRefusal) as caught:
         connect(authority)
     assert caught.value.status == 400
 
@@ -126,7 +126,7 @@ def test_what_could_be_read_in_two_ways_is_not_read(authority):
     ],
 )
 def test_only_connect_is_understood(head, status):
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ConnectRefusal) as caught:
         asked(head)
     assert caught.value.status == status
     assert caught.value.answer.startswith(b"HTTP/1.1 %d " % status)
@@ -137,7 +137,7 @@ def test_only_connect_is_understood(head, status):
 def test_whatever_is_sent_is_read_in_one_way_or_refused(head):
     try:
         host, port = asked(head)
-    except Refusal:
+    except ConnectRefusal:
         return
     assert connect(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") == (host, port)
 
@@ -220,13 +220,13 @@ HELLO = hello("good.test")
 @pytest.mark.parametrize("name", ["good.test", "GOOD.test", "good.test."])
 def test_the_granted_name_passes_unchanged(name):
     data = hello(name)
-    assert Opening("good.test").feed(data) == data
+    assert SniFilter("good.test").feed(data) == data
 
 
 @pytest.mark.parametrize("name", ["evil.test", "a.good.test", "good.testt", "ood.test", None])
 def test_another_name_or_none_does_not_pass(name):
-    with pytest.raises(Mismatch, match="ClientHello names"):
-        Opening("good.test").feed(hello(name))
+    with pytest.raises(SniMismatch, match="ClientHello names"):
+        SniFilter("good.test").feed(hello(name))
 
 
 @given(
@@ -236,18 +236,18 @@ def test_another_name_or_none_does_not_pass(name):
 def test_however_it_is_cut_it_is_put_together(cuts, size):
     for name, passes in (("good.test", True), ("evil.test", False)):
         data = in_records(HELLO, size) + b"more"
-        opening, passed, refused = Opening(name), None, False
+        opening, passed, refused = SniFilter(name), None, False
         edges = [0, *sorted(cuts), len(data)]
         try:
             for start, end in pairwise(edges):
                 passed = passed + data[start:end] if passed is not None else opening.feed(data[start:end])
-        except Mismatch:
+        except SniMismatch:
             refused = True
         assert (passed == data, refused) == (passes, not passes)
 
 
 def test_a_byte_at_a_time():
-    opening = Opening("good.test")
+    opening = SniFilter("good.test")
     results = [opening.feed(bytes([byte])) for byte in HELLO]
     assert results == [None] * (len(HELLO) - 1) + [HELLO]
 
@@ -260,17 +260,17 @@ def test_a_byte_at_a_time():
     ],
 )
 def test_what_is_not_tls_passes_at_once(first):
-    assert Opening("good.test").feed(first) == first
+    assert SniFilter("good.test").feed(first) == first
 
 
 def test_a_hello_has_to_be_whole_at_the_end():
     for first, passes in ((b"", True), (b"\x16", False), (b"\x16\x03", False), (HELLO[:40], False)):
-        opening = Opening("good.test")
+        opening = SniFilter("good.test")
         assert opening.feed(first) is None
         if passes:
             assert opening.end() == first
         else:
-            with pytest.raises(Mismatch):
+            with pytest.raises(SniMismatch):
                 opening.end()
 
 
@@ -292,8 +292,8 @@ def test_a_hello_has_to_be_whole_at_the_end():
     ],
 )
 def test_what_a_server_might_take_for_tls_has_to_be_well_formed(data):
-    with pytest.raises(Mismatch):
-        Opening("good.test").feed(data)
+    with pytest.raises(SniMismatch):
+        SniFilter("good.test").feed(data)
 
 
 RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
@@ -310,7 +310,10 @@ RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c
     ],
 )
 def test_a_server_that_asks_for_a_second_hello_is_understood_however_its_bytes_come(said, asks_again):
-    for answer, pieces in ((Answer(), [said]), (Answer(), [bytes([byte]) for byte in said])):
+    for answer, pieces in (
+        (ServerHelloReader(), [said]),
+        (ServerHelloReader(), [bytes([byte]) for byte in said]),
+    ):
         known = [answer.feed(piece) for piece in pieces]
         assert any(known)
         assert answer.asks_again == asks_again
@@ -318,14 +321,14 @@ def test_a_server_that_asks_for_a_second_hello_is_understood_however_its_bytes_c
 
 def test_the_second_hello_is_read_as_the_first():
     second = b"\x14\x03\x03\x00\x01\x01" + HELLO
-    assert Opening("good.test").again().feed(second) == second
+    assert SniFilter("good.test").again().feed(second) == second
     for data in (
         b"\x14\x03\x03\x00\x01\x01" + hello("evil.test"),
         b"GET / ",
         b"\x17\x03\x03\x00\x01x" + HELLO,
     ):
-        with pytest.raises(Mismatch):
-            Opening("good.test").again().feed(data)
+        with pytest.raises(SniMismatch):
+            SniFilter("good.test").again().feed(data)
 
 
 def body(*extensions: tuple[int, bytes]) -> bytes:
@@ -367,10 +370,10 @@ def test_two_names_or_broken_ones_are_none(hello):
 @given(st.binary(max_size=200), st.binary(max_size=60))
 def test_no_bytes_break_the_reading_or_get_another_name_through(junk, tail):
     for data in (junk, b"\x16\x03" + junk, HELLO[:60] + junk, HELLO[:-40] + junk + tail):
-        opening = Opening("evil.test")
+        opening = SniFilter("evil.test")
         try:
             passed = opening.feed(data)
-        except Mismatch:
+        except SniMismatch:
             continue
         assert passed is None or passed == data
         assert passed is None or data[0] not in range(20, 25) or data[1] >= 16 or b"evil.test" in data

@@ -9,10 +9,10 @@ import pytest
 
 from plughost import Host
 from plughost.contracts.base import PluginSpec
-from plughost.errors import Unconfinable
-from plughost.permissions.access import Powers
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
-from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.protected_paths import ProtectedPaths
 from plughost.sandbox.resolve.grants import granted
 from tests.sandbox.support import confinement, run
 
@@ -52,22 +52,22 @@ def swap(shared):
     ],
 )
 def test_the_very_same_folder_may_be_shared_and_nothing_below_it(path, kind, shaken):
-    found = Footing(**{kind: (path,)}).shaken_by(Footing(writes=("/s",)))
+    found = ProtectedPaths(**{kind: (path,)}).shaken_by(ProtectedPaths(writes=("/s",)))
     assert found == ((path, "/s") if shaken else None)
 
 
 def test_what_is_in_a_folder_to_write_is_granted_with_it(shared):
     inside, beside = str(shared / "in"), str(shared.parent / "secret")
-    powers = Powers(read=(inside, beside, str(shared)), write=(inside, str(shared)))
+    powers = Access(read=(inside, beside, str(shared)), write=(inside, str(shared)))
     found = granted(powers)
     assert (found.read, found.write) == ((beside,), (str(shared),))
 
 
 def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
-    asked, allowed = Powers(read=(str(shared / "in"),)), Powers(read=(str(shared),))
+    asked, allowed = Access(read=(str(shared / "in"),)), Access(read=(str(shared),))
     assert granted(asked, allowed).read == asked.read
     swap(shared)
-    with pytest.raises(Unconfinable, match="leads to .*/secret, which is not") as caught:
+    with pytest.raises(SandboxUnavailable, match="leads to .*/secret, which is not") as caught:
         granted(asked, allowed)
     assert f"allow {shared.parent}/secret" in caught.value.hint
     assert granted(asked, asked).read == (str(shared.parent / "secret"),), "the operator's own word is enough"
@@ -76,20 +76,20 @@ def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
 @pytest.mark.parametrize("class_", CLASSES)
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_plugin_cannot_swap_a_grant_of_its_own_for_more(quarters, shared, class_, kind):
-    powers = joined(Powers(write=(str(shared),)), Powers(**{kind: (str(shared / "in"),)}))
+    powers = joined(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
     confinement(quarters, ["/bin/sh"], powers=powers, class_=class_)
     swap(shared)
-    with pytest.raises(Unconfinable, match="would be writable by what it is granted"):
+    with pytest.raises(SandboxUnavailable, match="would be writable by what it is granted"):
         confinement(quarters, ["/bin/sh"], powers=powers, class_=class_)
 
 
 def test_a_program_in_a_folder_that_it_may_write_is_refused(quarters, shared):
     (shared / "bin").mkdir()
     shutil.copy("/bin/true", shared / "bin" / "tool")
-    with pytest.raises(Unconfinable, match="would be writable"):
-        confinement(quarters, [str(shared / "bin" / "tool")], powers=Powers(write=(str(shared),)))
-    with pytest.raises(Unconfinable, match="would be writable"):
-        powers = Powers(write=(str(shared),), execute=(str(shared / "bin" / "tool"),))
+    with pytest.raises(SandboxUnavailable, match="would be writable"):
+        confinement(quarters, [str(shared / "bin" / "tool")], powers=Access(write=(str(shared),)))
+    with pytest.raises(SandboxUnavailable, match="would be writable"):
+        powers = Access(write=(str(shared),), execute=(str(shared / "bin" / "tool"),))
         confinement(quarters, ["/bin/sh"], powers=powers)
 
 
@@ -97,7 +97,7 @@ def test_a_program_in_a_folder_that_it_may_write_is_refused(quarters, shared):
 def test_a_grant_that_was_swapped_since_is_not_given(quarters, shared, class_):
     """By somebody the host knows nothing of: the launch was decided before."""
     cat = f"cat {shared}/in/key"
-    powers = Powers(read=(str(shared / "in"),), execute=("/bin/cat",))
+    powers = Access(read=(str(shared / "in"),), execute=("/bin/cat",))
     found = confinement(quarters, ["/bin/sh", "-c", f"echo here; {cat}"], powers=powers, class_=class_)
     assert run(found.launch).out == "here\n"
     swap(shared)
@@ -115,7 +115,7 @@ def spec(name, **allow):
         name=name,
         command=["/bin/sh", "-c", "cat"],
         sandbox="strict",
-        allow=Powers(**allow),
+        allow=Access(**allow),
     )
 
 
@@ -136,12 +136,12 @@ def test_what_one_plugin_may_write_no_other_is_built_from(shared):
                     {"execute": (str(shared / "tool"),)},
                 )
             ):
-                with pytest.raises(Unconfinable, match="'writer' may write"):
+                with pytest.raises(SandboxUnavailable, match="'writer' may write"):
                     await host.add(spec(f"below {number}", **allow))
             await host.add(spec("sharer", read=(write,)))
             await host.remove("writer")
             await host.add(spec("reader", read=(inside,)))
-            with pytest.raises(Unconfinable, match="of the plugin 'reader'"):
+            with pytest.raises(SandboxUnavailable, match="of the plugin 'reader'"):
                 await host.add(spec("writer", write=(write,)))
             await host.remove("reader")
             await host.add(spec("writer", write=(write,)))
@@ -157,7 +157,7 @@ def test_a_path_that_was_swapped_since_is_not_followed_at_a_reload(shared):
             plugin = await host.add(spec("reader", read=(str(shared / "in"),)))
             await plugin.reload()
             swap(shared)
-            with pytest.raises(Unconfinable, match="leads elsewhere") as caught:
+            with pytest.raises(SandboxUnavailable, match="leads elsewhere") as caught:
                 await plugin.reload()
             assert "add it again" in caught.value.hint
             await host.remove("reader")

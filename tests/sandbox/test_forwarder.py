@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 
 from plughost.permissions.access import Endpoint
-from plughost.sandbox.egress.connection import Bounds
+from plughost.sandbox.egress.connection import EgressLimits
 from plughost.sandbox.egress.hosts_file import MAX_LISTENERS
-from plughost.sandbox.egress.instance import WayOut
+from plughost.sandbox.egress.instance import EgressInstance
 from tests.sandbox.outside import Guest, needs, web
 from tests.support import ROOT, all_gone, processes, until
 
@@ -63,7 +63,7 @@ async def run(*command: str, env: dict[str, str] | None = None, data: bytes = b"
     return process.returncode, out.decode(), err.decode()
 
 
-async def inside(forwarder: str, way: WayOut, *program: str, **options) -> str:
+async def inside(forwarder: str, way: EgressInstance, *program: str, **options) -> str:
     """What a program prints that runs with the forwarder, the granted names and nothing else of the network."""
     needs("bwrap")
     hosts = Path(way.socket).parent.parent / "hosts"
@@ -219,7 +219,7 @@ for turn in range(2):
 
 async def test_as_many_connections_as_it_has_room_for_and_more_wait(outside, forwarder):
     server = await outside.server()
-    way = outside.way(Endpoint("good.test", server.port, True), bounds=Bounds(connections=200))
+    way = outside.way(Endpoint("good.test", server.port, True), bounds=EgressLimits(connections=200))
     assert await inside(forwarder, way, *PYTHON, CROWD, str(server.port), "120") == "served 120"
     more = CROWD.replace("range(2)", "[1]") + "print('all')"
     assert await inside(forwarder, way, *PYTHON, more, str(server.port), "160") == "all"
@@ -243,7 +243,7 @@ async def test_half_an_answer_is_not_taken_for_a_whole_one(outside, forwarder, b
         await reader.readexactly(1)
         writer.write(b"half")
         if broken:
-            await until(lambda: way._egress._bytes_left == Bounds().bytes_in_all - 5)
+            await until(lambda: way._egress._bytes_left == EgressLimits().bytes_in_all - 5)
             reset = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
 

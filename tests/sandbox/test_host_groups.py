@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 from plughost.sandbox.manager import KEEPERS
 from tests.sandbox.support import group_folders
 from tests.sandbox.test_memory_and_groups import parent
@@ -48,7 +48,7 @@ def hungry(folder: Path, name: str = "hungry") -> plughost.PluginSpec:
         command=[PYTHON, "-ISE", str(folder / "hungry.py")],
         cwd=str(folder),
         sandbox="strict",
-        limits=Limits(memory=64 << 20, processes=20, scratch=512 << 20),
+        limits=ResourceLimits(memory=64 << 20, processes=20, scratch=512 << 20),
     )
 
 

@@ -10,8 +10,8 @@ import subprocess
 
 import pytest
 
-from plughost.engine.launcher.launch import Launch, Report
-from plughost.errors import Unconfinable
+from plughost.engine.launcher.launch import Launch, LaunchReport
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.file_identity import identity
 from tests.sandbox.ground import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 from tests.support import ROOT
@@ -116,9 +116,9 @@ async def test_what_was_replaced_since_it_was_looked_at_is_not_used(inner, folde
         assert f"{readable} is no longer what it was" in ran.failure.message
         assert "reload" in ran.failure.hint
         assert ran.out == ""
-    with pytest.raises(Unconfinable, match="a symlink is in its way"):
+    with pytest.raises(SandboxUnavailable, match="a symlink is in its way"):
         identity(str(readable / "file"))
-    with pytest.raises(Unconfinable, match="went away"):
+    with pytest.raises(SandboxUnavailable, match="went away"):
         identity(str(folders / "gone"))
 
 
@@ -248,7 +248,7 @@ async def test_words_that_make_no_sense_start_nothing(ground, words):
 def test_every_failing_stage_is_explained():
     launch = Launch(("/usr/bin/bwrap",), {}, confine=CONFINE)
     for stage in ("uid", "landlock", "forward", "capabilities", "seccomp", "descriptors", "words", "limit"):
-        report = Report()
+        report = LaunchReport()
         report.feed(f"mode pidns\nfail {stage} 1 nofile\n".encode())
         failure = report.failure(launch)
         assert "the launcher failed" not in failure.message
@@ -257,7 +257,7 @@ def test_every_failing_stage_is_explained():
 
 
 def test_a_confined_launch_that_never_came_to_its_inner_step_is_no_success():
-    report = Report()
+    report = LaunchReport()
     report.feed(b"mode pidns\nlandlock 7\nseccomp\n")
     assert report.failure(Launch(("x",), {})) is None
     assert report.failure(Launch(("x",), {}, confine="keep")) is not None

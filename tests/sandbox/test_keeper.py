@@ -12,14 +12,14 @@ import pytest
 
 import plughost
 from plughost.errors import LaunchFailed
-from plughost.permissions.access import Endpoint, Powers
+from plughost.permissions.access import Access, Endpoint
 from plughost.sandbox import prepare as module
 
 pytestmark = pytest.mark.usefixtures("strict")
 
 
 def spec(port: int, name: str = "kept") -> plughost.PluginSpec:
-    allow = Powers(connect=(Endpoint("localhost", port, private=True),))
+    allow = Access(connect=(Endpoint("localhost", port, private=True),))
     command = ["/bin/sh", "-c", 'read line; echo "{\\"id\\":1,\\"result\\":1}"; read line']
     return plughost.PluginSpec(contract="mcptest", name=name, command=command, sandbox="strict", allow=allow)
 

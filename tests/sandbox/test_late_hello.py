@@ -16,8 +16,8 @@ from plughost.permissions.access import Endpoint, endpoint
 from plughost.permissions.intersection import same_endpoint
 from plughost.sandbox.denials import grant_hint
 from plughost.sandbox.egress import tls_ports
-from plughost.sandbox.egress.client_hello import Mismatch, NotTLS, Opening
-from plughost.sandbox.egress.late_client_hello import LateHello
+from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
+from plughost.sandbox.egress.late_client_hello import LateSniFilter
 from plughost.sandbox.egress.pump import SCREENED
 from plughost.sandbox.egress.tls_ports import TLS_PORTS, beginning
 from tests.sandbox.conftest import *  # noqa: F403
@@ -37,7 +37,7 @@ PLAIN = {
 }
 
 
-def all_passed(late: LateHello, data: bytes, cuts: list[int]) -> bytes:
+def all_passed(late: LateSniFilter, data: bytes, cuts: list[int]) -> bytes:
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     passed = b"".join(late.feed(data[start:end]) for start, end in pairwise(edges))
     late.end()
@@ -58,17 +58,17 @@ def test_a_hello_after_plain_bytes_has_to_name_the_granted_host(plain, size, cut
     # After half a record the hello can be read in two ways, and so can one with a record inside that begins
     # as a hello does.
     if plain != PLAIN["half a record"] and not begins_again(HELLO, size):
-        assert all_passed(LateHello("good.test"), good, cuts) == good
-    with pytest.raises(Mismatch, match="ClientHello names 'evil.test', and not good.test|too long"):
-        all_passed(LateHello("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
+        assert all_passed(LateSniFilter("good.test"), good, cuts) == good
+    with pytest.raises(SniMismatch, match="ClientHello names 'evil.test', and not good.test|too long"):
+        all_passed(LateSniFilter("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
 
 
 @given(st.sampled_from(sorted(PLAIN.values())), cuts)
 def test_of_a_hello_to_another_name_too_little_is_passed_on_to_name_it(plain, cuts):
-    late, passed = LateHello("good.test"), b""
+    late, passed = LateSniFilter("good.test"), b""
     data = plain + EVIL
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    with pytest.raises(Mismatch):
+    with pytest.raises(SniMismatch):
         for start, end in pairwise(edges):
             passed += late.feed(data[start:end])
     assert data.startswith(passed)
@@ -94,25 +94,25 @@ def around(inner: bytes) -> bytes:
 @pytest.mark.parametrize("first", [b"", b"\n"])
 def test_a_hello_inside_of_a_hello_is_found(first):
     nested = around(b"\r\nSTARTTLS\r\n" + EVIL)
-    assert Opening("good.test").feed(nested) == nested, "by itself it is right"
-    with pytest.raises(Mismatch, match=r"evil\.test"):
-        LateHello("good.test").feed(first + nested)
+    assert SniFilter("good.test").feed(nested) == nested, "by itself it is right"
+    with pytest.raises(SniMismatch, match=r"evil\.test"):
+        LateSniFilter("good.test").feed(first + nested)
 
 
 def test_a_decoy_that_may_still_become_a_hello_hides_none_behind_it():
-    late = LateHello("good.test")
+    late = LateSniFilter("good.test")
     decoy = bytes.fromhex("16030100010115030103f0") + b"x\r\nSTARTTLS\r\n"  # one byte, then a long alert
     assert late.feed(decoy) == decoy
-    with pytest.raises(Mismatch, match=r"evil\.test"):
+    with pytest.raises(SniMismatch, match=r"evil\.test"):
         late.feed(EVIL)
 
 
 @given(cuts)
 def test_behind_a_decoy_nothing_is_passed_on_that_names_another_host(cuts):
-    late, passed = LateHello("good.test"), b""
+    late, passed = LateSniFilter("good.test"), b""
     data = bytes.fromhex("16030100010115030103f0") * 3 + b"x\r\nSTARTTLS\r\n" + EVIL
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    with pytest.raises(Mismatch, match=r"evil\.test"):
+    with pytest.raises(SniMismatch, match=r"evil\.test"):
         for start, end in pairwise(edges):
             passed += late.feed(data[start:end])
     assert data.startswith(passed)
@@ -143,8 +143,8 @@ def recorded(content: bytes) -> bytes:
     ],
 )
 def test_what_a_lenient_server_might_take_for_a_hello_does_not_pass(spread):
-    with pytest.raises(Mismatch):
-        late = LateHello("good.test")
+    with pytest.raises(SniMismatch):
+        late = LateSniFilter("good.test")
         for byte in b"STARTTLS\r\n" + spread + bytes(20_000):
             late.feed(bytes([byte]))
 
@@ -158,24 +158,24 @@ def test_what_is_no_tls_passes_at_once_and_whole():
         os.urandom(1 << 20),
         b"",
     ):
-        late = LateHello("good.test")
+        late = LateSniFilter("good.test")
         assert late.feed(data) == data
         late.end()
 
 
 @pytest.mark.parametrize("piece", [b"\x16\x03\x01\x00\x01\x01", b"\x16\x03\x01\x00\x02\x01\x7f"])
 def test_nobody_is_kept_busy_with_beginnings(piece):
-    with pytest.raises(Mismatch, match="too much"):
-        LateHello("good.test").feed(piece * (SCREENED // len(piece)))
-    late = LateHello("good.test")
+    with pytest.raises(SniMismatch, match="too much"):
+        LateSniFilter("good.test").feed(piece * (SCREENED // len(piece)))
+    late = LateSniFilter("good.test")
     for _ in range(100):  # one at a time they are no trouble
         assert late.feed(b"x" + piece + bytes(1000)) == b"x" + piece + bytes(1000)
 
 
 def test_a_hello_that_never_gets_whole_is_not_passed_on():
-    late = LateHello("good.test")
+    late = LateSniFilter("good.test")
     assert late.feed(b"x" + HELLO[:60]) == b"x"
-    with pytest.raises(Mismatch, match="ends before it is whole"):
+    with pytest.raises(SniMismatch, match="ends before it is whole"):
         late.end()
 
 
@@ -195,7 +195,7 @@ def test_how_a_connection_begins_is_one_table():
 
 @pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", *PLAIN.values()])
 def test_on_a_port_for_tls_nothing_comes_before_it(first):
-    opening = Opening("good.test", tls_only=True)
+    opening = SniFilter("good.test", tls_only=True)
     if first.startswith(b"\x16\x03"):
         assert opening.feed(first) in (None, first)
         return

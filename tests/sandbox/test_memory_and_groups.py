@@ -18,7 +18,7 @@ from plughost.engine.launcher.launch import Launch
 from plughost.engine.process import Process
 from plughost.errors import InvalidSpec
 from plughost.sandbox.memory import cgroups, process_tree
-from plughost.sandbox.memory.meter import BREATH, LONGEST, PIECE, SHORTEST, Meter, Watched
+from plughost.sandbox.memory.meter import BREATH, LONGEST, PIECE, SHORTEST, MemoryMeter, MeteredTree
 from plughost.testing import VirtualClock
 from tests.sandbox.support import group_folders
 from tests.support import LAUNCHERS
@@ -123,9 +123,9 @@ def usage(monkeypatch):
 
 async def test_who_is_past_the_limit_is_told_with_the_sum(usage):
     clock = VirtualClock()
-    meter, told = Meter(clock), []
+    meter, told = MemoryMeter(clock), []
     usage.bytes = {1: 60, 2: 30}
-    meter.started(Watched(100, lambda: usage.bytes, told.append))
+    meter.started(MeteredTree(100, lambda: usage.bytes, told.append))
     clock.advance(LONGEST)
     assert told == []
     usage.bytes[2] = 41
@@ -135,9 +135,9 @@ async def test_who_is_past_the_limit_is_told_with_the_sum(usage):
 
 async def test_a_plugin_that_uses_little_is_seldom_looked_at(usage):
     clock = VirtualClock()
-    meter = Meter(clock)
+    meter = MemoryMeter(clock)
     usage.bytes = {1: 1}
-    meter.started(Watched(1000, lambda: usage.bytes, lambda used: None))
+    meter.started(MeteredTree(1000, lambda: usage.bytes, lambda used: None))
     clock.advance(10 * LONGEST)
     assert 5 <= usage.looks <= 12
     usage.looks, usage.bytes = 0, {1: 900}
@@ -148,11 +148,11 @@ async def test_a_plugin_that_uses_little_is_seldom_looked_at(usage):
 
 async def test_a_look_at_many_processes_is_cut_into_pieces(usage):
     clock = VirtualClock()
-    meter, told, roots = Meter(clock), [], dict.fromkeys(range(100), 1)
+    meter, told, roots = MemoryMeter(clock), [], dict.fromkeys(range(100), 1)
     usage.bytes = roots
     seen = []
     usage.look = lambda pids: (seen.append(pid) or roots[pid] for pid in pids)
-    meter.started(Watched(99, lambda: roots, told.append))
+    meter.started(MeteredTree(99, lambda: roots, told.append))
     for pieces in range(1, 7):
         clock.advance(SHORTEST if pieces == 1 else BREATH)
         assert len(seen) == PIECE * pieces
@@ -162,10 +162,10 @@ async def test_a_look_at_many_processes_is_cut_into_pieces(usage):
 
 async def test_who_cannot_be_told_does_not_end_the_looks_at_others(usage):
     clock = VirtualClock()
-    meter, told = Meter(clock), []
+    meter, told = MemoryMeter(clock), []
     usage.bytes = {1: 200}
-    meter.started(Watched(100, lambda: usage.bytes, lambda used: 1 / 0))
-    meter.started(Watched(100, lambda: usage.bytes, told.append))
+    meter.started(MeteredTree(100, lambda: usage.bytes, lambda used: 1 / 0))
+    meter.started(MeteredTree(100, lambda: usage.bytes, told.append))
     for _ in range(3):
         try:
             clock.advance(LONGEST)
@@ -176,9 +176,9 @@ async def test_who_cannot_be_told_does_not_end_the_looks_at_others(usage):
 
 async def test_nothing_is_looked_at_once_nothing_runs(usage):
     clock = VirtualClock()
-    meter = Meter(clock)
+    meter = MemoryMeter(clock)
     usage.bytes = {1: 1}
-    watched = Watched(100, lambda: usage.bytes, lambda used: None)
+    watched = MeteredTree(100, lambda: usage.bytes, lambda used: None)
     meter.started(watched)
     clock.advance(LONGEST)
     usage.bytes, usage.looks = {}, 0
@@ -209,7 +209,7 @@ def parent():
         os.rmdir(folder)
 
 
-def removed(group: cgroups.Group) -> None:
+def removed(group: cgroups.Cgroup) -> None:
     """Removed: what was killed in it may take the kernel a moment to bury."""
     for _ in range(1000):
         group.remove()

@@ -15,11 +15,11 @@ import pytest
 import plughost
 import plughost.sync
 from plughost import config
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.runner import examine
 from plughost.contracts.base import PluginSpec
 from plughost.engine.tap import Origin
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 from plughost.testing import Traffic, play_host
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT, until
@@ -127,7 +127,7 @@ async def _hosted(spec: PluginSpec) -> None:
 
 
 async def _on_the_wire(spec: PluginSpec) -> None:
-    async with Subject(spec).wire():
+    async with PluginUnderTest(spec).wire():
         pass
 
 
@@ -163,14 +163,14 @@ async def test_the_sum_of_memory_is_held_outside_of_a_host_too(place, way):
         name="hoarder",
         command=["python3", "-I", "-S", "-c", script],
         sandbox="strict",
-        limits=Limits(memory=256 << 20),
+        limits=ResourceLimits(memory=256 << 20),
     )
     if way == "replay":
         said = Traffic(Origin("hoarder", "mcptest", "Lines"))
         said.add("in", b"{}\n")
         assert "more than the limit of 256 MiB" in (await play_host(said, spec, patience=30) or "")
         return
-    async with Subject(spec).wire() as wire:
+    async with PluginUnderTest(spec).wire() as wire:
         await until(lambda: not wire._process.alive)
         assert "more than the limit of 256 MiB" in wire.last_words()
 

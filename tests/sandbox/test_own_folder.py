@@ -10,8 +10,8 @@ import pytest
 
 from plughost import config
 from plughost.contracts.base import PluginSpec, contract
-from plughost.errors import Unconfinable
-from plughost.permissions.access import Limits, Powers
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.explain.build import explain
 from plughost.sandbox.mechanisms.features import machine
 from plughost.sandbox.prepare import confined
@@ -56,7 +56,7 @@ def bound(base):
 
 def decided(spec, quarters, class_="strict"):
     needs(class_)
-    return confined(spec, ENV, Powers(), Limits(), class_, quarters)
+    return confined(spec, ENV, Access(), ResourceLimits(), class_, quarters)
 
 
 def script(path, more=""):
@@ -87,7 +87,7 @@ def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bou
     (spec,) = bound(script("a/main.py", 'cwd = "."'))
     assert json.loads(run(decided(spec, quarters).launch).out)[1:3] == ["[", "p"]
     spec, _ = bound(script("a/main.py", 'cwd = "."'), script("main.py"))
-    with pytest.raises(Unconfinable, match="far more than its own code") as caught:
+    with pytest.raises(SandboxUnavailable, match="far more than its own code") as caught:
         decided(spec, quarters)
     assert "cwd" in caught.value.hint
 
@@ -135,9 +135,9 @@ def test_a_path_in_a_manifest_is_not_the_operators(base, quarters):
     spec = PluginSpec(contract="mcptest", name="p", command=["./run"], cwd=str(base / "code"))
 
     def runs(spec):
-        return confined(spec, env, Powers(), Limits(), "strict", quarters).launch
+        return confined(spec, env, Access(), ResourceLimits(), "strict", quarters).launch
 
     assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
     for told in (spec, msgspec.structs.replace(spec, env=env, command_is_told=True)):
-        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
             runs(told)

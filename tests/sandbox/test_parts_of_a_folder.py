@@ -14,12 +14,12 @@ import pytest
 
 from plughost.contracts.base import contract
 from plughost.contracts.vai.contract import spec_of
-from plughost.errors import Unconfinable
-from plughost.permissions.access import Limits
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import ResourceLimits
 from plughost.sandbox.manager import effective
-from plughost.sandbox.plan import Confinement
+from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.prepare import confined
-from plughost.sandbox.run_dir import Quarters
+from plughost.sandbox.run_dir import RunDir
 from tests.confinable import needs
 from tests.newcomer import OUTSIDE_TMP
 from tests.sandbox.support import ENV, run
@@ -78,9 +78,7 @@ def package(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def found_in(
-    package: Path, quarters: Quarters, class_: str = "strict", **options: object
-) -> dict[str, object]:
+def found_in(package: Path, quarters: RunDir, class_: str = "strict", **options: object) -> dict[str, object]:
     launch = decided(package, quarters, class_, **options).launch
     ran = run(launch)
     assert ran.status == 0, ran
@@ -88,8 +86,8 @@ def found_in(
 
 
 def decided(
-    package: Path, quarters: Quarters, class_: str = "strict", told: bool = True, **options: object
-) -> Confinement:
+    package: Path, quarters: RunDir, class_: str = "strict", told: bool = True, **options: object
+) -> SandboxPlan:
     needs(class_)
     spec = msgspec.structs.replace(spec_of(package), options=options, command_is_told=told)
     binding = contract("vai").bind(spec)
@@ -97,7 +95,7 @@ def decided(
         spec,
         ENV,
         effective(spec, binding),
-        Limits(),
+        ResourceLimits(),
         class_,
         quarters,
         listable=binding.listable,
@@ -158,5 +156,5 @@ def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, 
     (package / "pyvenv.cfg").touch()
     (package / "bin/python3").symlink_to(private)
     (package / "bin/plugin").write_text(f"#!{package}/bin/python3 -S\n")
-    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
         decided(package, quarters, class_, told=told)

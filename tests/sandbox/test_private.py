@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from plughost.errors import Unconfinable
-from plughost.permissions.access import Powers
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import Access
 from plughost.sandbox.host_dirs import bases, check_private
 from tests.sandbox.support import confinement, run
 
@@ -20,7 +20,7 @@ BASES = ("/tmp", "/run/user/1000")
      "/run/user/1000/plughost", f"/tmp/plughost-{os.getuid()}/1.sock"],
 )  # fmt: skip
 def test_what_holds_a_hosts_own_or_is_part_of_it_is_refused(path):
-    with pytest.raises(Unconfinable, match=f"no plugin is given {path}: "):
+    with pytest.raises(SandboxUnavailable, match=f"no plugin is given {path}: "):
         check_private([path], BASES)
 
 
@@ -38,13 +38,13 @@ def test_hosts_settle_where_the_environment_says(monkeypatch, folder):
 @pytest.mark.usefixtures("strict")
 def test_a_grant_of_the_folder_that_hosts_settle_in_is_refused(quarters, folder):
     for powers in (
-        Powers(read=(quarters.base,)),
-        Powers(write=(str(folder),)),
-        Powers(read=(quarters.path,)),
+        Access(read=(quarters.base,)),
+        Access(write=(str(folder),)),
+        Access(read=(quarters.path,)),
     ):
-        with pytest.raises(Unconfinable, match="no plugin is given"):
+        with pytest.raises(SandboxUnavailable, match="no plugin is given"):
             confinement(quarters, ["/bin/sh"], powers=powers)
     beside = os.path.join(quarters.base, "beside")
     os.mkdir(beside)
-    found = confinement(quarters, ["/bin/sh", "-c", "echo here"], powers=Powers(read=(beside,)))
+    found = confinement(quarters, ["/bin/sh", "-c", "echo here"], powers=Access(read=(beside,)))
     assert run(found.launch).out == "here\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox import run_dir as module
-from plughost.sandbox.run_dir import PREFIX, Quarters, default_base, sweep
+from plughost.sandbox.run_dir import PREFIX, RunDir, default_base, sweep
 from plughost.sandbox.users import Users
 
 
@@ -28,7 +28,7 @@ def killed(base):
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        quarters = Quarters(base, Users(f"{base}/../uids"))
+        quarters = RunDir(base, Users(f"{base}/../uids"))
         with open(os.path.join(quarters.room("p").scratch(), "left"), "w"):
             os.write(writer, quarters.path.encode())
         signal.pause()
@@ -44,7 +44,7 @@ def killed(base):
 
 
 def test_what_a_killed_host_left_is_removed_at_the_next_start(base, killed):
-    with Quarters(base) as quarters:
+    with RunDir(base) as quarters:
         assert not os.path.exists(killed)
         assert os.listdir(base) == [os.path.basename(quarters.path)]
     assert os.listdir(base) == []
@@ -56,7 +56,7 @@ def test_live_hosts_and_other_peoples_folders_are_left_alone(base):
     os.symlink(outside, os.path.join(base, PREFIX + "link"))
     with open(os.path.join(base, PREFIX + "file"), "w"):
         pass
-    with Quarters(base) as first, Quarters(base) as second:
+    with RunDir(base) as first, RunDir(base) as second:
         sweep(base)
         assert os.path.isdir(first.path)
         assert os.path.isdir(second.path)
@@ -83,14 +83,14 @@ def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch,
 
     monkeypatch.setattr(module.tempfile, "mkdtemp", making)
     monkeypatch.setattr(module.fcntl, "flock", locking)
-    with Quarters(base) as quarters:
+    with RunDir(base) as quarters:
         assert len(made) == 2
         assert quarters.path == made[1]
         assert os.path.isdir(quarters.path)
 
 
 def test_nobody_else_gets_in(base):
-    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+    with RunDir(base, Users(f"{base}/../uids")) as quarters:
         root = os.geteuid() == 0
         assert stat.S_IMODE(os.stat(quarters.path).st_mode) == (0o711 if root else 0o700)
         room = quarters.room("a/plugin with any name")
@@ -105,7 +105,7 @@ def test_nobody_else_gets_in(base):
 def test_scratch_of_any_depth_is_removed(base):
     kept = os.path.join(base, "kept")
     os.mkdir(kept)
-    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+    with RunDir(base, Users(f"{base}/../uids")) as quarters:
         scratch = quarters.room("p").scratch()
         os.symlink(kept, os.path.join(scratch, "link"))
         os.mkdir(os.path.join(scratch, ".1"))
@@ -123,8 +123,8 @@ def test_scratch_of_any_depth_is_removed(base):
 
 
 def test_a_base_that_cannot_be_used_is_explained(base):
-    with pytest.raises(Unconfinable, match="no private folder") as caught:
-        Quarters(f"{base}/missing")
+    with pytest.raises(SandboxUnavailable, match="no private folder") as caught:
+        RunDir(f"{base}/missing")
     assert "TMPDIR" in caught.value.hint
 
 
@@ -136,7 +136,7 @@ def test_the_session_folder_is_preferred(base, monkeypatch):
 
 
 def test_a_forked_child_leaves_the_hosts_quarters_alone(base):
-    with Quarters(base, Users(f"{base}/../uids")) as quarters:
+    with RunDir(base, Users(f"{base}/../uids")) as quarters:
         pid = os.fork()
         if pid == 0:
             quarters.close()
@@ -150,7 +150,7 @@ def test_a_copy_that_a_full_disk_cut_short_is_not_run_but_made_again(tmp_path):
     program = tmp_path / "program"
     program.write_bytes(b"x" * 100_000)
     (tmp_path / "base").mkdir()
-    with Quarters(str(tmp_path / "base")) as quarters:
+    with RunDir(str(tmp_path / "base")) as quarters:
         most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most[1]))
         try:

@@ -15,8 +15,8 @@ import plughost
 from plughost import config
 from plughost.contracts.base import contract
 from plughost.contracts.vai.contract import spec_of
-from plughost.errors import InvalidSpec, Unconfinable
-from plughost.permissions.access import Limits, Powers
+from plughost.errors import InvalidSpec, SandboxUnavailable
+from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.manager import effective
 from plughost.sandbox.prepare import confined
 from plughost.sandbox.resolve import trusted_files
@@ -71,7 +71,7 @@ def decide(spec, quarters, class_="strict", binding=None):
         spec,
         {**ENV, **binding.env},
         effective(spec, binding),
-        Limits(),
+        ResourceLimits(),
         class_,
         quarters,
         listable=binding.listable,
@@ -90,7 +90,7 @@ def test_a_folder_that_is_replaced_after_its_file_was_read_is_not_shown(plug, pr
     spec = config.of_folder(plug)
     decide(spec, quarters, class_)
     swap(plug / cwd if cwd != "." else plug, private)
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
         decide(spec, quarters, class_)
 
 
@@ -152,7 +152,7 @@ def test_and_while_it_is_walked_a_refusal(plug):
             link.mkdir()
         return about
 
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
         trusted_files.walk(str(link), lstat)
 
 
@@ -183,7 +183,7 @@ def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, qu
     binding = contract("ainb").bind(spec)
     assert str(place) in {shown.path for shown in decide(spec, quarters, class_, binding).places}
     swap(place, private)
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
         decide(spec, quarters, class_, binding)
 
 
@@ -232,7 +232,7 @@ def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, quar
     binding = contract("vai").bind(spec)
     decide(spec, quarters, class_, binding)
     swap(package if part == "." else package / part, private)
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
         decide(spec, quarters, class_, binding)
 
 
@@ -253,7 +253,7 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
     assert run(decide(spec, quarters, class_, binding).launch).status == 0
     named.unlink()
     named.symlink_to(private / "secret")
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
         decide(spec, quarters, class_, binding)
 
 
@@ -267,13 +267,13 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
     held = [Capability("spawn_subprocess", (str(tool),))]
     found = own_words.programs(held, spec)
     assert found == ((str(tool),), {str(tool): os.path.realpath("/usr/bin/env")})
-    powers = Powers(execute=found.paths)
-    confined(spec, ENV, powers, Limits(), "strict", quarters, resolved=found.resolved)
+    powers = Access(execute=found.paths)
+    confined(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
-    with pytest.raises(Unconfinable, match="was replaced while it was looked at"):
-        confined(spec, ENV, powers, Limits(), "strict", quarters, resolved=found.resolved)
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+        confined(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
     assert own_words.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])
     assert own_words.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"
@@ -281,4 +281,4 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
 
 def test_what_the_operator_grants_is_followed_wherever_it_leads(folder, private):
     (folder / "named").symlink_to(private)
-    assert granted(Powers(read=(str(folder / "named"),))).read == (str(private),)
+    assert granted(Access(read=(str(folder / "named"),))).read == (str(private),)

@@ -8,9 +8,9 @@ import shutil
 
 import pytest
 
-from plughost.errors import LaunchFailed, Unconfinable
+from plughost.errors import LaunchFailed, SandboxUnavailable
 from plughost.sandbox.resolve import command_cache, shebang
-from plughost.sandbox.resolve.shebang import FirstLine
+from plughost.sandbox.resolve.shebang import Shebang
 from tests.sandbox.support import ENV
 
 SHELL = os.path.realpath("/bin/sh")
@@ -42,15 +42,15 @@ def interpreter(path, lib):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (b"#!/bin/sh\nrest", FirstLine("/bin/sh", ())),
-        (b"#! /bin/sh -e -x \n", FirstLine("/bin/sh", ("-e -x",))),
-        (b"#!/usr/bin/env python3\n", FirstLine("python3", (), True)),
-        (b"#!/usr/bin/env\tpython3\n", FirstLine("python3", (), True)),
-        (b"#!/usr/bin/env -S python3 -u 'a b'\n", FirstLine("python3", ("-u", "a b"), True)),
-        (b"#!/usr/bin/env /bin/sh\n", FirstLine("/bin/sh", (), False)),
-        (b"#!/usr/bin/env -vS python3 -u\n", FirstLine("python3", ("-u",), True)),
-        (b"#!/usr/bin/env --split-string=python3 -u\n", FirstLine("python3", ("-u",), True)),
-        (b"#!/bin/sh -e\0-x\n", FirstLine("/bin/sh", ("-e",))),
+        (b"#!/bin/sh\nrest", Shebang("/bin/sh", ())),
+        (b"#! /bin/sh -e -x \n", Shebang("/bin/sh", ("-e -x",))),
+        (b"#!/usr/bin/env python3\n", Shebang("python3", (), True)),
+        (b"#!/usr/bin/env\tpython3\n", Shebang("python3", (), True)),
+        (b"#!/usr/bin/env -S python3 -u 'a b'\n", Shebang("python3", ("-u", "a b"), True)),
+        (b"#!/usr/bin/env /bin/sh\n", Shebang("/bin/sh", (), False)),
+        (b"#!/usr/bin/env -vS python3 -u\n", Shebang("python3", ("-u",), True)),
+        (b"#!/usr/bin/env --split-string=python3 -u\n", Shebang("python3", ("-u",), True)),
+        (b"#!/bin/sh -e\0-x\n", Shebang("/bin/sh", ("-e",))),
         (b"#!\n", None),
         (b"echo\n", None),
     ],
@@ -66,7 +66,8 @@ def test_first_lines(line, expected):
 def test_a_first_line_that_says_more_to_env_is_refused_by_name(code, rest):
     executable(code / "run", f"#!/usr/bin/env {rest}\n")
     with pytest.raises(
-        Unconfinable, match=re.escape(f"{code}/run cannot be used in a sandbox: #!/usr/bin/env {rest}. ")
+        SandboxUnavailable,
+        match=re.escape(f"{code}/run cannot be used in a sandbox: #!/usr/bin/env {rest}. "),
     ):
         command_cache.find(["./run"], str(code), ENV)
 
@@ -131,7 +132,7 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     interpreter(folder / "py" / "bin" / "python3", "python3.99")
     executable(code / "run", "#!/usr/bin/env python3\n")
     env = {"PATH": f"{folder}/py/bin"}
-    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
         command_cache.find(["./run"], str(code), env, path_is_told=True)
     found = command_cache.find(
         ["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"]
@@ -141,7 +142,7 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     (folder / "own" / "sh").symlink_to("/usr/bin/sh")
     executable(code / "run", "#!/usr/bin/env sh\n")
     with pytest.raises(
-        Unconfinable, match="own/sh, and the way there is neither part of it nor public"
+        SandboxUnavailable, match="own/sh, and the way there is neither part of it nor public"
     ) as caught:
         command_cache.find(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
     assert "in the command" in caught.value.hint
@@ -189,7 +190,7 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     (code / ".python-version").write_text(local)
     monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
     if expected == "refused":  # which private interpreter runs is the operator's choice
-        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
             command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})
         return
     found = command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})

@@ -9,7 +9,7 @@ import pytest
 
 import plughost
 from plughost.contracts.base import PluginSpec
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 from tests.confinable import PATH, needs, open_folder
 from tests.sandbox.test_memory_and_groups import parent  # noqa: F401
 
@@ -91,7 +91,7 @@ def hoarder(sandbox: str, memory: int | None = LIMIT) -> PluginSpec:
         name="hoarder",
         command=["/usr/bin/python3", "-I", "-S", "-c", HOARDER],
         sandbox=sandbox,
-        limits=Limits(memory=memory),
+        limits=ResourceLimits(memory=memory),
     )
 
 

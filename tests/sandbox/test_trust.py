@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plughost.errors import LaunchFailed, Unconfinable
-from plughost.permissions.access import Powers
+from plughost.errors import LaunchFailed, SandboxUnavailable
+from plughost.permissions.access import Access
 from plughost.sandbox.resolve import command_cache, elf, shared_libraries, trusted_files
 from plughost.sandbox.resolve.grants import granted
 from tests.sandbox.support import ENV
@@ -86,11 +86,11 @@ def test_the_program_of_this_test_is_read_as_meant(code):
 
 def test_a_first_line_brings_no_private_file(code, home):
     script(code, str(home / ".ssh" / "id"))
-    with pytest.raises(Unconfinable, match="neither part of it nor a public program") as caught:
+    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program") as caught:
         find(code, ["./run"])
     assert f"execute {home / '.ssh' / 'id'}" in caught.value.hint
     script(code, str(home / "py" / "bin" / "python3.99"))
-    with pytest.raises(Unconfinable):
+    with pytest.raises(SandboxUnavailable):
         find(code, ["./run"])
 
 
@@ -118,7 +118,7 @@ def test_a_symlink_brings_no_private_file(code, home, way):
         (home / "py" / "bin" / "python3").symlink_to("/bin/sh")
         (home / "py" / "pyvenv.cfg").write_text("home = /usr/bin\n")
         (code / "run").symlink_to(home / "py" / "bin" / "python3")
-    with pytest.raises(Unconfinable):
+    with pytest.raises(SandboxUnavailable):
         find(code, ["./run"])
 
 
@@ -129,7 +129,7 @@ def test_a_program_that_alone_says_which_folder_is_its_own_leads_nowhere_either(
     for target in (home / ".ssh" / "id", home / "py" / "bin" / "python3"):
         (code / name).unlink(missing_ok=True)
         (code / name).symlink_to(target)
-        with pytest.raises(Unconfinable):
+        with pytest.raises(SandboxUnavailable):
             command_cache.find([str(code / name)], None, ENV)
 
 
@@ -139,8 +139,8 @@ def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
         (code / "run").symlink_to(folder / "socket")
         with pytest.raises(LaunchFailed):
             find(code, ["./run"])
-        with pytest.raises(Unconfinable, match="no file and no folder"):
-            granted(Powers(read=(str(folder / "socket"),)))
+        with pytest.raises(SandboxUnavailable, match="no file and no folder"):
+            granted(Access(read=(str(folder / "socket"),)))
     (code / "dev").symlink_to("/dev/null")
     with pytest.raises(LaunchFailed):
         find(code, ["./dev"])
@@ -157,7 +157,7 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
     assert not any(trusted_files.is_beneath(path, str(home)) for path in brought(found))
     assert any("libc.so.6" in path for path in found.libraries)
     (code / "run").write_bytes(program(str(home / ".ssh" / "id")))
-    with pytest.raises(Unconfinable, match="no public file"):
+    with pytest.raises(SandboxUnavailable, match="no public file"):
         find(code, ["./run"])
 
 
@@ -165,7 +165,7 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
 def test_a_loader_is_a_file_and_never_a_folder_with_all_that_is_in_it(code, home, named):
     place = str(home / ".ssh") if named == "granted" else named
     (code / "run").write_bytes(program(place))
-    with pytest.raises(Unconfinable, match="no public file"):
+    with pytest.raises(SandboxUnavailable, match="no public file"):
         find(code, ["./run"], read=(str(home / ".ssh"),))
 
 
@@ -237,7 +237,7 @@ def test_a_program_that_the_operator_named_brings_no_private_file_either(
     monkeypatch.setenv("PATH", str(place))
     command = "run" if where == "on PATH" else str(place / "run")
     for cwd in (str(code), None):
-        with pytest.raises(Unconfinable):
+        with pytest.raises(SandboxUnavailable):
             command_cache.find([command], cwd, ENV)
 
 
@@ -264,7 +264,7 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
     for target in (home / ".ssh" / "id", home / ".ssh" / "python3"):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
-        with pytest.raises(Unconfinable):
+        with pytest.raises(SandboxUnavailable):
             command_cache.find([tool], None, ENV)
     for target in (home / "py" / "bin" / "python3.99", other / "python"):
         link.unlink()
@@ -290,7 +290,7 @@ def fake_venv(code, home):
 @pytest.mark.parametrize("told", [True, False])
 def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_venv, told):
     """Of which the plugin is given parts: whoever has named the command, the first line is the author's."""
-    with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
         find(
             fake_venv,
             [str(fake_venv / "bin" / "run")],
@@ -305,7 +305,7 @@ def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_ve
 def test_nor_does_a_folder_whose_file_binds_several_plugins(fake_venv, name):
     (fake_venv / "bin" / "base").mkdir()
     for cwd in (fake_venv, fake_venv / "bin" / "base"):
-        with pytest.raises(Unconfinable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
             find(cwd, [str(fake_venv / "bin" / name)], cwd_is_own=False, command_is_told=True)
 
 
@@ -341,7 +341,7 @@ def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interprete
     assert told("/bin/sh", "-e", key).code == (str(code),)
     assert str(home / "py" / "bin" / "python3.99") in told("python3.99", "x.py").executes
     for program_ in (key, str(home / "py" / "bin" / "python3.99"), "../home/py/bin/tool", "tool"):
-        with pytest.raises(Unconfinable):
+        with pytest.raises(SandboxUnavailable):
             told(program_)
 
 
@@ -377,7 +377,7 @@ def test_only_an_interpreter_is_looked_up_by_name(code, home):
     (home / "py" / "bin" / "private-tool").chmod(0o755)
     env = {"PATH": str(home / "py" / "bin")}
     script(code, "/usr/bin/env private-tool")
-    with pytest.raises(Unconfinable, match="no known interpreter"):
+    with pytest.raises(SandboxUnavailable, match="no known interpreter"):
         find(code, ["./run"], env)
 
 
@@ -385,7 +385,7 @@ def test_only_an_interpreter_is_looked_up_by_name(code, home):
 def test_a_folder_of_everybodys_is_no_plugins_own(broad):
     if not os.path.isdir(broad):
         pytest.skip("there is none here")
-    with pytest.raises(Unconfinable, match="far more than its own code"):
+    with pytest.raises(SandboxUnavailable, match="far more than its own code"):
         command_cache.find(["/bin/sh"], broad, ENV)
 
 
@@ -396,8 +396,8 @@ def test_what_cannot_be_granted():
         ("/proc/1", "no plugin's"),
         ("/", "no plugin's"),
     ):
-        with pytest.raises(Unconfinable, match=why):
-            granted(Powers(read=(path,)))
+        with pytest.raises(SandboxUnavailable, match=why):
+            granted(Access(read=(path,)))
 
 
 def test_public_is_what_everybody_may_read_and_only_root_may_change(folder):
@@ -446,7 +446,7 @@ def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatc
         shared_libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
     )
     (code / "run").write_bytes(program(None, names, ":".join(f"$ORIGIN/{folder}" for folder in folders)))
-    with pytest.raises(Unconfinable, match="looked for in 2000 places"):
+    with pytest.raises(SandboxUnavailable, match="looked for in 2000 places"):
         find(code, ["./run"])
     assert len(read) == len(set(read)) == 2000
     (code / "run").write_bytes(program(None, names[:10], ":".join(f"$ORIGIN/{folder}" for folder in folders)))
@@ -483,7 +483,7 @@ def test_a_walk_ends_where_the_kernels_does(code, links, start):
             (code / name).symlink_to(text)
     try:
         real = trusted_files.walk(f"{code}/{start}").real
-    except (OSError, Unconfinable):
+    except (OSError, SandboxUnavailable):
         real = None
     try:
         expected = os.path.realpath(f"{code}/{start}", strict=True)
@@ -498,6 +498,6 @@ def test_libraries_are_found_as_the_loader_finds_them():
     assert found is not None
     names = {
         os.path.basename(library.path)
-        for library in shared_libraries.closure([shared_libraries.Program(shell, found)])
+        for library in shared_libraries.closure([shared_libraries.LoadedProgram(shell, found)])
     }
     assert set(found.needed) <= names

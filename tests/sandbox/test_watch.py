@@ -15,7 +15,7 @@ import pytest
 
 from plughost.engine.launcher.launch import INNER, NATIVE
 from plughost.engine.process import Process
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.sandbox.enforcement import SIGNALS
 from plughost.sandbox.mechanisms.features import machine
 from plughost.sandbox.resolve.elf import read_elf
@@ -125,7 +125,7 @@ async def test_what_is_granted_is_not_even_mentioned(quarters, folder, launcher)
     launch = confinement(quarters, command).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (1, {b"r" + os.fsencode(shown)})
-    launch = confinement(quarters, command, powers=Powers(read=(str(shown),))).launch
+    launch = confinement(quarters, command, powers=Access(read=(str(shown),))).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (0, set())
 

@@ -17,7 +17,7 @@ import pytest
 
 import plughost
 from plughost.events import Logged
-from plughost.permissions.access import Endpoint, Powers, endpoint
+from plughost.permissions.access import Access, Endpoint, endpoint
 from tests.sandbox.outside import Outside, Server, certificate, echo, needs, web
 from tests.support import PLUGINS, until
 
@@ -43,7 +43,7 @@ def spec(folder, tls) -> Adding:
         path = shutil.copy(PLUGINS / program, home)
         command = [f"/usr/bin/{language}3", "-I", "-S", path] if language == "python" else ["node", path]
         env = {"SSL_CERT_FILE": str(authority), "NODE_EXTRA_CA_CERTS": str(authority)}
-        allow = Powers(read=(str(authority),), connect=endpoints)
+        allow = Access(read=(str(authority),), connect=endpoints)
         return plughost.PluginSpec(
             contract="mcptest", name=name, command=command, env=env, sandbox="strict", allow=allow
         )

@@ -26,8 +26,8 @@ def program(path: Path, source: str, *flags: str) -> Path:
 def ainb_folder(root: Path, source: str, name: str = "made", **sections: dict[str, object]) -> Path:
     place = root / name
     place.mkdir(parents=True)
-    told = manifests.Manifest(
-        manifests.About(name, "1.0.0", 2),
+    told = manifests.AinbManifest(
+        manifests.AinbAbout(name, "1.0.0", 2),
         manifests.Capabilities(event_bus=True, read_sessions=True),
         manifests.Provides(**sections.get("provides", {})),
         manifests.Subscribes(**sections.get("subscribes", {})),

@@ -70,7 +70,7 @@ def same(mine, theirs):
             theirs.partial,
             theirs.data.calls,
         )
-    if isinstance(theirs, ours.Mismatch):
+    if isinstance(theirs, ours.ChunkMismatch):
         return (mine.expected, mine.got) == (theirs.expected, theirs.got)
     return mine is theirs is None
 

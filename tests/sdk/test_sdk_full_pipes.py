@@ -10,7 +10,7 @@ import json
 import subprocess
 import threading
 
-from plughost.services.file_and_network import FileDesk
+from plughost.services.file_and_network import FileService
 from tests.sdk.support import INIT, ainb_folder, frames, program, unframed
 from tests.support import until
 
@@ -111,7 +111,7 @@ plugin.run()
 
 async def test_under_a_real_host_much_can_be_published_before_an_answer_is_taken(host, tmp_path, mark):
     (tmp_path / "large").write_bytes(bytes(2 << 20))
-    host.provide("fs", FileDesk({"read_sessions": tmp_path}))
+    host.provide("fs", FileService({"read_sessions": tmp_path}))
     plugin = await host.add(ainb_folder(tmp_path / mark, AHEAD))
     heard: list[bytes] = []
     host.service("snapshots").listen("t", heard.append)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.kaged.contract import Context, Kaged
+from plughost.contracts.kaged.contract import Kaged, KagedContext
 from plughost.errors import Denied
 from plughost.events import Notified
 from plughost.services.storage.service import Storage
@@ -112,7 +112,7 @@ async def test_a_plugin_under_a_real_host(host, tmp_path, mark):
     host.provide("storage", Storage(tmp_path / "stored"))
     plugin = await host.add(told)
     with host.events() as events:
-        ada = Context(operator_id="ada")
+        ada = KagedContext(operator_id="ada")
         assert await Kaged(plugin).tool("retain", {"key": "a", "text": "é"}, context=ada) is None
         happened = [event for event in iter(events.take, None) if isinstance(event, Notified)]
     assert [(event.method, bytes(event.params)) for event in happened] == [("made.kept", b'{"key":"a"}')]

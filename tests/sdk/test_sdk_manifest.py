@@ -42,8 +42,8 @@ def test_any_text(text):
 
 @given(st.builds(manifests.Capabilities, grants, grants, grants, grants, grants, grants, grants), words)
 def test_manifests_as_they_are_written_are_plain(capabilities, screens):
-    told = manifests.Manifest(
-        manifests.About("x", "1.0.0", 2), capabilities, manifests.Provides(screens=screens)
+    told = manifests.AinbManifest(
+        manifests.AinbAbout("x", "1.0.0", 2), capabilities, manifests.Provides(screens=screens)
     )
     text = manifests.write(told)
     if "\x7f" not in text and len(text.splitlines()) == text.count("\n"):

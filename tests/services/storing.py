@@ -73,11 +73,11 @@ def quick_settings() -> tuple[str, ...]:
 def counted(monkeypatch) -> list[int]:
     """How many requests each transaction had."""
     counts: list[int] = []
-    together = database.Database._together
+    together = database.KeyValueDatabase._together
 
     def counting(self, connection, requests):
         counts.append(len(requests))
         return together(self, connection, requests)
 
-    monkeypatch.setattr(database.Database, "_together", counting)
+    monkeypatch.setattr(database.KeyValueDatabase, "_together", counting)
     return counts

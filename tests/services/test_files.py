@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from plughost.errors import Denied, InvalidSpec
 from plughost.permissions import open_beneath
 from plughost.services.files import reader
-from plughost.services.files.reader import LARGEST, Entry, Files
+from plughost.services.files.reader import LARGEST, Files, FolderEntry
 from tests.guard.test_beneath import INSIDE, RACE, SECRET, battlefield, failing, renaming
 
 GRANTED = {"read_sessions"}
@@ -70,7 +70,7 @@ def refused(kind: type[Exception], message: str) -> Iterator[None]:
     assert caught.value.message == message
 
 
-def told(entry: Entry) -> Entry:
+def told(entry: FolderEntry) -> FolderEntry:
     """Without its time, which differs from run to run."""
     return msgspec.structs.replace(entry, modified_ns=0)
 
@@ -101,9 +101,9 @@ def test_a_folder_is_listed_as_it_stands_there(service, root, way):
     assert {entry.name for entry in listed} == set(os.listdir(root))
     assert [entry.name for entry in listed] == os.listdir(root)
     by_name = {entry.name: entry for entry in listed}
-    assert told(by_name["f"]) == Entry("f", False, 6)
-    assert told(by_name["sub"]) == Entry("sub", True, 0)
-    assert told(by_name["into"]) == Entry("into", False, 3)
+    assert told(by_name["f"]) == FolderEntry("f", False, 6)
+    assert told(by_name["sub"]) == FolderEntry("sub", True, 0)
+    assert told(by_name["into"]) == FolderEntry("into", False, 3)
     assert by_name["f"].modified_ns == (root / "f").stat().st_mtime_ns
     assert by_name["absolute"].is_dir is False
     assert service.read_dir(GRANTED, f"{root}/into") == service.read_dir(GRANTED, f"{root}/sub")
@@ -331,8 +331,8 @@ def test_names_that_are_not_utf_8_are_listed_lossily(service, root, way):
     with open(name, "wb") as file:
         file.write(b"x")
     (entry,) = service.read_dir(GRANTED, f"{root}/sub/deep")
-    assert told(entry) == Entry("caf\ufffd\ufffd\ufffd\ufffd\ufffd", False, 1)
-    assert msgspec.json.decode(msgspec.json.encode(entry), type=Entry) == entry
+    assert told(entry) == FolderEntry("caf\ufffd\ufffd\ufffd\ufffd\ufffd", False, 1)
+    assert msgspec.json.decode(msgspec.json.encode(entry), type=FolderEntry) == entry
     assert service.read_file(GRANTED, os.fsdecode(name)) == b"x"
     with pytest.raises(InvalidSpec, match="caf\ufffd: No such file") as caught:
         service.read_file(GRANTED, f"{root}/caf\udce9")
@@ -510,7 +510,7 @@ def test_what_is_no_regular_file_is_neither_opened_nor_waited_for(service, root,
             with refused(InvalidSpec, f"read_dir {root}/{name}: Not a directory"):
                 service.read_dir(GRANTED, f"{root}/{name}")
     assert opens == []
-    assert Entry("special", False, 0) in map(told, service.read_dir(GRANTED, f"{root}"))
+    assert FolderEntry("special", False, 0) in map(told, service.read_dir(GRANTED, f"{root}"))
 
 
 def test_the_watch_on_openings_sees_one(service, root):
@@ -535,7 +535,7 @@ def without_proc(monkeypatch) -> None:
 def test_without_proc_files_are_read_all_the_same(service, root, way):
     os.mkfifo(root / "fifo")
     assert service.read_file(GRANTED, f"{root}/stays") == b"inside too"
-    assert Entry("f", False, 6) in map(told, service.read_dir(GRANTED, str(root)))
+    assert FolderEntry("f", False, 6) in map(told, service.read_dir(GRANTED, str(root)))
     with refused(InvalidSpec, f"read {root}/fifo: not a regular file"):
         service.read_file(GRANTED, f"{root}/fifo")
     with refused(Denied, "capability denied: read_sessions"):
@@ -586,7 +586,7 @@ def test_where_looking_is_opening_the_same_files_are_read(service, root, monkeyp
     monkeypatch.setattr(reader, "O_PATH", 0)
     os.mkfifo(root / "fifo")
     assert service.read_file(GRANTED, f"{root}/into/../stays") == b"inside too"
-    assert Entry("f", False, 6) in map(told, service.read_dir(GRANTED, str(root)))
+    assert FolderEntry("f", False, 6) in map(told, service.read_dir(GRANTED, str(root)))
     with refused(InvalidSpec, f"read {root}/fifo: not a regular file"):
         service.read_file(GRANTED, f"{root}/fifo")
     with refused(Denied, "capability denied: read_sessions"):

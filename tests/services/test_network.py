@@ -20,7 +20,7 @@ from plughost.permissions import parse
 from plughost.permissions.access import NONE
 from plughost.permissions.addresses import canonical_host
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import OperatorsWord, operators_word
+from plughost.permissions.operator_only import OperatorAccess, operators_word
 from plughost.services.network.fetch import Fetch, Network
 from tests.services.web import PUBLIC, Web, answer, redirect
 from tests.support import until
@@ -50,12 +50,12 @@ async def web():
     await web.stop()
 
 
-def named(*hosts: str) -> OperatorsWord:
+def named(*hosts: str) -> OperatorAccess:
     """The word of an operator who has granted these hosts by name."""
     return operators_word([Capability("network", hosts)], NONE)
 
 
-async def denied(web: Web, hosts, url: str, host: str, word=OperatorsWord(), **options) -> None:  # noqa: B008
+async def denied(web: Web, hosts, url: str, host: str, word=OperatorAccess(), **options) -> None:  # noqa: B008
     """It is refused with the host that would have to be granted, and nothing more was dialled."""
     before = list(web.dialled)
     with pytest.raises(Denied) as caught:

@@ -11,7 +11,7 @@ import pytest
 
 import plughost
 from plughost.permissions import parse
-from plughost.services.file_and_network import NetworkDesk
+from plughost.services.file_and_network import NetworkService
 from tests.confinable import PATH, needs, open_folder
 from tests.contracts.ainb_support import ask, folder, spec
 from tests.services import web
@@ -39,7 +39,7 @@ async def net(host):
     await served.start()
     served.names = {"inside.test": ["127.0.0.1"], "public.test": [web.PUBLIC], "localhost": ["127.0.0.1"]}
     served.pages["/"] = web.answer(b"private")
-    host.provide("network", NetworkDesk(served.network()))
+    host.provide("network", NetworkService(served.network()))
     yield served
     await served.stop()
 

@@ -8,7 +8,7 @@ import msgspec
 import parley
 
 import plughost
-from plughost.contracts.base import Reverse
+from plughost.contracts.base import HostMethod
 from plughost.services.storage.service import Storage
 from tests.services.storing import open_files
 from tests.support import PLUGINS, PYTHON, until
@@ -30,10 +30,10 @@ class Listing(msgspec.Struct):
 
 
 REVERSE = {
-    "storage/get": Reverse("storage.get", "read", Key),
-    "storage/list": Reverse("storage.list", "read", Listing),
-    "storage/set": Reverse("storage.set", "write", Entry),
-    "storage/delete": Reverse("storage.delete", "write", Key),
+    "storage/get": HostMethod("storage.get", "read", Key),
+    "storage/list": HostMethod("storage.list", "read", Listing),
+    "storage/set": HostMethod("storage.set", "write", Entry),
+    "storage/delete": HostMethod("storage.delete", "write", Key),
 }
 
 

@@ -37,8 +37,8 @@ def easel(
     """The folder of a plugin that does as keys say; its own file binds it, with these variables and settings."""
     place = root / name
     place.mkdir(parents=True)
-    told = manifests.Manifest(
-        manifests.About(name, "1.0.0", 2),
+    told = manifests.AinbManifest(
+        manifests.AinbAbout(name, "1.0.0", 2),
         manifests.Capabilities(event_bus=True),
         manifests.Provides(screens=list(screens)),
         manifests.Subscribes(snapshots=["data"]),

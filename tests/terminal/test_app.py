@@ -11,10 +11,10 @@ from rich.cells import cell_len
 from textual.events import MouseDown, MouseUp, Paste
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, stage
 from plughost.screens.terminal.app import ScreenApp
-from plughost.screens.terminal.chrome import Tab, places, status_line, tab_line
+from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
 
@@ -30,8 +30,10 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 async def shown(*places, size=(60, 12), **settings):
     specs = [vouched(place) for place in places]
     async with stage(specs, []) as (host, plugins, _):
-        feeds = {plugin.name: Feed(host, plugin, 60, **settings) for plugin in plugins}
-        tabs = [Tab(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]]
+        feeds = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
+        tabs = [
+            TabLabel(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]
+        ]
         app = ScreenApp(tabs)
         async with fed(host, list(feeds.values())), app.run_test(size=size) as pilot:
             yield app, pilot, tabs
@@ -173,7 +175,7 @@ class Fed:
 
 @pytest.mark.parametrize("width", [200, 80, 50, 20, 1])
 def test_the_lines_fit_any_width(width):
-    tabs = [Tab(Fed(), "one"), Tab(Fed(), "two")]
+    tabs = [TabLabel(Fed(), "one"), TabLabel(Fed(), "two")]
     for row in (status_line(tabs, 0, 29.6, width), tab_line(tabs, 0, width), tab_line(tabs, 1, width)):
         assert sum(run.columns for run in row) == width
 
@@ -181,7 +183,7 @@ def test_the_lines_fit_any_width(width):
 @settings(deadline=None)
 @given(st.lists(st.text("ab漢é", max_size=12), min_size=1, max_size=6), st.integers(0, 5), st.integers(1, 60))
 def test_the_chosen_tab_is_in_sight_and_others_are_seen_whole_or_not_at_all(names, chosen, width):
-    tabs = [Tab(Fed(), name) for name in names]
+    tabs = [TabLabel(Fed(), name) for name in names]
     chosen %= len(tabs)
     row = tab_line(tabs, chosen, width)
     told = "".join(run.text for run in row)
@@ -199,7 +201,7 @@ def test_the_chosen_tab_is_in_sight_and_others_are_seen_whole_or_not_at_all(name
 
 
 def test_tabs_that_do_not_fit_make_room_for_the_chosen_one():
-    tabs = [Tab(Fed(), name) for name in ("one", "two", "three", "four")]
+    tabs = [TabLabel(Fed(), name) for name in ("one", "two", "three", "four")]
 
     def told(chosen: int, width: int) -> str:
         return "".join(run.text for run in tab_line(tabs, chosen, width))
@@ -223,10 +225,10 @@ async def test_a_click_on_a_tab_is_meant_for_the_one_that_is_seen_there(tmp_path
 
 
 def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
-    [run] = status_line([Tab(Fed(), "one")], 0, 29.6, 100)
+    [run] = status_line([TabLabel(Fed(), "one")], 0, 29.6, 100)
     assert run.text.startswith(" plugin/one  Running  4.2 ms  30/s  3 dropped ")
     assert run.text.endswith("Ctrl+Q leaves ")
-    assert [each.modifier for each in tab_line([Tab(Fed(), "one"), Tab(Fed(), "two")], 1, 40)] == [
+    assert [each.modifier for each in tab_line([TabLabel(Fed(), "one"), TabLabel(Fed(), "two")], 1, 40)] == [
         0,
         REVERSED | BOLD,
         0,
@@ -234,7 +236,7 @@ def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
 
 
 def test_tabs_in_any_script_have_the_place_that_their_titles_take():
-    tabs = [Tab(Fed(), "漢字"), Tab(Fed(), "cafe\u0301"), Tab(Fed(), "two")]
+    tabs = [TabLabel(Fed(), "漢字"), TabLabel(Fed(), "cafe\u0301"), TabLabel(Fed(), "two")]
     assert [end - start for start, end in places(tabs, 0, 60).values()] == [13, 13, 12]
     assert "".join(run.text for run in tab_line(tabs, 0, 60)).split() == [
         "plugin/漢字",

@@ -13,7 +13,7 @@ import pytest
 import plughost
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, stage
 from plughost.screens.terminal.error_panel import panel, unresponsive
 from tests.support import seen, until, vouched
@@ -49,7 +49,7 @@ class Seen:
 async def watched(place, **settings):
     """A feed of the plugin in that folder, and what is seen of it."""
     async with stage([vouched(place)], []) as (host, (plugin,), _):
-        feed = Feed(host, plugin, **{"rate": 60, **settings})
+        feed = FrameSource(host, plugin, **{"rate": 60, **settings})
         seen = Seen()
         async with fed(host, [feed]):
             watching = asyncio.create_task(feed.watch(seen))
@@ -61,7 +61,7 @@ async def watched(place, **settings):
     assert watching.done()
 
 
-def press(feed: Feed, letter: str) -> bool:
+def press(feed: FrameSource, letter: str) -> bool:
     return feed.key("main", KeyEvent(Char(letter)))
 
 
@@ -202,7 +202,7 @@ async def test_frames_are_dropped_while_the_terminal_takes_no_more(tmp_path):
 @pytest.mark.clause("AINB-63")
 async def test_a_plugin_that_nobody_looks_at_is_not_drawn(tmp_path):
     async with stage([vouched(easel(tmp_path))], []) as (host, (plugin,), _):
-        feed = Feed(host, plugin, 60)
+        feed = FrameSource(host, plugin, 60)
         look = Seen()
         async with fed(host, [feed]):
             watching = asyncio.create_task(feed.watch(look))

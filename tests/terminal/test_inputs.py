@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, HandleMouseParams, KeyEvent, MouseEvent
-from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, Pace, missed
+from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, FrameRate, missed
 from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, pasted
 
 
@@ -88,7 +88,7 @@ def test_nothing_outside_of_the_screen_is_told():
 
 
 def test_frames_come_fast_while_something_moves_and_seldom_while_nothing_does():
-    pace = Pace(50)
+    pace = FrameRate(50)
     assert pace.after(changed=True, redraw=False) == 0.02
     waits = [pace.after(changed=False, redraw=False) for _ in range(STILL)]
     assert waits == [0.02] * (STILL - 1) + [IDLE]
@@ -100,7 +100,7 @@ def test_frames_come_fast_while_something_moves_and_seldom_while_nothing_does():
 
 
 def test_a_plugin_that_asks_for_another_frame_for_ever_is_not_believed_for_ever():
-    pace = Pace(50)
+    pace = FrameRate(50)
     waits = [pace.after(changed=False, redraw=True) for _ in range(MOST_REDRAWS + STILL)]
     assert waits[:MOST_REDRAWS] == [0.02] * MOST_REDRAWS
     assert waits[-1] == IDLE

@@ -21,11 +21,11 @@ from plughost.contracts.ainb.messages import (
     Up,
 )
 from plughost.screens.terminal.input_events import key_event
-from plughost.screens.terminal.key_parser import Keyboard
+from plughost.screens.terminal.key_parser import KeyParser
 
 
 def keys(text: str) -> list[KeyEvent]:
-    heard = (event for event in Keyboard().feed(text) if isinstance(event, events.Key))
+    heard = (event for event in KeyParser().feed(text) if isinstance(event, events.Key))
     return [key for event in heard if (key := key_event(event.key, event.character)) is not None]
 
 
@@ -79,7 +79,7 @@ sequences = st.from_regex(r"\A\x1b[\[O]?[0-9:;<?]{0,12}[a-zA-Z~$]?\Z") | st.text
 @example("\x1b[200~" + "\x1b[97;1:3u" + "\x1b[201~")
 @example("\x1b]11;rgb:0000/0000/0000\x1b\\")
 def test_nothing_that_is_sent_ends_it(text: str) -> None:
-    keyboard = Keyboard()
+    keyboard = KeyParser()
     for character in text:
         for event in keyboard.feed(character):
             if isinstance(event, events.Key):

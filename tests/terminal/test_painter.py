@@ -24,7 +24,7 @@ from plughost.contracts.ainb.messages import (
     WireBuffer,
 )
 from plughost.screens.cell_width import LONGEST, columns_of, shown
-from plughost.screens.render import Run, line, paint, row_of
+from plughost.screens.render import Span, line, paint, row_of
 from plughost.screens.terminal.ansi import inked
 
 OURS = re.compile(r"\x1b\[[0-9;]+m")
@@ -109,7 +109,7 @@ def test_words_are_a_row_in_any_script():
 
 
 def test_what_is_shown_instead_of_a_character_takes_its_place_in_words_too():
-    assert line("☰Menu ㉈|", 8) == (Run("\ufffdMenu \ufffd|", 8),)
+    assert line("☰Menu ㉈|", 8) == (Span("\ufffdMenu \ufffd|", 8),)
 
 
 @settings(deadline=None)
@@ -175,7 +175,7 @@ def test_modifiers_become_what_they_mean(bits, codes):
 
 
 def test_colours_are_those_that_the_terminal_has():
-    row = (Run("x", 1, Color(255, 0, 0), Color(0, 0, 255)),)
+    row = (Span("x", 1, Color(255, 0, 0), Color(0, 0, 255)),)
     assert inked(row, ColorSystem.TRUECOLOR) == "\x1b[0;38;2;255;0;0;48;2;0;0;255mx\x1b[0m"
     assert inked(row, ColorSystem.EIGHT_BIT) == "\x1b[0;38;5;196;48;5;21mx\x1b[0m"
     assert inked(row, ColorSystem.STANDARD) == "\x1b[0;31;44mx\x1b[0m"
@@ -189,7 +189,7 @@ alike = st.tuples(few, few, st.sampled_from([0, BOLD, BOLD | REVERSED]))
 @given(st.lists(alike, min_size=1, max_size=8))
 def test_what_is_left_out_of_a_look_is_what_the_terminal_still_has(looks):
     """Played as a terminal does it: a 0 takes everything away, the rest adds."""
-    row = tuple(Run("x", 1, *look) for look in looks)
+    row = tuple(Span("x", 1, *look) for look in looks)
     seen, now = [], {}
     for codes, text in re.findall(r"\x1b\[([0-9;]*)m|(x)", inked(row, ColorSystem.TRUECOLOR)):
         if text:
@@ -214,14 +214,14 @@ def test_what_is_left_out_of_a_look_is_what_the_terminal_still_has(looks):
 def test_a_wide_character_covers_the_next_cell_and_is_never_cut_in_half():
     red, blue = Color(255, 0, 0), Color(0, 0, 255)
     row = row_of([Cell("漢", red), Cell("x", blue), Cell("y", blue), Cell("字", red)])
-    assert row == (Run("漢", 2, red), Run("y", 1, blue), Run(" ", 1, red))
+    assert row == (Span("漢", 2, red), Span("y", 1, blue), Span(" ", 1, red))
 
 
 def test_cells_that_look_alike_are_one_run():
     red = Color(255, 0, 0)
     assert row_of([Cell("a", red), Cell("b", Color(255, 0, 0)), Cell("c")]) == (
-        Run("ab", 2, red),
-        Run("c", 1),
+        Span("ab", 2, red),
+        Span("c", 1),
     )
 
 

@@ -29,9 +29,9 @@ from plughost.host import Host
 from plughost.screens.colors import INK, PAPER, shade
 from plughost.screens.picture import capture as stills
 from plughost.screens.picture import fonts
-from plughost.screens.picture.png_image import Drawer, png
+from plughost.screens.picture.png_image import PngDrawer, png
 from plughost.screens.picture.svg import HIGH, WIDE, svg
-from plughost.screens.render import Run, paint
+from plughost.screens.render import Span, paint
 from plughost.screens.session import stage
 from plughost.screens.stderr_tail import last_words
 from plughost.testing import VirtualClock
@@ -70,11 +70,11 @@ def plughost(*words, **more):
 
 @pytest.mark.clause("AINB-40")
 def test_modifiers_are_in_the_colours():
-    assert shade(Run("x", 1)) == (INK, PAPER, False, False, False)
-    assert shade(Run("x", 1, RED, BLUE, REVERSED))[:2] == (BLUE, RED)
-    assert shade(Run("x", 1, None, None, REVERSED))[:2] == (PAPER, INK)
-    assert shade(Run("x", 1, RED, Color(0, 0, 0), DIM)).fg == Color(127, 0, 0)
-    assert shade(Run("x", 1, modifier=BOLD | ITALIC | UNDERLINED))[2:] == (True, True, True)
+    assert shade(Span("x", 1)) == (INK, PAPER, False, False, False)
+    assert shade(Span("x", 1, RED, BLUE, REVERSED))[:2] == (BLUE, RED)
+    assert shade(Span("x", 1, None, None, REVERSED))[:2] == (PAPER, INK)
+    assert shade(Span("x", 1, RED, Color(0, 0, 0), DIM)).fg == Color(127, 0, 0)
+    assert shade(Span("x", 1, modifier=BOLD | ITALIC | UNDERLINED))[2:] == (True, True, True)
 
 
 def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
@@ -82,7 +82,7 @@ def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
     drawn = painting(
         Cell("█", RED), Cell("漢", None, BLUE), Cell("?"), Cell(" ", modifier=UNDERLINED), Cell("x")
     )
-    drawer = Drawer(family)
+    drawer = PngDrawer(family)
     assert png(drawn, family, file) == (5 * drawer.wide, drawer.high)
     image = Image.open(file)
     middle = drawer.high // 2
@@ -91,8 +91,8 @@ def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
     assert image.getpixel((3 * drawer.wide - 1, 0)) == (0, 0, 255), "a wide character has two cells"
     assert image.getpixel((3 * drawer.wide + 1, drawer.high - 2)) == (INK.r, INK.g, INK.b), "underlined"
     last = image.crop((4 * drawer.wide, 0, 5 * drawer.wide, drawer.high))
-    assert last.tobytes() == Drawer(family).draw(painting(Cell("x"))).tobytes(), "nothing reaches into it"
-    assert Drawer(family).draw(painting(Cell("x", modifier=BOLD))).tobytes() != last.tobytes()
+    assert last.tobytes() == PngDrawer(family).draw(painting(Cell("x"))).tobytes(), "nothing reaches into it"
+    assert PngDrawer(family).draw(painting(Cell("x", modifier=BOLD))).tobytes() != last.tobytes()
 
 
 def test_without_a_font_it_says_how_to_get_one(tmp_path):

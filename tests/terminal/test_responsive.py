@@ -11,7 +11,7 @@ import pytest
 
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, stage
 from tests.contracts.ainb_support import folder
 from tests.support import until, vouched
@@ -43,7 +43,7 @@ async def lateness(place: Path) -> float:
         (plugin, other),
         _,
     ):
-        feed = Feed(host, plugin, 30)
+        feed = FrameSource(host, plugin, 30)
         async with fed(host, [feed]):
             watching = asyncio.create_task(feed.watch(Seen()))
             await until(lambda: feed.frames > 2)

@@ -14,7 +14,7 @@ import plughost
 from plughost import sync
 from plughost.engine.tap import Origin
 from plughost.testing import Recorder, Traffic, drive
-from plughost.testing.frame_splitter import TakenApart, Unreadable, value
+from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, value
 from tests.support import puppet, rune_puppet
 from tests.testkit.test_driver import echo_plugin
 
@@ -151,7 +151,7 @@ def test_however_it_was_cut_no_secret_stays_and_all_else_does(pairs, origin, ext
         traffic.add("out", framed(origin, b'"between"', extra))
     clean = traffic.redacted(NAMES)
     assert SECRET.encode() not in clean.bytes("in")
-    frames = TakenApart(origin.framing).feed("in", clean.bytes("in"))
+    frames = FrameSplitter(origin.framing).feed("in", clean.bytes("in"))
     assert [json.loads(frame) for frame in frames] == [after for _, after in pairs]
     assert clean.bytes("out").count(b'"between"') == len(cuts) + 1
 
@@ -159,7 +159,7 @@ def test_however_it_was_cut_no_secret_stays_and_all_else_does(pairs, origin, ext
 @given(st.binary(max_size=60), st.sampled_from([LINES, BODIES]), st.integers(0, 100))
 def test_what_cannot_be_read_is_hidden_whole(noise, origin, cut):
     stream = noise + SECRET.encode() + noise
-    assume(all(value(line) is Unreadable for line in stream.splitlines() if SECRET.encode() in line))
+    assume(all(value(line) is UnreadableTraffic for line in stream.splitlines() if SECRET.encode() in line))
     traffic = Traffic(origin)
     traffic.add("in", stream[:cut])
     traffic.add("in", stream[cut:])

@@ -10,12 +10,12 @@ import pytest
 
 from plughost.contracts.vai.contract import Vai, spec_of
 from plughost.contracts.vai.request_bodies import (
+    CompactionSource,
     CompactionTarget,
     CompactorBody,
-    Context,
-    Gateway,
+    GatewayAccess,
     Inline,
-    Source,
+    RequestContext,
 )
 from tests import confinable
 from tests.vai_packages import packaged
@@ -28,12 +28,14 @@ def compaction(blocks, budget):
     ids = {
         f"{name}_id": name for name in ("invocation", "trace", "org", "project", "session", "chain", "run")
     }
-    gateway = Gateway(base_url="http://gateway.invalid")
+    gateway = GatewayAccess(base_url="http://gateway.invalid")
     return CompactorBody(
         export_id="thread_weave",
-        context=Context(**ids, deadline_at="2099-01-01T00:00:00Z", scratch_dir="/tmp", gateway=gateway),
+        context=RequestContext(
+            **ids, deadline_at="2099-01-01T00:00:00Z", scratch_dir="/tmp", gateway=gateway
+        ),
         compaction_id="cmp_1",
-        source=Source("ch_1", Inline(blocks=blocks, pinned_items=["b1"], token_estimate=9000)),
+        source=CompactionSource("ch_1", Inline(blocks=blocks, pinned_items=["b1"], token_estimate=9000)),
         target=CompactionTarget(budget, "gpt-5.4"),
     )
 

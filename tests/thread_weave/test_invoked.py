@@ -9,10 +9,10 @@ import pytest
 from plughost.contracts.vai.request_bodies import CompactionTarget
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import LocalInvoker, Options
-from plughost.vai.invocations.requests import INLINE, Compaction
+from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
+from plughost.vai.invocations.requests import INLINE, CompactionRequest
 from plughost.vai.state.chains import Block, Chain
-from plughost.vai.state.database import State
+from plughost.vai.state.database import TenantState
 from tests import confinable
 from tests.vai_packages import Nowhere, Shelf, packaged
 
@@ -24,9 +24,9 @@ async def woven(host, monkeypatch):
     monkeypatch.setenv("PATH", confinable.PATH)
     with confinable.open_folder() as place:
         folder = packaged("thread-weave", place)
-        state = State(str(place / "state"))
+        state = TenantState(str(place / "state"))
         chains = state.chains
-        options = Options(scratch_base=str(place))
+        options = InvokerOptions(scratch_base=str(place))
         invoker = LocalInvoker(host, Shelf(folder), Nowhere(), host._clock, chains=chains, options=options)
         binding = Binding(
             binding_id="bind_1", package_id="plughost/thread-weave", package_version="1.0.0",
@@ -35,7 +35,7 @@ async def woven(host, monkeypatch):
 
         async def compact(blocks, budget, pinned=()):
             await chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), blocks)
-            work = Compaction(
+            work = CompactionRequest(
                 compaction_id="cmp_1",
                 chain_id="ch_1",
                 blocks=[block.told for block in await chains.blocks("ch_1")],

@@ -11,7 +11,7 @@ import msgspec
 
 import plughost
 from plughost.contracts.vai.contract import spec_of
-from plughost.contracts.vai.request_bodies import Context, Gateway, ToolBody
+from plughost.contracts.vai.request_bodies import GatewayAccess, RequestContext, ToolBody
 from tests.support import PLUGINS
 
 MANIFEST = """\
@@ -81,7 +81,7 @@ def spec(
     return msgspec.structs.replace(told, command=command, sandbox=sandbox, env=env or {}, options=options)
 
 
-CONTEXT = Context(
+CONTEXT = RequestContext(
     invocation_id="inv_1",
     trace_id="tr_1",
     org_id="org_1",
@@ -91,7 +91,7 @@ CONTEXT = Context(
     run_id="run_1",
     deadline_at="2026-03-12T20:00:00Z",
     scratch_dir=None,
-    gateway=Gateway(base_url="https://gateway.invalid"),
+    gateway=GatewayAccess(base_url="https://gateway.invalid"),
 )
 
 

@@ -14,8 +14,8 @@ import plughost
 from plughost import config
 from plughost.contracts.vai import target_platform
 from plughost.contracts.vai.contract import CONTRACT, Vai, spec_of
-from plughost.contracts.vai.target_platform import Machine
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.contracts.vai.target_platform import TargetPlatform
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT
 from tests.vai.support import package, spec, tool
@@ -50,7 +50,7 @@ def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
 @pytest.mark.clause("VAI-22")
 def test_a_package_for_another_machine_is_refused_before_anything_runs(tmp_path, monkeypatch):
     told = spec(package(tmp_path))
-    monkeypatch.setattr(target_platform, "here", lambda: Machine("linux", "s390x"))
+    monkeypatch.setattr(target_platform, "here", lambda: TargetPlatform("linux", "s390x"))
     with pytest.raises(
         plughost.InvalidSpec, match="is built for linux on amd64, arm64; this machine is linux on s390x"
     ):
@@ -64,8 +64,8 @@ def test_what_cannot_be_bound_says_why(tmp_path):
         ({"grants": ["all"]}, "it takes no grants"),
         ({"options": {"exports": ["nobody"]}}, "it has no export 'nobody'; it has: act, react"),
         ({"options": {"cancel_grace": "5"}}, "cancel_grace: expected `float`"),
-        ({"allow": Powers(connect=(Endpoint("example.com", 443),))}, "its manifest asks for no network"),
-        ({"allow": Powers(write=("/var/scratch",))}, "its manifest asks for no scratch"),
+        ({"allow": Access(connect=(Endpoint("example.com", 443),))}, "its manifest asks for no network"),
+        ({"allow": Access(write=("/var/scratch",))}, "its manifest asks for no scratch"),
     ):
         with pytest.raises(plughost.InvalidSpec, match=why):
             CONTRACT.bind(msgspec.structs.replace(spec(folder), **changes))
@@ -105,8 +105,8 @@ async def test_a_scratch_folder_limits_and_hosts_go_with_a_process_of_its_own_na
         msgspec.structs.replace(
             spec(folder, sandbox=None),
             name=f"acme/puppet#{number}",
-            allow=Powers(write=write, connect=(Endpoint("api.example.com", 443),)),
-            limits=Limits(memory=256 << 20, processes=32),
+            allow=Access(write=write, connect=(Endpoint("api.example.com", 443),)),
+            limits=ResourceLimits(memory=256 << 20, processes=32),
         )
         for number, write in enumerate([(str(scratch),), ()])
     )

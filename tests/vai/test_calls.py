@@ -11,7 +11,7 @@ import plughost
 import plughost.sync
 from plughost import events
 from plughost.contracts.vai.contract import IdentityMismatch, InvalidFrame, Vai
-from plughost.contracts.vai.request_bodies import HookBody, HookEvent, Subject
+from plughost.contracts.vai.request_bodies import EventSubject, HookBody, HookEvent
 from tests.support import all_gone, until
 from tests.vai.support import CONTEXT, package, spec, tool
 
@@ -62,7 +62,7 @@ def delivery(summary):
     event = HookEvent(
         type="run.completed",
         occurred_at="2026-03-12T19:00:00Z",
-        subject=Subject("run", "run_1"),
+        subject=EventSubject("run", "run_1"),
         summary=summary,
     )
     return HookBody(export_id="react", context=CONTEXT, delivery_id="del_1", attempt=1, event=event)
@@ -285,7 +285,7 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
     clock.advance(2.9)
     assert not neighbour.done()
     clock.advance(0.2)
-    with pytest.raises(plughost.Collateral) as caught:
+    with pytest.raises(plughost.CollateralFailure) as caught:
         await neighbour
     assert caught.value.code == "collateral"
     assert "one had not stopped 3 s after it was told to" in caught.value.message

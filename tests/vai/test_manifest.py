@@ -10,7 +10,7 @@ import pytest
 import plughost
 from plughost.contracts.vai import manifest, target_platform
 from plughost.contracts.vai.manifest_rules import inside
-from plughost.contracts.vai.target_platform import Machine
+from plughost.contracts.vai.target_platform import TargetPlatform
 
 SEED = Path(__file__).with_name("seed")
 TEXT = (SEED / manifest.FILE).read_text()
@@ -100,9 +100,9 @@ def test_what_is_left_out_has_its_usual_value():
     look = told.exports[0]
     assert look.execution_class == "isolated"
     assert (look.description, look.max_concurrency, look.config_schema) == ("", None, None)
-    assert look.permissions == manifest.Permissions()
+    assert look.permissions == manifest.PermissionsSection()
     assert (look.permissions.network, look.permissions.filesystem) == ("none", "none")
-    assert look.tool == manifest.Tool(input_schema="schemas/look.json")
+    assert look.tool == manifest.ToolExport(input_schema="schemas/look.json")
     assert (look.tool.effect_class, look.tool.streaming) == ("unknown", False)
 
 
@@ -274,8 +274,8 @@ def test_files_that_it_names_must_be_there_when_it_is_known_what_is(tmp_path):
 @pytest.mark.clause("VAI-22")
 def test_a_package_for_other_machines_is_refused_and_told_why():
     told = manifest.read(SEED)
-    assert target_platform.runs_here(told, Machine("linux", "arm64"))
-    for foreign in (Machine("linux", "riscv64"), Machine("windows", "amd64")):
+    assert target_platform.runs_here(told, TargetPlatform("linux", "arm64"))
+    for foreign in (TargetPlatform("linux", "riscv64"), TargetPlatform("windows", "amd64")):
         assert not target_platform.runs_here(told, foreign)
         with pytest.raises(plughost.InvalidSpec) as caught:
             target_platform.refuse_foreign(told, foreign)

@@ -10,14 +10,14 @@ import pytest
 import plughost
 from plughost.contracts.vai.request_bodies import (
     Artifact,
+    CompactionSource,
     CompactionTarget,
     CompactorBody,
-    Gateway,
+    GatewayAccess,
     HarnessBody,
     HarnessPolicy,
     HarnessTarget,
     Inline,
-    Source,
     Trigger,
 )
 from plughost.contracts.vai.results import CompactorResult, HarnessResult, ToolResult, outcome
@@ -118,7 +118,7 @@ def test_bodies_are_those_of_the_contract_s_text():
     compact = CompactorBody(
         **common,
         compaction_id="cmp_123",
-        source=Source("ch_123", Inline(blocks=[], token_estimate=182000)),
+        source=CompactionSource("ch_123", Inline(blocks=[], token_estimate=182000)),
         target=CompactionTarget(32000, "gpt-5.4"),
     )
     told = msgspec.to_builtins(compact)
@@ -142,7 +142,7 @@ def test_bodies_are_those_of_the_contract_s_text():
 
 @pytest.mark.clause("VAI-44", "VAI-90")
 def test_no_body_shows_its_secrets():
-    gateway = Gateway(base_url="https://g", delegation_token="vai_dlg_1", scopes=["chains:read"])
+    gateway = GatewayAccess(base_url="https://g", delegation_token="vai_dlg_1", scopes=["chains:read"])
     body = msgspec.structs.replace(
         tool(), context=msgspec.structs.replace(CONTEXT, gateway=gateway), secrets={"key": "s3cret"}
     )

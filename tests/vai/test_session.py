@@ -14,15 +14,15 @@ import plughost
 from plughost.contracts.vai import manifest
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.frames import MAX_BODY, MAX_HEADER
-from plughost.contracts.vai.messages import About, Cancel, Request, Shutdown
-from plughost.contracts.vai.plugin_side import PluginSide
+from plughost.contracts.vai.messages import Cancel, VaiAbout, VaiRequest, VaiShutdown
+from plughost.contracts.vai.plugin_side import VaiPluginSide
 from plughost.contracts.vai.session import VaiSession
 from plughost.wire.framing import FrameError
-from plughost.wire.messages import NOTHING, Answer, Noise, Progress
+from plughost.wire.messages import NOTHING, Progress, Response, Unusable
 from tests.vai.test_manifest import SEED
 
 TOLD = manifest.read(SEED)
-HOST = About("vai-runner", "0.1.0")
+HOST = VaiAbout("vai-runner", "0.1.0")
 
 
 def frame(**members):
@@ -113,7 +113,7 @@ def test_a_response_of_another_shape_fails_its_own_call_alone(members, why):
     ],
 )  # fmt: skip
 def test_what_belongs_to_no_call_is_noise(members):
-    assert isinstance(ready().receive(frame(**members)), Noise)
+    assert isinstance(ready().receive(frame(**members)), Unusable)
 
 
 @pytest.mark.clause("VAI-30")
@@ -126,7 +126,7 @@ def test_what_belongs_to_no_call_is_noise(members):
     ],
 )  # fmt: skip
 def test_a_wrong_protocol_or_a_missing_type_is_an_invalid_frame(body):
-    for side in (ready(), PluginSide("acme/devkit", "0.1.0")):
+    for side in (ready(), VaiPluginSide("acme/devkit", "0.1.0")):
         with pytest.raises(InvalidFrame) as caught:
             side.receive(body)
         assert caught.value.code == "protocol.invalid_frame"
@@ -156,7 +156,7 @@ def test_a_wrong_hello_ends_it(members, kind):
 
 @pytest.mark.clause("VAI-33")
 def test_a_plugin_refuses_what_is_no_request():
-    side = PluginSide("acme/devkit", "0.1.0")
+    side = VaiPluginSide("acme/devkit", "0.1.0")
     told, answers = side.receive(
         frame(type="hello", role="host", host={"name": "vai-runner", "version": "0.1.0"})
     )
@@ -199,7 +199,7 @@ class Talk(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.host = VaiSession(TOLD, HOST)
-        self.plugin = PluginSide("acme/devkit", "0.1.0")
+        self.plugin = VaiPluginSide("acme/devkit", "0.1.0")
         self.number = 0
         self.asked: dict[int, str] = {}
         self.answered: set[int] = set()
@@ -217,7 +217,7 @@ class Talk(RuleBasedStateMachine):
     def ask(self, op):
         self.number += 1
         told, answers = self.plugin.receive(self.host.call(self.number, op, {"n": self.number}, None))
-        assert (answers, isinstance(told, Request), told.op) == ([], True, op)
+        assert (answers, isinstance(told, VaiRequest), told.op) == ([], True, op)
         self.asked[self.number] = told.id
         self.said[self.number], self.heard[self.number] = [], []
 
@@ -252,7 +252,7 @@ class Talk(RuleBasedStateMachine):
         assert (said is None) == (number in self.answered)
         if said is not None:
             answer = self.host.receive(said)
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, Response)
             assert (answer.id, answer.error is NOTHING) == (number, ok)
             self.answered.add(number)
 
@@ -263,7 +263,7 @@ class Talk(RuleBasedStateMachine):
     def teardown(self):
         if self.host.ready:
             told, _ = self.plugin.receive(self.host.parting()[0])
-            assert isinstance(told, Shutdown)
+            assert isinstance(told, VaiShutdown)
             assert self.plugin.ended
 
 

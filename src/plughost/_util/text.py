@@ -30,7 +30,7 @@ def bounded(said: str, longest: int = LONGEST_SAID) -> str:
     return said if len(said) <= longest else f"something of {len(said)} characters"
 
 
-class Head(msgspec.Struct, frozen=True):
+class TruncatedText(msgspec.Struct, frozen=True):
     """The beginning of a text, or all of it. It is shown by `Hidden.head` only: where it was cut, a part of a
     secret may be left, which looks like nothing that is known."""
 
@@ -43,15 +43,15 @@ class Head(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-def head(said: str, longest: int) -> Head:
-    return Head(said[:longest], len(said) > longest)
+def head(said: str, longest: int) -> TruncatedText:
+    return TruncatedText(said[:longest], len(said) > longest)
 
 
-def head_of_bytes(said: bytes | bytearray, longest: int) -> Head:
+def head_of_bytes(said: bytes | bytearray, longest: int) -> TruncatedText:
     """Without half of a character where it is cut; what is not text is shown as escapes."""
     if len(said) <= longest:
-        return Head(bytes(said).decode(errors="backslashreplace"))
-    return Head(_decoder("backslashreplace").decode(bytes(said[:longest])), is_cut=True)
+        return TruncatedText(bytes(said).decode(errors="backslashreplace"))
+    return TruncatedText(_decoder("backslashreplace").decode(bytes(said[:longest])), is_cut=True)
 
 
 def cut_out(data: bytes) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from plughost.contracts.base import PluginSpec
-from plughost.errors import PluginError, Unconfinable
+from plughost.errors import PluginError, SandboxUnavailable
 from plughost.host import Host
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
@@ -59,7 +59,7 @@ for line in sys.stdin:
 DEEDS = ("read", "connect", "mount", "signal")
 
 
-class Trial(msgspec.Struct, frozen=True):
+class SandboxTrial(msgspec.Struct, frozen=True):
     sandbox: str
     works: bool
     escaped: bool = False
@@ -71,27 +71,27 @@ class Trial(msgspec.Struct, frozen=True):
     confined_by: tuple[str, ...] = ()
 
     @classmethod
-    def without(cls, confined: str, cause: str, remedy: str) -> Trial:
+    def without(cls, confined: str, cause: str, remedy: str) -> SandboxTrial:
         """Of a class that cannot be had."""
         return cls(confined, False, detail=cause, remedy=remedy)
 
 
-async def trial(confined: str, deeds: tuple[str, ...] = DEEDS) -> Trial:
+async def trial(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
     """Whether the class works here."""
-    failure = Trial.without(confined, "there is no Python to try it with", "install python3")
+    failure = SandboxTrial.without(confined, "there is no Python to try it with", "install python3")
     for python in _pythons():
         try:
             return await _tried(confined, python, deeds)
-        except Unconfinable as error:
-            failure = Trial.without(confined, error.message, error.hint or "")
+        except SandboxUnavailable as error:
+            failure = SandboxTrial.without(confined, error.message, error.hint or "")
         except PluginError as error:
             tail = error.stderr_tail.strip().rpartition("\n")[2]
             detail = error.message + (f" ({tail})" if tail else "")
-            return Trial.without(confined, detail, error.hint or "")
+            return SandboxTrial.without(confined, detail, error.hint or "")
     return failure
 
 
-async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> Trial:
+async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxTrial:
     spec = PluginSpec(
         contract="mcptest",
         name=f"doctor-{confined}",
@@ -106,12 +106,12 @@ async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> Trial:
             by = plugin.inspect()["instances"][-1]["confined_by"]
         escapes = await asyncio.to_thread(seen, attempts)
     if escapes:
-        return Trial(
+        return SandboxTrial(
             confined, False, True, f"a plugin got out: {', '.join(escapes)}", "report it: docs/security.md",
             attempts, tuple(by),
         )  # fmt: skip
     untried = [f"{name} {came}" for name, came in attempts.items() if came.startswith("not tried")]
-    return Trial(confined, True, detail="; ".join(untried), attempts=attempts, confined_by=tuple(by))
+    return SandboxTrial(confined, True, detail="; ".join(untried), attempts=attempts, confined_by=tuple(by))
 
 
 @contextlib.contextmanager

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from plughost.conformance.plugin_under_test import Subject
+    from plughost.conformance.plugin_under_test import PluginUnderTest
 
 
 class Failed(Exception):
     """The plugin does not do it. The text says what it did instead."""
 
 
-class Spared(Exception):
+class Skipped(Exception):
     """Only its behaviour could tell, and it did: the plugin is not asked. The text says why."""
 
 
@@ -23,7 +23,7 @@ class Warned(Exception):
     """The plugin does it, but for something that only a strict reading of its contract asks for."""
 
 
-def _always(subject: Subject) -> str | None:
+def _always(subject: PluginUnderTest) -> str | None:
     return None
 
 
@@ -31,13 +31,13 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     promise: str
     """What a plugin that passes does, in a sentence."""
-    test: Callable[[Subject], Awaitable[None]]
+    test: Callable[[PluginUnderTest], Awaitable[None]]
     """Raises Failed, or any PluginError that a host would have met; or Spared, or Warned."""
-    spares: Callable[[Subject], str | None] = _always
+    spares: Callable[[PluginUnderTest], str | None] = _always
     """Why a plugin is not asked; None when it is."""
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class AxisVerdict(msgspec.Struct, frozen=True, kw_only=True):
     axis: str
     outcome: str
     """passed | warned | failed | skipped"""

@@ -23,7 +23,7 @@ MOST_BYTES = 8 << 20
 """Of its stdout."""
 
 
-class Program:
+class HostProcess:
     """Entered, it runs; left, it and all its descendants are gone."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from plughost.conformance.axis import Failed, demand
-from plughost.conformance.raw_process import Wire
+from plughost.conformance.raw_process import RawProcess
 from plughost.wire.framing import FrameTooLarge
 
 LONGEST_TALK = 2.0
@@ -31,8 +31,8 @@ def params_of(message: Message) -> Message:
     return params if isinstance(params, dict) else {}
 
 
-class Dialogue:
-    def __init__(self, wire: Wire, answers: Answers) -> None:
+class JsonRpcClient:
+    def __init__(self, wire: RawProcess, answers: Answers) -> None:
         self._answers = answers
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Message] = {}

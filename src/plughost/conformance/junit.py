@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from plughost.conformance.runner import Report
+from plughost.conformance.runner import ConformanceReport
 
 _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)], "?")
 
 
-def junit(report: Report) -> bytes:
+def junit(report: ConformanceReport) -> bytes:
     suite = ElementTree.Element(
         "testsuite",
         name=f"plughost conform {report.plugin}".translate(_NOT_XML),

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.plugin_under_test import Subject
-from plughost.conformance.raw_process import Wire
+from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.mcptest.errors import METHOD_NOT_FOUND, PARSE_ERROR
 
 NO_SUCH_METHOD = "conformance/no-such-method"
@@ -20,13 +20,13 @@ LARGE = 100_000
 """Bytes of a request that no pipe takes at once."""
 
 
-async def answered(wire: Wire, request: dict[str, Any]) -> dict[str, Any]:
+async def answered(wire: RawProcess, request: dict[str, Any]) -> dict[str, Any]:
     """The response to a request, which must be a response to just that one."""
     wire.send(request)
     return await response(wire, request["id"])
 
 
-async def response(wire: Wire, number: int | str) -> dict[str, Any]:
+async def response(wire: RawProcess, number: int | str) -> dict[str, Any]:
     came = await wire.message(f"the response to id {number!r}")
     same = came.get("id") == number and type(came.get("id")) is type(number)
     demand(same, f"the response to id {number!r} carries id {came.get('id')!r}")
@@ -55,7 +55,7 @@ def unknown(number: int | str, **more: Any) -> dict[str, Any]:
     return {"method": NO_SUCH_METHOD, "id": number, **more}
 
 
-async def responses(subject: Subject) -> None:
+async def responses(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         for number in (1, "two", 3):
             came = await answered(wire, _sample_call(subject, number))
@@ -65,7 +65,7 @@ async def responses(subject: Subject) -> None:
         await wire.silent("though nothing was asked")
 
 
-def _sample_call(subject: Subject, number: int | str) -> dict[str, Any]:
+def _sample_call(subject: PluginUnderTest, number: int | str) -> dict[str, Any]:
     sample = subject.sample
     if sample is None:
         return unknown(number)
@@ -73,7 +73,7 @@ def _sample_call(subject: Subject, number: int | str) -> dict[str, Any]:
     return request if sample.params is msgspec.UNSET else {**request, "params": sample.params}
 
 
-async def framing(subject: Subject) -> None:
+async def framing(subject: PluginUnderTest) -> None:
     request = b'{"method":"%s","id":%%d}\n' % NO_SUCH_METHOD.encode()
     async with subject.wire() as wire:
         await answered(wire, unknown(9))  # now it reads, and does not find all of the pieces at once
@@ -90,13 +90,13 @@ async def framing(subject: Subject) -> None:
         await answered(wire, unknown(5, params={"text": "é \u2028 😀" + "x" * LARGE}))
 
 
-async def ids(subject: Subject) -> None:
+async def ids(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         for number in (7, "seven", "7", 0, -1, 2**53, 'a "quoted" \\ back\nslash', "é \u2028 😀"):
             await answered(wire, unknown(number))
 
 
-async def dispatch(subject: Subject) -> None:
+async def dispatch(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         asked: list[dict[str, Any]] = [{}, {"params": None}, {"params": [1]}, {"params": {"a": 1}}]
         answers = [await answered(wire, unknown(number, **params)) for number, params in enumerate(asked, 1)]
@@ -107,7 +107,7 @@ async def dispatch(subject: Subject) -> None:
         demand(code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}")
 
 
-async def garbage(subject: Subject) -> None:
+async def garbage(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         for number, line in enumerate((b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
             wire.send_body(line)
@@ -119,7 +119,7 @@ async def garbage(subject: Subject) -> None:
             await answered(wire, unknown(number))
 
 
-async def shutdown(subject: Subject) -> None:
+async def shutdown(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         await _ends(wire)
     async with subject.wire() as wire:
@@ -129,7 +129,7 @@ async def shutdown(subject: Subject) -> None:
         await _ends(wire)
 
 
-async def _ends(wire: Wire) -> None:
+async def _ends(wire: RawProcess) -> None:
     wire.end_input()
     status = await wire.exit_status()
     demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from plughost.conformance.axis import Failed
-from plughost.conformance.raw_process import PATIENCE, Wire
-from plughost.contracts.base import Binding, PluginSpec, contract
+from plughost.conformance.raw_process import PATIENCE, RawProcess
+from plughost.contracts.base import PluginSpec, ResolvedSpec, contract
 from plughost.host import Host, Plugin
 from plughost.sandbox import unhosted
 from plughost.testing import VirtualClock
@@ -30,7 +30,7 @@ class Sample(msgspec.Struct, frozen=True):
     params: Any = msgspec.UNSET
 
 
-class Subject:
+class PluginUnderTest:
     def __init__(
         self,
         spec: PluginSpec,
@@ -45,14 +45,14 @@ class Subject:
         self.sample = sample
         self.patience = patience
         self.contract = contract(spec.contract)
-        self.binding: Binding = self.contract.bind(spec)
+        self.binding: ResolvedSpec = self.contract.bind(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
 
     @asynccontextmanager
     async def wire(
         self, env: Mapping[str, str] | None = None, spec: PluginSpec | None = None
-    ) -> AsyncIterator[Wire]:
+    ) -> AsyncIterator[RawProcess]:
         """A new process of the plugin, or of it as another `spec` has it, with nothing said yet. It is
         confined as a host would confine it."""
         binding = self.binding if spec is None else self.contract.bind(spec)
@@ -61,7 +61,7 @@ class Subject:
         framing = self.contract.session(spec, binding).framing()
         async with (
             unhosted.confined(spec, binding) as start,
-            Wire(start, framing, self.frames, self.patience) as wire,
+            RawProcess(start, framing, self.frames, self.patience) as wire,
         ):
             yield wire
 

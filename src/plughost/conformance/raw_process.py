@@ -31,7 +31,7 @@ FRAME_COST = 64
 _values = msgspec.json.Decoder()
 
 
-class Wire:
+class RawProcess:
     """One process. Entered, it runs; left, it and all its descendants are gone."""
 
     def __init__(

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.plugin_under_test import Subject
-from plughost.conformance.raw_process import Wire
+from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.conformance.raw_process import RawProcess
 
 CONTEXT = {
     "workspace_id": "workspace",
@@ -27,7 +27,7 @@ TRIES = 3
 """For what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
-async def greeted(wire: Wire, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
+async def greeted(wire: RawProcess, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
     """The manifest out of the handshake."""
     wire.send({"type": "handshake", "protocol_version": version, **more})
     return _manifest(await wire.message("the handshake"))
@@ -43,7 +43,7 @@ def _manifest(handshake: dict[str, Any]) -> dict[str, Any]:
     return dict(manifest or {})
 
 
-def request(subject: Subject, manifest: dict[str, Any]) -> dict[str, Any]:
+def request(subject: PluginUnderTest, manifest: dict[str, Any]) -> dict[str, Any]:
     """The sample call; without one, the first tool it exposes, which may answer with an error."""
     sample = subject.sample
     if sample is None:
@@ -87,7 +87,7 @@ def has_error_object(response: dict[str, Any]) -> None:
     demand(code is None or isinstance(code, str), "its error's code is no text")
 
 
-async def handshake(subject: Subject) -> None:
+async def handshake(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol, UNKNOWN)
         for member in ("plugin_id", "plugin_version"):
@@ -100,7 +100,7 @@ async def handshake(subject: Subject) -> None:
         await wire.silent("before it was given a request")
 
 
-async def version(subject: Subject) -> None:
+async def version(subject: PluginUnderTest) -> None:
     own = subject.binding.settings.protocol
     async with subject.wire() as wire:
         _speaks(own, own, await greeted(wire, own))
@@ -120,7 +120,7 @@ def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
     )
 
 
-async def requests(subject: Subject) -> None:
+async def requests(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
         asked = request(subject, manifest)
@@ -139,7 +139,7 @@ async def requests(subject: Subject) -> None:
         well_formed(asked, await wire.message("the response to a request with unknown members"))
 
 
-async def tools(subject: Subject) -> None:
+async def tools(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
         exposed = manifest.get("exposed_tools")
@@ -158,7 +158,7 @@ async def tools(subject: Subject) -> None:
         has_error_object(response)
 
 
-async def capabilities(subject: Subject) -> None:
+async def capabilities(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
     declared = manifest.get("capabilities")
@@ -171,7 +171,7 @@ async def capabilities(subject: Subject) -> None:
     demand(words or not subject.spec.grants, "capabilities are granted to it, but it declares none")
 
 
-async def errors(subject: Subject) -> None:
+async def errors(subject: PluginUnderTest) -> None:
     for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
         async with subject.wire() as wire:
             await greeted(wire, subject.binding.settings.protocol)
@@ -181,7 +181,7 @@ async def errors(subject: Subject) -> None:
                 demand(said.get("status") != "ok", "a line that is no request is answered with ok")
 
 
-async def exits(subject: Subject) -> None:
+async def exits(subject: PluginUnderTest) -> None:
     grace = subject.binding.policy.grace
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= grace):
@@ -192,7 +192,7 @@ async def exits(subject: Subject) -> None:
     )
 
 
-async def _time_to_exit(subject: Subject) -> float:
+async def _time_to_exit(subject: PluginUnderTest) -> float:
     async with subject.wire() as wire:
         wire.send(request(subject, await greeted(wire, subject.binding.settings.protocol)))
         response = await wire.message("the response")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from plughost._util.text import visible
-from plughost.conformance.axis import Axis, Failed, Spared, Verdict, Warned
-from plughost.conformance.plugin_under_test import Sample, Subject
+from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
+from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.raw_process import PATIENCE
 from plughost.contracts.base import PluginSpec, sandbox_of
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
@@ -23,10 +23,10 @@ LONGEST_AXIS = 12
 LONGEST_REASON = 2000
 
 
-class Report(msgspec.Struct, frozen=True):
+class ConformanceReport(msgspec.Struct, frozen=True):
     plugin: str
     contract: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[AxisVerdict, ...]
     sandbox: str = ""
     """The class that its processes were confined with."""
 
@@ -56,8 +56,8 @@ async def examine(
     sample: Sample | None = None,
     patience: float = PATIENCE,
     lenient: bool = False,
-    told: Callable[[Verdict], None] = lambda verdict: None,
-) -> Report:
+    told: Callable[[AxisVerdict], None] = lambda verdict: None,
+) -> ConformanceReport:
     """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
 
     LaunchFailed when it cannot be started, or not as confined as it must be: that says nothing about its
@@ -68,35 +68,35 @@ async def examine(
     if unknown:
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
-    subject = Subject(spec, sample, patience, lenient=lenient)
+    subject = PluginUnderTest(spec, sample, patience, lenient=lenient)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
             told(verdicts[-1])
-    return Report(spec.name, spec.contract, tuple(verdicts), sandbox_of(spec, subject.contract))
+    return ConformanceReport(spec.name, spec.contract, tuple(verdicts), sandbox_of(spec, subject.contract))
 
 
-async def _verdict(axis: Axis, subject: Subject) -> Verdict:
+async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
     if (reason := axis.spares(subject)) is not None:
-        return Verdict(axis=axis.name, outcome="skipped", reason=reason)
+        return AxisVerdict(axis=axis.name, outcome="skipped", reason=reason)
     subject.frames.clear()
     began = time.monotonic()
     try:
         reason = await _objection(axis, subject)
     except Warned as warning:
         took = time.monotonic() - began
-        return Verdict(axis=axis.name, outcome="warned", reason=_shown(str(warning)), seconds=took)
-    except Spared as spared:
-        return Verdict(axis=axis.name, outcome="skipped", reason=_shown(str(spared)))
+        return AxisVerdict(axis=axis.name, outcome="warned", reason=_shown(str(warning)), seconds=took)
+    except Skipped as spared:
+        return AxisVerdict(axis=axis.name, outcome="skipped", reason=_shown(str(spared)))
     took = time.monotonic() - began
     if reason is None:
-        return Verdict(axis=axis.name, outcome="passed", seconds=took)
+        return AxisVerdict(axis=axis.name, outcome="passed", seconds=took)
     frames = tuple(subject.frames)
-    return Verdict(axis=axis.name, outcome="failed", reason=_shown(reason), frames=frames, seconds=took)
+    return AxisVerdict(axis=axis.name, outcome="failed", reason=_shown(reason), frames=frames, seconds=took)
 
 
-async def _objection(axis: Axis, subject: Subject) -> str | None:
+async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
     limit = LONGEST_AXIS * subject.patience
     try:
         async with asyncio.timeout(limit):

@@ -16,12 +16,12 @@ import msgspec
 
 from plughost._util.plugin_names import check_name
 from plughost._util.real_path import real_path
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.session import Session
 from plughost.errors import InvalidSpec
-from plughost.permissions.access import NONE, Limits, Powers
+from plughost.permissions.access import NONE, Access, ResourceLimits
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import OperatorsWord
+from plughost.permissions.operator_only import OperatorAccess
 
 if TYPE_CHECKING:  # import time that a program may not need to spend
     from importlib.metadata import EntryPoint
@@ -54,9 +54,9 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
     sandbox: str | None = None
     """strict | landlock | none: how its processes are confined; None as its contract has it."""
-    allow: Powers = NONE
+    allow: Access = NONE
     """What a confined process may reach beside its own code and scratch folder."""
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
     """How much of the machine it may use, confined."""
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"
 
 
-class Reverse(msgspec.Struct, frozen=True):
+class HostMethod(msgspec.Struct, frozen=True):
     """A method the plugin may call on the host: what it needs, and who answers."""
 
     service: str
@@ -83,11 +83,11 @@ class Reverse(msgspec.Struct, frozen=True):
     """The plugin tells and does not ask: heard at once and in its order, and nothing is answered."""
 
 
-class Given(msgspec.Struct, frozen=True):
+class GrantEffect(msgspec.Struct, frozen=True):
     """What one grant of the operator's comes to."""
 
     capabilities: frozenset[Capability] = frozenset()
-    powers: Powers = NONE
+    powers: Access = NONE
 
 
 class DataFolder(msgspec.Struct, frozen=True):
@@ -100,20 +100,20 @@ class DataFolder(msgspec.Struct, frozen=True):
     """Whether missing folders around it are made: only below a place of the host's own."""
 
 
-class Binding(msgspec.Struct, frozen=True):
+class ResolvedSpec(msgspec.Struct, frozen=True):
     """A plugin's spec as its contract understands it: everything checked, nothing started."""
 
-    policy: Policy
+    policy: LifecyclePolicy
     env: Mapping[str, str]
     """The whole environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
-    operator: OperatorsWord = OperatorsWord()
+    operator: OperatorAccess = OperatorAccess()
     """What the operator has named himself; the other capabilities are the manifest's word."""
     asked: tuple[Capability, ...] | None = None
     """The capabilities that its manifest asks for; None when that is not known before it runs."""
     asked_by_call: tuple[Capability, ...] = ()
     """What its manifest asks for, and each call is given or not by whoever makes it."""
-    given: Mapping[str, Given] = {}
+    given: Mapping[str, GrantEffect] = {}
     """What the operator's grants come to, by their words, where they mean more than the capability of that
     name."""
     methods: frozenset[str] | None = None
@@ -130,13 +130,13 @@ class Binding(msgspec.Struct, frozen=True):
     """From which level up its log is kept; None is the usual."""
     lints: tuple[str, ...] = ()
     """What was accepted, but should be better."""
-    declared: Powers | None = None
+    declared: Access | None = None
     """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
     words for them; then the operator alone decides."""
     data: DataFolder | None = None
     folder: str | None = None
     """The plugin's own folder, which tells it from another one of its name."""
-    own: Powers = NONE
+    own: Access = NONE
     """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
     listable: tuple[str, ...] = ()
     """Folders of which it is given parts, and whose entries it may list: without that an interpreter does not
@@ -162,7 +162,7 @@ class Contract(Protocol):
     name: str
     options: type[msgspec.Struct]
     """The contract's own settings in plughost.toml and in PluginSpec.options."""
-    reverse: Mapping[str, Reverse]
+    reverse: Mapping[str, HostMethod]
     """What its plugins may ask of the host."""
     default_grants: tuple[str, ...]
     """What the operator allows who says nothing."""
@@ -172,10 +172,10 @@ class Contract(Protocol):
     def read_folder(self, folder: Path) -> PluginSpec | None:
         """The spec that the folder's manifest tells; None when it is not of this contract."""
 
-    def bind(self, spec: PluginSpec) -> Binding:
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
         """Check the spec whole; InvalidSpec before any process exists."""
 
-    def session(self, spec: PluginSpec, binding: Binding) -> Session:
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Session:
         """A conversation for one instance."""
 
 
@@ -184,7 +184,7 @@ def sandbox_of(spec: PluginSpec, contract: Contract) -> str:
     return contract.sandbox if spec.sandbox is None else spec.sandbox
 
 
-async def bind_off_the_loop(contract: Contract, spec: PluginSpec) -> Binding:
+async def bind_off_the_loop(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
     """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
 
     A contract that opens no file says so by `binds_without_files = True`, and has no thread.
@@ -243,7 +243,7 @@ def folder_of(spec: PluginSpec) -> Path:
     return Path(os.path.abspath(here) if spec.command_is_told else real_path(here))
 
 
-def check_runnable(spec: PluginSpec, binding: Binding) -> None:
+def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
     """What the operating system would only refuse later: InvalidSpec before any process exists."""
     words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
     if not spec.command or not spec.command[0]:

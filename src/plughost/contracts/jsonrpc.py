@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from plughost._util.text import bounded
-from plughost.engine.session import Conversation, Incoming
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import CallFailed, Denied, InvalidSpec, PluginError, Timeout, UnknownMethod
 from plughost.wire import messages
 from plughost.wire.framing import HEAD, Frame
-from plughost.wire.messages import ABSENT, NOTHING, Answer, Noise, encode, is_utf8
+from plughost.wire.messages import ABSENT, NOTHING, Response, Unusable, encode, is_utf8
 from plughost.wire.surrogates import LoneSurrogates, decode_replacing
 
 METHOD_NOT_FOUND = -32601
@@ -36,7 +36,7 @@ _ANSWER_BEGINS = re.compile(
 _ANSWER_ENDS = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
-class Envelope(msgspec.Struct, gc=False):
+class JsonRpcEnvelope(msgspec.Struct, gc=False):
     """Anything that came: a request, a notification or an answer."""
 
     jsonrpc: str = ""
@@ -47,85 +47,89 @@ class Envelope(msgspec.Struct, gc=False):
     error: msgspec.Raw = NOTHING
 
 
-class ErrorObject(msgspec.Struct):
+class JsonRpcError(msgspec.Struct):
     code: int
     message: str
     data: Any = ABSENT
 
 
-class Request(msgspec.Struct):
+class JsonRpcRequest(msgspec.Struct):
     id: int
     method: str
     params: Any
     jsonrpc: str = "2.0"
 
 
-class Notification(msgspec.Struct):
+class JsonRpcNotification(msgspec.Struct):
     method: str
     params: Any
     jsonrpc: str = "2.0"
 
 
-class Reply(msgspec.Struct):
+class JsonRpcReply(msgspec.Struct):
     id: int | str
     result: Any
     jsonrpc: str = "2.0"
 
 
-class Refusal(msgspec.Struct):
+class JsonRpcRefusal(msgspec.Struct):
     id: int | str
-    error: ErrorObject
+    error: JsonRpcError
     jsonrpc: str = "2.0"
 
 
-_messages = msgspec.json.Decoder(Envelope)
-errors = msgspec.json.Decoder(ErrorObject)
+_messages = msgspec.json.Decoder(JsonRpcEnvelope)
+errors = msgspec.json.Decoder(JsonRpcError)
 
 
-class JsonRpc(Conversation):
+class JsonRpc(BaseSession):
     """What both sides have in common: either asks, tells and answers. What is no message is dropped."""
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
-        return encode(Request(number, method, as_object(params)))
+        return encode(JsonRpcRequest(number, method, as_object(params)))
 
     def notify(self, method: str, params: Any) -> bytes:
-        return encode(Notification(method, as_object(params)))
+        return encode(JsonRpcNotification(method, as_object(params)))
 
     def answer(self, number: int | str, result: Any) -> bytes:
-        return encode(Reply(number, {} if result is None else result))
+        return encode(JsonRpcReply(number, {} if result is None else result))
 
     def refuse(self, number: int | str, error: PluginError) -> bytes:
-        return encode(Refusal(number, _error_object(error)))
+        return encode(JsonRpcRefusal(number, _error_object(error)))
 
     def receive(self, frame: Frame) -> Incoming:
         try:
             message = decode_replacing(_messages, frame)
         except (ValueError, RecursionError) as error:
             final = isinstance(error, LoneSurrogates)
-            return Noise(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame), final)
+            return Unusable(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame), final)
         if message.jsonrpc != "2.0" or not is_utf8(frame):
-            return Noise("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
+            return Unusable("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
         if message.method is not None:
             if message.id is None:
                 return messages.Notification(message.method, message.params)
             return messages.Request(message.id, message.method, message.params)
         if not isinstance(message.id, int):
-            return Noise("an answer without a number", bytes(frame[:HEAD]))
+            return Unusable("an answer without a number", bytes(frame[:HEAD]))
         if message.error is not NOTHING and bytes(message.error) != _NULL:
             try:
                 errors.decode(message.error)
             except (ValueError, RecursionError) as problem:
-                return Noise(f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]), message.id)
-            return Answer(message.id, error=message.error)
+                return Unusable(
+                    f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]), message.id
+                )
+            return Response(message.id, error=message.error)
         return (
-            self.bare(message.id, frame) if message.result is NOTHING else Answer(message.id, message.result)
+            self.bare(message.id, frame)
+            if message.result is NOTHING
+            else Response(message.id, message.result)
         )
 
     def bare(self, number: int, frame: Frame) -> Incoming:
         """An answer with neither result nor error: `null`, to most."""
-        return Answer(number, msgspec.Raw(_NULL))
+        return Response(number, msgspec.Raw(_NULL))
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         error = errors.decode(answer.error)
         told = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
         return CallFailed(told, error=msgspec.to_builtins(error))
@@ -142,11 +146,11 @@ def as_object(params: Any) -> Any:
     return {} if params is ABSENT or params is None else params
 
 
-def _error_object(error: PluginError) -> ErrorObject:
+def _error_object(error: PluginError) -> JsonRpcError:
     if isinstance(error, CallFailed):  # another plugin's own words, passed on
         try:
-            return msgspec.convert(error.error, ErrorObject)
+            return msgspec.convert(error.error, JsonRpcError)
         except msgspec.ValidationError:
-            return ErrorObject(INTERNAL_ERROR, error.message)
+            return JsonRpcError(INTERNAL_ERROR, error.message)
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), INTERNAL_ERROR)
-    return ErrorObject(code, error.message)
+    return JsonRpcError(code, error.message)

@@ -6,12 +6,12 @@ import itertools
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 
-from plughost.engine.pending_call import Pending
+from plughost.engine.pending_call import PendingCall
 from plughost.errors import Overloaded
 from plughost.wire.ledger import FOREVER
 
 
-class Line(OrderedDict[int, Pending]):
+class CallQueue(OrderedDict[int, PendingCall]):
     """By number, in the order they came. An ordered one, for a plain dict is slow to lose its first."""
 
     __slots__ = ("_most",)
@@ -20,17 +20,17 @@ class Line(OrderedDict[int, Pending]):
         super().__init__()
         self._most = most
 
-    def join(self, pending: Pending) -> None:
+    def join(self, pending: PendingCall) -> None:
         if len(self) >= self._most:
             raise Overloaded(
                 f"{len(self)} calls are waiting already", hint="call less at a time, or raise max_waiting"
             )
         self[pending.number] = pending
 
-    def first(self) -> Pending | None:
+    def first(self) -> PendingCall | None:
         return next(iter(self.values()), None)
 
-    def next(self, now: float) -> Pending | None:
+    def next(self, now: float) -> PendingCall | None:
         """The one whose turn it is, out of the line; from now on its time runs."""
         while self:
             _, pending = self.popitem(last=False)
@@ -49,12 +49,12 @@ class Line(OrderedDict[int, Pending]):
         return min((pending.deadline for pending in theirs), default=FOREVER)
 
 
-def _start_clock(pending: Pending, now: float) -> None:
+def _start_clock(pending: PendingCall, now: float) -> None:
     if pending.deadline == FOREVER and pending.timeout is not None:
         pending.deadline = now + pending.timeout
 
 
-class Held:
+class NotificationBacklog:
     """Notifications for a process that is only being started, in their order among its calls."""
 
     __slots__ = ("_frames", "size")

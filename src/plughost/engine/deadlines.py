@@ -8,7 +8,7 @@ from plughost.clock import Clock, Timer
 from plughost.wire.ledger import FOREVER
 
 
-class Sweeper:
+class DeadlineTimer:
     """Calls `sweep` once the earliest deadline it was told of has come; it answers the next one."""
 
     __slots__ = ("_clock", "_sweep", "_timer", "when")

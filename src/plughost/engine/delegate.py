@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.engine.caller import Caller
 from plughost.errors import PluginError
 from plughost.wire.messages import Notification
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from plughost.engine.launcher.launch import Launch
 
 
-class Home(Protocol):
-    hidden: Hidden
+class InstanceDelegate(Protocol):
+    hidden: Redactor
     """What must not be shown of what its processes say."""
 
     async def prepare(self) -> Launch:

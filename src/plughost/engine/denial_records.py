@@ -6,7 +6,7 @@ LONGEST = 4096
 """Bytes of a record: its kind and a path."""
 
 
-class Refused:
+class DenialRecords:
     """A push decoder. What is too long to be a record is left out, and so are empty ones."""
 
     __slots__ = ("_rest", "_skipping")

@@ -13,25 +13,25 @@ from typing import Any
 
 from plughost.clock import Clock
 from plughost.engine.peer import Peer
-from plughost.engine.pending_call import Pending
-from plughost.engine.policy import Health
+from plughost.engine.pending_call import PendingCall
+from plughost.engine.policy import HealthPolicy
 from plughost.engine.session import Session
-from plughost.engine.timer import Due
+from plughost.engine.timer import OneShotTimer
 from plughost.errors import PluginError, Timeout
 from plughost.wire.ledger import FOREVER
 
 
-class Checkup:
+class HealthCheck:
     """From the start of a process to its end. Uses the instance's one `due`, which nothing else does then."""
 
     __slots__ = ("_busy_until", "_clock", "_due", "_ended", "_health", "_peer", "_session", "_sick", "_since")
 
     def __init__(
         self,
-        health: Health,
+        health: HealthPolicy,
         session: Session,
         peer: Peer,
-        due: Due,
+        due: OneShotTimer,
         clock: Clock,
         sick: Callable[[PluginError], None],
     ) -> None:
@@ -70,7 +70,7 @@ class Checkup:
 
         def settled(call: asyncio.Future[Any]) -> None:
             """An answer, or its deadline. A call that was withdrawn still keeps the plugin busy."""
-            if not call.cancelled() and isinstance(call, Pending):
+            if not call.cancelled() and isinstance(call, PendingCall):
                 ahead[call] = min(ahead[call], self._clock.time())
                 if not (self._ended or probe.done()):
                     self._wait(probe, ahead)
@@ -79,7 +79,7 @@ class Checkup:
             call.add_done_callback(settled)
         self._wait(probe, ahead)
 
-    def _wait(self, probe: Pending, ahead: dict[Pending, float]) -> None:
+    def _wait(self, probe: PendingCall, ahead: dict[PendingCall, float]) -> None:
         begins = max([self._busy_until, *ahead.values()])
         if begins < FOREVER:
             within = self._health.within

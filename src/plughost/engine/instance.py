@@ -12,21 +12,21 @@ from typing import Any
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
 from plughost.engine.channel import PipeChannel
-from plughost.engine.delegate import Home
-from plughost.engine.health import Checkup
+from plughost.engine.delegate import InstanceDelegate
+from plughost.engine.health import HealthCheck
 from plughost.engine.launcher.errors import NO_WATCHES, as_launch_failure, launch_failure
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.peer import Peer
-from plughost.engine.pending_call import Pending
-from plughost.engine.policy import Policy
+from plughost.engine.pending_call import PendingCall
+from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.process import KILL_PATIENCE, Process
-from plughost.engine.reporter import Witness, story
+from plughost.engine.reporter import Reporter, story
 from plughost.engine.session import Session
-from plughost.engine.supervisor import Action, Event, State, Supervisor
+from plughost.engine.supervisor import State, Supervisor, SupervisorAction, SupervisorEvent
 from plughost.engine.tap import Tapping
-from plughost.engine.timer import Due
+from plughost.engine.timer import OneShotTimer
 from plughost.errors import (
-    Collateral,
+    CollateralFailure,
     Crashed,
     HandshakeFailed,
     LaunchFailed,
@@ -38,7 +38,7 @@ from plughost.errors import (
     Timeout,
 )
 from plughost.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
-from plughost.wire.messages import NOTHING, Answer, Notification
+from plughost.wire.messages import NOTHING, Notification, Response
 
 EXIT_NOTICE = 2.0
 """A plugin whose pipe closed has so long to show its exit status before it is ended."""
@@ -47,7 +47,7 @@ _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 OVER = (State.QUARANTINED, State.STOPPED)
 
-Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], Pending]
+Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], PendingCall]
 
 
 class Instance:
@@ -90,12 +90,12 @@ class Instance:
         name: str,
         generation: int,
         launch: Launch | None,
-        policy: Policy,
+        policy: LifecyclePolicy,
         session: Session,
         *,
         clock: Clock,
         events: EventHub,
-        home: Home,
+        home: InstanceDelegate,
         processes: dict[Process, PipeChannel],
         tapping: Tapping | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class Instance:
         self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
-        self._witness = Witness(name, generation, session, events, clock, home.hidden)
+        self._witness = Reporter(name, generation, session, events, clock, home.hidden)
         self._peer = Peer(session, policy, self, clock, self._loop, home.serve)
         self.submit: Submit = self._peer.submit
         """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
@@ -125,11 +125,11 @@ class Instance:
         self._sign: Crashed | None = None
         self._stdout_ended = False
         self._cause: PluginError | None = None
-        self._held: tuple[Pending, Answer] | None = None
-        self._farewell: Pending | None = None
+        self._held: tuple[PendingCall, Response] | None = None
+        self._farewell: PendingCall | None = None
         self._refusal: PluginError | None = None
-        self._due = Due(clock, self._loop)
-        self._checkup: Checkup | None = None
+        self._due = OneShotTimer(clock, self._loop)
+        self._checkup: HealthCheck | None = None
         self._settling: asyncio.Future[None] | None = None
         self._gone: asyncio.Future[None] | None = None
 
@@ -185,11 +185,11 @@ class Instance:
     def failures(self) -> int:
         return self._supervisor.failures
 
-    def _refuse_call(self, *call: object) -> Pending:
+    def _refuse_call(self, *call: object) -> PendingCall:
         assert self._refusal is not None
         raise self._refusal.again()
 
-    def failure(self, pending: Pending, answer: Answer) -> PluginError:
+    def failure(self, pending: PendingCall, answer: Response) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
         return self._witness.error(self._session.failure(pending.method, answer))
 
@@ -197,7 +197,7 @@ class Instance:
         """A result that was JSON, but is no value."""
         return self._witness.error(error)
 
-    def withdraw(self, pending: Pending, reason: str) -> None:
+    def withdraw(self, pending: PendingCall, reason: str) -> None:
         """The caller has gone. With one process per call, so has the reason for the process."""
         self._peer.withdraw(pending, reason)
         if self._policy.one_shot:
@@ -210,7 +210,7 @@ class Instance:
 
     def start(self) -> None:
         """Start now, without a call."""
-        self._step(Event.WANTED)
+        self._step(SupervisorEvent.WANTED)
 
     def drain(self, successor: Instance | None) -> None:
         """Take no more calls, finish those in flight within the grace, then end."""
@@ -218,7 +218,7 @@ class Instance:
         self._peer.hold()
         if successor is not None:
             successor._peer.adopt(waiting)
-        self._step(Event.DRAIN)
+        self._step(SupervisorEvent.DRAIN)
         if self.state is State.DRAINING:
             self._due.after(self._policy.grace, self.stop)
             self.on_settled()
@@ -233,7 +233,7 @@ class Instance:
                     self._witness.error(Stopped(f"it was stopped before it answered {pending.method!r}"))
                 )
                 self._peer.withdraw(pending)
-        self._step(Event.STOP)
+        self._step(SupervisorEvent.STOP)
 
     def kill(self) -> None:
         """End it by force, now."""
@@ -265,7 +265,7 @@ class Instance:
 
     # The table
 
-    def _step(self, event: Event, why: str = "") -> None:
+    def _step(self, event: SupervisorEvent, why: str = "") -> None:
         old = self._supervisor.state
         action = self._supervisor.on(event)
         new = self._supervisor.state
@@ -275,19 +275,19 @@ class Instance:
         self._end_checkup()
         if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
             self._retire()
-        if action is Action.START:
+        if action is SupervisorAction.START:
             self._start()
-        elif action is Action.OPEN:
+        elif action is SupervisorAction.OPEN:
             self._open()
-        elif action is Action.DELAY:
-            self._due.after(self._supervisor.delay, lambda: self._step(Event.DELAY_OVER))
-        elif action is Action.REFUSE:
+        elif action is SupervisorAction.DELAY:
+            self._due.after(self._supervisor.delay, lambda: self._step(SupervisorEvent.DELAY_OVER))
+        elif action is SupervisorAction.REFUSE:
             self._refuse()
-        elif action is Action.CLOSE:
+        elif action is SupervisorAction.CLOSE:
             self._close()
-        elif action is Action.KILL:
+        elif action is SupervisorAction.KILL:
             self._kill()
-        elif action is Action.END:
+        elif action is SupervisorAction.END:
             self._end()
         self._wake_settled()
 
@@ -574,32 +574,32 @@ class Instance:
     # What the conversation does
 
     def on_wanted(self) -> None:
-        self._step(Event.WANTED)
+        self._step(SupervisorEvent.WANTED)
 
     def on_ready(self) -> None:
         if self._cause is None:
-            self._step(Event.READY)
+            self._step(SupervisorEvent.READY)
 
-    def on_answer(self, pending: Pending, answer: Answer) -> None:
+    def on_answer(self, pending: PendingCall, answer: Response) -> None:
         """One process per call: the answer counts once the process has ended as it should."""
         self._held = (pending, answer)
         self._peer.keep_waiting(pending)
         if answer.error is not NOTHING:
             self._kill()
         else:
-            self._step(Event.FINISHED)
+            self._step(SupervisorEvent.FINISHED)
 
-    def on_timeout(self, pending: Pending) -> None:
+    def on_timeout(self, pending: PendingCall) -> None:
         error = self._witness.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
         if self.state is State.BACKOFF and self._cause is not None:
             error.message += f"; it waits to be started again after a failure: {self._cause.message}"
         if not self._policy.one_shot or self._process is None:
             pending.fail(error)
             return
-        self._held = (pending, Answer(pending.number))
+        self._held = (pending, Response(pending.number))
         self._doom(error)
 
-    def on_excess(self, pending: Pending, why: str) -> None:
+    def on_excess(self, pending: PendingCall, why: str) -> None:
         pending.fail(self._witness.error(Overloaded(f"{why} before its answer to {pending.method!r}")))
         self._peer.withdraw(pending, "budget_exceeded")
 
@@ -615,7 +615,7 @@ class Instance:
     def _end_unstoppable(self) -> None:
         grace = self._policy.cancel_grace
         self._doom(
-            Collateral(
+            CollateralFailure(
                 f"it was ended with all its calls: one had not stopped {grace:g} s after it was told to",
                 hint="let it answer a cancelled call at once, or call it with fewer at a time",
             )
@@ -623,7 +623,7 @@ class Instance:
 
     def on_settled(self) -> None:
         if self.state is State.DRAINING and not self._peer.busy:
-            self._step(Event.FINISHED)
+            self._step(SupervisorEvent.FINISHED)
 
     def on_fatal(self, error: PluginError) -> None:
         if not self._stdout_ended:
@@ -631,7 +631,7 @@ class Instance:
         elif self._cause is None:
             self._cause = error  # it is about to exit, with a status that is worth telling
 
-    def on_malformed(self, pending: Pending, error: Malformed) -> None:
+    def on_malformed(self, pending: PendingCall, error: Malformed) -> None:
         pending.fail(self._witness.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
@@ -651,7 +651,7 @@ class Instance:
         """Running, with nothing due but, perhaps, a look at its health or the end of its idle time."""
         self._due.cancel()
         if self._policy.health is not None:
-            self._checkup = Checkup(
+            self._checkup = HealthCheck(
                 self._policy.health, self._session, self._peer, self._due, self._clock, self._doom
             )
         elif self._policy.idle_reap is not None:
@@ -668,7 +668,7 @@ class Instance:
         if self.state is not State.RUNNING:
             return
         if idle_for >= self._policy.idle_reap and not (self._peer.busy or self._home.pinned()):
-            self._step(Event.IDLE)
+            self._step(SupervisorEvent.IDLE)
         elif self._peer.busy or self._home.pinned():
             self._due.after(self._policy.idle_reap, self._idle)
         else:

@@ -13,20 +13,20 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost.clock import Clock
-from plughost.engine.call_queue import Held, Line
+from plughost.engine.call_queue import CallQueue, NotificationBacklog
 from plughost.engine.caller import Caller, Publication
 from plughost.engine.channel import CHUNK, Channel
-from plughost.engine.deadlines import Sweeper
-from plughost.engine.pending_call import Pending
-from plughost.engine.policy import Policy
-from plughost.engine.progress import Listener
-from plughost.engine.rate_limit import Bucket
-from plughost.engine.request_server import Serve, Serving
+from plughost.engine.deadlines import DeadlineTimer
+from plughost.engine.pending_call import PendingCall
+from plughost.engine.policy import LifecyclePolicy
+from plughost.engine.progress import ProgressBudget
+from plughost.engine.rate_limit import TokenBucket
+from plughost.engine.request_server import RequestServer, Serve
 from plughost.engine.session import Incoming, Session
 from plughost.errors import InvalidSpec, Malformed, Overloaded, PluginError
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
-from plughost.wire.messages import ABSENT, Answer, Noise, Notification, Progress, Request, encode
+from plughost.wire.messages import ABSENT, Notification, Progress, Request, Response, Unusable, encode
 
 MANY = 16
 SMALL_BITE = 512
@@ -46,13 +46,13 @@ class Owner(Protocol):
     def on_ready(self) -> None:
         """The handshake is done."""
 
-    def on_answer(self, pending: Pending, answer: Answer) -> None:
+    def on_answer(self, pending: PendingCall, answer: Response) -> None:
         """The answer to a call came in (one-shot policies only: others are settled at once)."""
 
-    def on_timeout(self, pending: Pending) -> None:
+    def on_timeout(self, pending: PendingCall) -> None:
         """A call's time is over."""
 
-    def on_excess(self, pending: Pending, why: str) -> None:
+    def on_excess(self, pending: PendingCall, why: str) -> None:
         """A call has said more than it may before its answer."""
 
     def on_stopping(self, until: float | None) -> None:
@@ -65,7 +65,7 @@ class Owner(Protocol):
     def on_fatal(self, error: PluginError) -> None:
         """The conversation cannot go on."""
 
-    def on_malformed(self, pending: Pending, error: Malformed) -> None:
+    def on_malformed(self, pending: PendingCall, error: Malformed) -> None:
         """Something unusable came while a call was open."""
 
     def on_dropped(self, what: str, head: bytes) -> None:
@@ -88,7 +88,7 @@ class Peer:
     def __init__(
         self,
         session: Session,
-        policy: Policy,
+        policy: LifecyclePolicy,
         owner: Owner,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
@@ -107,13 +107,13 @@ class Peer:
         self._time = clock.time
         self._loop = loop
         self._serve = serve
-        self._serving: Serving | None = None  # made at need
-        self._bucket = None if policy.max_told is None else Bucket(policy.max_told, clock.time)
+        self._serving: RequestServer | None = None  # made at need
+        self._bucket = None if policy.max_told is None else TokenBucket(policy.max_told, clock.time)
         self._framing = session.framing()
-        self._ledger: Ledger[Pending] = Ledger(session.first_id)
-        self._waiting: Line | None = None  # made at need
-        self._held: Held | None = None  # while it is being started
-        self._said: list[tuple[Pending, msgspec.Raw]] | None = None
+        self._ledger: Ledger[PendingCall] = Ledger(session.first_id)
+        self._waiting: CallQueue | None = None  # made at need
+        self._held: NotificationBacklog | None = None  # while it is being started
+        self._said: list[tuple[PendingCall, msgspec.Raw]] | None = None
         """What open calls have said in this read; None when nothing."""
         self.stopping: dict[int, float] = _NONE
         """Calls that nobody waits for and that it was told to stop: until when it must answer them. Meanwhile
@@ -129,7 +129,7 @@ class Peer:
         self._ending = False
         self._small_bites = False
         self._warn = False
-        self._sweeper = Sweeper(clock, self._sweep)
+        self._sweeper = DeadlineTimer(clock, self._sweep)
         self.dropped = 0
         self.last_frame = clock.time()
 
@@ -143,7 +143,7 @@ class Peer:
     def waiting(self) -> int:
         return len(self._waiting or ())
 
-    def taken(self) -> list[Pending]:
+    def taken(self) -> list[PendingCall]:
         """The calls that were written and wait for their answers."""
         return list(self._ledger.values())
 
@@ -169,7 +169,7 @@ class Peer:
         timeout: float | None,
         context: Mapping[str, str] | None,
         ahead: bool = False,
-    ) -> Pending:
+    ) -> PendingCall:
         """File a call: written at once if it may be, else when its turn comes; `ahead` of what waits."""
         number = self._ledger.mint()
         try:
@@ -180,7 +180,7 @@ class Peer:
         if timeout is None:
             timeout, starts_at_write = self._call_timeout, self._timeout_from_write
         now = self._time()
-        pending = Pending(loop=self._loop)
+        pending = PendingCall(loop=self._loop)
         pending.file(
             self._owner, number, method, frame, timeout, FOREVER if timeout is None else now + timeout
         )
@@ -203,7 +203,7 @@ class Peer:
             and len(self._ledger) < self._max_in_flight
         )
 
-    def _send(self, pending: Pending, now: float, ahead: bool = False) -> None:
+    def _send(self, pending: PendingCall, now: float, ahead: bool = False) -> None:
         ledger = self._ledger
         ledger[pending.number] = pending
         if pending.deadline < self._sweeper.when:
@@ -219,9 +219,9 @@ class Peer:
             channel.write(pending.frame)
         pending.frame = b""
 
-    def _wait(self, pending: Pending) -> None:
+    def _wait(self, pending: PendingCall) -> None:
         if self._waiting is None:
-            self._waiting = Line(self._policy.max_waiting)
+            self._waiting = CallQueue(self._policy.max_waiting)
         self._waiting.join(pending)
         self._sweeper.by(pending.deadline)
         self._start_clocks()
@@ -284,30 +284,30 @@ class Peer:
 
     def expect(self) -> None:
         """A process is being started: what it is told until it is ready waits for that."""
-        self._held = Held()
+        self._held = NotificationBacklog()
 
     def _release(self, held: Iterable[tuple[bytes, bool]]) -> None:
         assert self._channel is not None
         for frame, urgent in held:
             self._channel.write(frame, urgent=urgent)
 
-    def ask_now(self, method: str, params: Any, timeout: float) -> Pending | None:
+    def ask_now(self, method: str, params: Any, timeout: float) -> PendingCall | None:
         """A call of the session's own, past every queue; None when nobody is there to hear it."""
         if not self._session.ready or self._channel is None:
             return None
         number = self._ledger.mint()
         frame = self._framing.encode(self._session.call(number, method, params, None))
         now = self._time()
-        pending = Pending(loop=self._loop)
+        pending = PendingCall(loop=self._loop)
         pending.file(self._owner, number, method, frame, timeout, now + timeout)
         self._send(pending, now)
         return pending
 
-    def keep_waiting(self, pending: Pending) -> None:
+    def keep_waiting(self, pending: PendingCall) -> None:
         """Its answer is here, but its time still runs."""
         self._ledger[pending.number] = pending
 
-    def withdraw(self, pending: Pending, reason: str | None = None) -> None:
+    def withdraw(self, pending: PendingCall, reason: str | None = None) -> None:
         """The caller no longer wants the answer; if one comes, it is dropped as late. With a `reason` the
         plugin is told to stop, where its contract has a word for that."""
         number = pending.number
@@ -390,7 +390,7 @@ class Peer:
         """What comes now is the rest: its callers are told by the loop, not in the middle of the end."""
         self._ending = True
 
-    def detach(self) -> list[Pending]:
+    def detach(self) -> list[PendingCall]:
         """The process is gone: the calls it took along."""
         self._open = False
         self._channel = self._held = None
@@ -402,12 +402,12 @@ class Peer:
             self._serving = None
         return self._ledger.close()
 
-    def take_waiting(self) -> list[Pending]:
+    def take_waiting(self) -> list[PendingCall]:
         """Everything that waits for its turn, no longer waiting here."""
         waiting, self._waiting = self._waiting, None
         return list((waiting or {}).values())
 
-    def adopt(self, waiting: list[Pending]) -> None:
+    def adopt(self, waiting: list[PendingCall]) -> None:
         """Take over calls that waited at another instance; their callers notice nothing."""
         for pending in waiting:
             if pending.done():
@@ -469,7 +469,7 @@ class Peer:
             self._pass_on(self._said)
         _tell(answered)
 
-    def _wake(self, answered: list[Pending]) -> None:
+    def _wake(self, answered: list[PendingCall]) -> None:
         """Let the callers run, now that nothing is in between; what they send leaves in one write."""
         channel = self._channel
         if channel is not None:
@@ -484,9 +484,9 @@ class Peer:
             if channel is not None:
                 channel.uncork()
 
-    def _handle(self, frames: Frames, *, last: bool = False) -> list[Pending]:
+    def _handle(self, frames: Frames, *, last: bool = False) -> list[PendingCall]:
         """Take frames. The calls they answer are returned, for their callers to be woken at the end."""
-        answered: list[Pending] = []
+        answered: list[PendingCall] = []
         receive = self._session.receive
         for frame in frames:
             if self._deaf:
@@ -500,7 +500,7 @@ class Peer:
             except Exception as error:  # a contract's own fault must not leave its callers waiting
                 self._fatal(Malformed(f"its contract could not read it: {error!r}", head=_head(frame)))
                 break
-            if not isinstance(incoming, Answer):
+            if not isinstance(incoming, Response):
                 if last and isinstance(incoming, Malformed):
                     self._cut_off(incoming.head)
                 else:
@@ -531,7 +531,7 @@ class Peer:
             self._hear(incoming)
         elif isinstance(incoming, Malformed):
             self._blame(incoming)
-        elif isinstance(incoming, Noise):
+        elif isinstance(incoming, Unusable):
             self._drop(incoming.reason, incoming.head)
             if incoming.meant_for is not None:
                 self._give_up(incoming, incoming.meant_for)
@@ -549,7 +549,7 @@ class Peer:
             return
         listener = getattr(pending, "listener", None)
         if listener is None:
-            listener = pending.listener = Listener(pending.on_event)
+            listener = pending.listener = ProgressBudget(pending.on_event)
         policy = self._policy
         excess = listener.excess(progress.payload, policy.max_events, policy.max_event_bytes)
         if excess is not None:
@@ -559,7 +559,7 @@ class Peer:
                 self._said = []
             self._said.append((pending, progress.payload))
 
-    def _pass_on(self, said: list[tuple[Pending, msgspec.Raw]]) -> None:
+    def _pass_on(self, said: list[tuple[PendingCall, msgspec.Raw]]) -> None:
         """Let callers hear what their calls say, now that nothing is in between."""
         self._said = None
         for pending, payload in said:
@@ -586,12 +586,12 @@ class Peer:
             return
         if self._serving is None:
             limit = self._policy.max_reverse
-            self._serving = Serving(
+            self._serving = RequestServer(
                 self._caller, self._session, self._framing, self._channel, self._serve, limit
             )
         self._serving.take(request)
 
-    def _stray(self, answer: Answer, frame: Frame | FrameError) -> None:
+    def _stray(self, answer: Response, frame: Frame | FrameError) -> None:
         if answer.id in self.stopping:
             self.unresponsive = False
             self._has_stopped(answer.id)
@@ -611,7 +611,7 @@ class Peer:
             del self._ledger[oldest.number]
             self._owner.on_malformed(oldest, error)
 
-    def _give_up(self, noise: Noise, number: int) -> None:
+    def _give_up(self, noise: Unusable, number: int) -> None:
         """A call with a time to end may still be answered in it."""
         pending = self._ledger.get(number)
         if pending is not None and (noise.final or pending.deadline == FOREVER):
@@ -641,7 +641,7 @@ class Peer:
     def _sweep(self) -> float:
         """End what is late; the next deadline."""
         now = self._time()
-        waiting: dict[int, Pending] = self._waiting or {}
+        waiting: dict[int, PendingCall] = self._waiting or {}
         taken = expire(self._ledger, now)
         late = taken + expire(waiting, now)
         for pending in late:
@@ -659,7 +659,7 @@ class Peer:
         self._sweeper.cancel()
 
 
-def _tell(answered: list[Pending]) -> None:
+def _tell(answered: list[PendingCall]) -> None:
     """Let the loop tell the callers."""
     for pending in answered:
         if not pending.done():

@@ -14,9 +14,9 @@ import contextvars
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plughost.engine.progress import Listener, OnEvent
+from plughost.engine.progress import OnEvent, ProgressBudget
 from plughost.errors import PluginError
-from plughost.wire.messages import Answer
+from plughost.wire.messages import Response
 
 Waiter = Callable[[Any], object]
 
@@ -24,7 +24,7 @@ _set_result = asyncio.Future.set_result
 _add_done_callback = asyncio.Future.add_done_callback
 
 
-class Pending(asyncio.Future[Answer]):
+class PendingCall(asyncio.Future[Response]):
     """Made by `file`: a constructor in Python would be felt in every call."""
 
     __slots__ = (
@@ -41,11 +41,11 @@ class Pending(asyncio.Future[Answer]):
     params: Any
     """Set only while it waits, with `context`, for an instance that may take it over."""
     context: Mapping[str, str] | None
-    answer: Answer
+    answer: Response
     """Set before `settle`."""
     on_event: OnEvent | None
     """Told what it says before its answer."""
-    listener: Listener
+    listener: ProgressBudget
     """Set only when it says something before its answer."""
     owner: Any
     """Whose it is now: a call that waits may move to another instance."""
@@ -95,7 +95,7 @@ class Pending(asyncio.Future[Answer]):
             return 1
         return super().remove_done_callback(fn)
 
-    def set_result(self, result: Answer) -> None:
+    def set_result(self, result: Response) -> None:
         self._leave_to_the_loop()
         super().set_result(result)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 
 
-class Health(msgspec.Struct, frozen=True):
+class HealthPolicy(msgspec.Struct, frozen=True):
     """How often a running plugin is asked whether it is well; it must answer within `within` seconds."""
 
     interval: float
     within: float
 
 
-class Shutdown(msgspec.Struct, frozen=True):
+class ShutdownPolicy(msgspec.Struct, frozen=True):
     """The times of one shutdown, in seconds."""
 
     before_term: float
@@ -21,7 +21,7 @@ class Shutdown(msgspec.Struct, frozen=True):
     """From SIGTERM until SIGKILL; 0 sends no SIGTERM."""
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds everywhere; None is no limit."""
 
     eager: bool = False
@@ -61,7 +61,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Of the grace, the time between a polite SIGTERM and the end by force."""
     idle_reap: float | None = None
     """End it after so long without a frame either way. One whose health is checked is never idle."""
-    health: Health | None = None
+    health: HealthPolicy | None = None
     """A session with one has `probe` and `probed`."""
 
     respawn: bool = False
@@ -73,7 +73,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     failure_limit: int = 3
     failure_window: float = 60.0
 
-    def capped(self, most: float | None) -> Policy:
+    def capped(self, most: float | None) -> LifecyclePolicy:
         """The same policy with graces of at most `most` seconds. Where the grace is cut, half of it is left
         before SIGTERM. With one process per call nothing changes: the call's timeout covers its end."""
         if most is None or self.one_shot:
@@ -86,7 +86,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             cancel_grace=min(self.cancel_grace, most),
         )
 
-    def shutdown(self, *, unresponsive: bool) -> Shutdown:
+    def shutdown(self, *, unresponsive: bool) -> ShutdownPolicy:
         """The times of a shutdown."""
         policy = self.capped(self.unresponsive_grace) if unresponsive else self
-        return Shutdown(max(policy.grace - policy.term_grace, 0.0), policy.term_grace)
+        return ShutdownPolicy(max(policy.grace - policy.term_grace, 0.0), policy.term_grace)

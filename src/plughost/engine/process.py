@@ -14,11 +14,11 @@ import signal
 import sys
 from collections.abc import Callable
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.engine.channel import CHUNK, MOST_LEFT, Channel
-from plughost.engine.denial_records import Refused
+from plughost.engine.denial_records import DenialRecords
 from plughost.engine.launcher.errors import NO_WATCHES, launch_failure
-from plughost.engine.launcher.launch import Launch, Report
+from plughost.engine.launcher.launch import Launch, LaunchReport
 from plughost.engine.stderr import READ, StderrTail
 from plughost.errors import LaunchFailed
 
@@ -44,7 +44,7 @@ class Process:
         on_exit: Callable[[], None],
         on_stderr: Callable[[list[str]], None] | None = None,
         on_refused: Callable[[list[bytes]], None] | None = None,
-        hidden: Hidden | None = None,
+        hidden: Redactor | None = None,
     ) -> None:
         """Start it. Raises LaunchFailed when not even the launcher could be started.
 
@@ -57,14 +57,14 @@ class Process:
         self._on_exit = on_exit
         self._on_stderr = on_stderr
         self._on_refused = on_refused
-        self._report: Report | None = Report()
+        self._report: LaunchReport | None = LaunchReport()
         self.mode = ""
         self.confined_by: tuple[str, ...] = ()
         self.exit_status: int | None = None
         self.stderr = StderrTail(hidden=hidden)
         self.pid = self.stdin = self.stdout = -1
         self._pidfd = self._stderr_fd = self._report_fd = self._refused_fd = -1
-        self._refused = Refused()
+        self._refused = DenialRecords()
         self._spawn(launch)
         try:
             self._watch()

@@ -9,7 +9,7 @@ import msgspec
 OnEvent = Callable[[msgspec.Raw], object]
 
 
-class Listener:
+class ProgressBudget:
     __slots__ = ("_bytes", "_count", "on_event")
 
     def __init__(self, on_event: OnEvent | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
-class Bucket:
+class TokenBucket:
     """Holds `size` tokens and gains as many a second. What comes while it is empty is too much."""
 
     __slots__ = ("_overflowed", "_size", "_time", "_tokens", "_when")

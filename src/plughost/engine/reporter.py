@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 from typing import Any
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import cut_out
 from plughost.clock import Clock
-from plughost.engine.rate_limit import Bucket
+from plughost.engine.rate_limit import TokenBucket
 from plughost.engine.session import Session
 from plughost.errors import PluginError
 from plughost.events import Dropped, EventHub
@@ -19,7 +19,7 @@ DROPS_TOLD = 20
 """Things that were dropped and are told one by one. Of more in a second, only how many there were."""
 
 
-class Witness:
+class Reporter:
     """Knows the instance's name and its contract's words; the process tells its own last ones."""
 
     __slots__ = (
@@ -27,7 +27,7 @@ class Witness:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, hidden: Hidden
+        self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, hidden: Redactor
     ) -> None:
         self._name = name
         self._generation = generation
@@ -35,7 +35,7 @@ class Witness:
         self._events = events
         self._clock = clock
         self._hidden = hidden
-        self._drops: Bucket | None = None  # made at need
+        self._drops: TokenBucket | None = None  # made at need
         self._untold = 0
         self.last_words: Any = None
         """The tail of the running process's stderr."""
@@ -52,7 +52,7 @@ class Witness:
         """Something was not used. A plugin that floods its host floods nobody who listens to it: what is too
         much at once is only counted until it gets less."""
         if self._drops is None:
-            self._drops = Bucket(DROPS_TOLD, self._clock.time)
+            self._drops = TokenBucket(DROPS_TOLD, self._clock.time)
         if self._drops.take() and not self._drops.overflowing:
             self.rest_of_drops()
             self._tell_drop(what, head)

@@ -34,7 +34,7 @@ SHOWN = 200
 """Characters of a method's name in an error."""
 
 
-class Serving:
+class RequestServer:
     __slots__ = (
         "_caller", "_channel", "_framing", "_held", "_limit", "_room", "_serve", "_session", "_tasks",
         "_waiting",

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from plughost.errors import CallFailed, InvalidSpec, Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
-from plughost.wire.messages import Answer, Noise, Notification, Progress, Request
+from plughost.wire.messages import Notification, Progress, Request, Response, Unusable
 
-Incoming = Answer | Progress | Request | Notification | Noise | Malformed | None
+Incoming = Response | Progress | Request | Notification | Unusable | Malformed | None
 """What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""
 
 
@@ -62,10 +62,10 @@ class Session(Protocol):
     def refuse(self, number: int | str, error: PluginError) -> bytes:
         """The host's refusal of a plugin's request."""
 
-    def unasked(self, answer: Answer, head: bytes) -> Incoming:
+    def unasked(self, answer: Response, head: bytes) -> Incoming:
         """Take an answer to something that was never asked; `head` is how its frame begins."""
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         """The plugin's own error, as an exception."""
 
     def farewell(self) -> tuple[str, Any] | None:
@@ -77,11 +77,11 @@ class Session(Protocol):
     def probe(self) -> tuple[str, Any] | None:
         """The call that asks the plugin whether it is well; None when to run is to be well."""
 
-    def probed(self, answer: Answer) -> None:
+    def probed(self, answer: Response) -> None:
         """Take what it said to that. Any answer is a sign of life."""
 
 
-class Conversation:
+class BaseSession:
     """What most contracts answer to most questions; a session overrides what is its own."""
 
     errors: Mapping[type[PluginError], type[PluginError]] = {}
@@ -98,8 +98,8 @@ class Conversation:
     def broken(self, error: FrameError) -> Incoming:
         raise Malformed(error.message, head=error.head)
 
-    def unasked(self, answer: Answer, head: bytes) -> Incoming:
-        return Noise(f"an answer to {answer.id}, which was never asked", head)
+    def unasked(self, answer: Response, head: bytes) -> Incoming:
+        return Unusable(f"an answer to {answer.id}, which was never asked", head)
 
     def cancel(self, number: int, reason: str) -> bytes | None:
         return None
@@ -125,5 +125,5 @@ class Conversation:
     def probe(self) -> tuple[str, Any] | None:
         return None
 
-    def probed(self, answer: Answer) -> None:
+    def probed(self, answer: Response) -> None:
         """Nothing was asked."""

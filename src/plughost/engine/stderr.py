@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import cut_out, visible
-from plughost.engine.rate_limit import Bucket
+from plughost.engine.rate_limit import TokenBucket
 
 LONGEST_LINE = 8192
 """In the log; the rest of a longer one is left out there."""
@@ -30,13 +30,13 @@ class StderrTail:
     )  # fmt: skip
 
     def __init__(
-        self, limit: int = 8192, hidden: Hidden | None = None, now: Callable[[], float] = time.monotonic
+        self, limit: int = 8192, hidden: Redactor | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit = limit
-        self._budget = Bucket(LOOKED_AT, now)
+        self._budget = TokenBucket(LOOKED_AT, now)
         self._left_out = 0
         """Lines, since the last one that was told."""
-        self._hidden = hidden or Hidden()
+        self._hidden = hidden or Redactor()
         self._cut = False
         """Whether something came before what is kept."""
         self._too_long = False

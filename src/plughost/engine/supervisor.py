@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 
 
 class State(enum.Enum):
@@ -19,7 +19,7 @@ class State(enum.Enum):
     STOPPED = "Stopped"
 
 
-class Event(enum.Enum):
+class SupervisorEvent(enum.Enum):
     WANTED = "a call, or an eager start"
     READY = "handshake done"
     RETRY = "failed, may try again"
@@ -33,7 +33,7 @@ class Event(enum.Enum):
     GONE = "gone, as it should, or its only call has failed"
 
 
-class Action(enum.Enum):
+class SupervisorAction(enum.Enum):
     NONE = "-"
     START = "spawn"
     OPEN = "let calls through"
@@ -46,12 +46,12 @@ class Action(enum.Enum):
 
 class Step(NamedTuple):
     state: State
-    action: Action
+    action: SupervisorAction
 
 
-_S, _E, _A = State, Event, Action
+_S, _E, _A = State, SupervisorEvent, SupervisorAction
 
-TABLE: dict[tuple[State, Event], Step] = {
+TABLE: dict[tuple[State, SupervisorEvent], Step] = {
     (_S.IDLE, _E.WANTED): Step(_S.SPAWNING, _A.START),
     (_S.IDLE, _E.DRAIN): Step(_S.STOPPED, _A.END),
     (_S.IDLE, _E.STOP): Step(_S.STOPPED, _A.END),
@@ -87,31 +87,31 @@ class Supervisor:
 
     __slots__ = ("_failures", "_policy", "state")
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: LifecyclePolicy) -> None:
         self._policy = policy
         self._failures: tuple[float, ...] = ()
         self.state = State.IDLE
 
-    def on(self, event: Event) -> Action:
+    def on(self, event: SupervisorEvent) -> SupervisorAction:
         """Take a step; Action.NONE when the event means nothing here."""
         step = TABLE.get((self.state, event))
         if step is None:
-            return Action.NONE
+            return SupervisorAction.NONE
         self.state = step.state
         return step.action
 
-    def judge(self, now: float, *, executed: bool, hopeless: bool = False) -> Event:
+    def judge(self, now: float, *, executed: bool, hopeless: bool = False) -> SupervisorEvent:
         """What an unexpected end means: `executed` tells whether the program ever ran, `hopeless` that
         another start would end the same way."""
         if self._policy.one_shot or self.state in (State.SHUTTING_DOWN, State.DRAINING):
-            return Event.GONE
+            return SupervisorEvent.GONE
         if not executed and self.state is State.SPAWNING and self._policy.forget_launch_failures:
-            return Event.FORGET
+            return SupervisorEvent.FORGET
         window = now - self._policy.failure_window
         self._failures = (*(at for at in self._failures if at > window), now)
         if hopeless or not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
-            return Event.GIVE_UP
-        return Event.RETRY
+            return SupervisorEvent.GIVE_UP
+        return SupervisorEvent.RETRY
 
     @property
     def failures(self) -> int:
@@ -129,7 +129,9 @@ def diagram() -> str:
     """The table as a Mermaid state diagram, for the docs."""
     lines = ["stateDiagram-v2", f"    [*] --> {State.IDLE.value}"]
     for (state, event), step in TABLE.items():
-        what = "" if step.action in (Action.NONE, Action.END) else f" / {step.action.value}"
+        what = (
+            "" if step.action in (SupervisorAction.NONE, SupervisorAction.END) else f" / {step.action.value}"
+        )
         lines.append(f"    {state.value} --> {step.state.value}: {event.value}{what}")
     lines.append(f"    {State.STOPPED.value} --> [*]")
     return "\n".join(lines)

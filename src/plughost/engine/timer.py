@@ -8,7 +8,7 @@ from collections.abc import Callable
 from plughost.clock import Clock, Timer
 
 
-class Due:
+class OneShotTimer:
     """Whatever is set replaces what was set before."""
 
     __slots__ = ("_clock", "_loop", "_timer")

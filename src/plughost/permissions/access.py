@@ -41,7 +41,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
         return f"{host}:{self.port or '*'}" + (f" ({' '.join(words)})" if words else "")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the machine one plugin may use, with all its processes. None is no limit of ours."""
 
     memory: int | None = 1 << 30
@@ -57,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of files in its own /tmp."""
 
 
-class Powers(msgspec.Struct, frozen=True, kw_only=True):
+class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, beyond its own code and scratch folder, that a process may reach."""
 
     read: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class Powers(msgspec.Struct, frozen=True, kw_only=True):
     connect: tuple[Endpoint, ...] = ()
 
 
-NONE = Powers()
+NONE = Access()
 
 
 def endpoint(text: str) -> Endpoint:

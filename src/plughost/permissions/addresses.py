@@ -56,7 +56,7 @@ _NOT_PUBLIC_V6 = [
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-class Target(msgspec.Struct, frozen=True):
+class UrlTarget(msgspec.Struct, frozen=True):
     """A URL in parts, each in the one spelling it can have."""
 
     scheme: str
@@ -147,7 +147,7 @@ def names(hosts: Iterable[str], host: str) -> bool:
     return False
 
 
-def parse_url(text: str) -> Target:
+def parse_url(text: str) -> UrlTarget:
     """The parts of an http or https URL; ValueError says what is wrong with it."""
     if len(text) > MAX_URL:
         raise ValueError(f"the URL is longer than {MAX_URL} characters")
@@ -166,7 +166,7 @@ def parse_url(text: str) -> Target:
     if not 0 < port < 65536:
         raise ValueError(f"there is no port {port}")
     path = match["path"]
-    return Target(scheme, canonical_host(authority["host"]), port, path if path[:1] == "/" else f"/{path}")
+    return UrlTarget(scheme, canonical_host(authority["host"]), port, path if path[:1] == "/" else f"/{path}")
 
 
 def shown(text: str) -> str:

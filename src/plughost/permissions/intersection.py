@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from plughost.permissions.access import Endpoint, Powers
+from plughost.permissions.access import Access, Endpoint
 
 T = TypeVar("T")
 
 
-def overlap(asked: Powers | None, allowed: Powers) -> Powers:
+def overlap(asked: Access | None, allowed: Access) -> Access:
     """What is in both. A manifest that has no words for powers (None) leaves it to the operator."""
     if asked is None:
         return allowed
-    return Powers(
+    return Access(
         read=_both(asked.read, (*allowed.read, *allowed.write), narrower),
         write=_both(asked.write, allowed.write, narrower),
         execute=_both(asked.execute, allowed.execute, lambda one, other: one if one == other else None),

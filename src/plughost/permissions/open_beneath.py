@@ -31,7 +31,7 @@ _NO_MAGICLINKS = 0x02
 _BENEATH = 0x08
 
 
-class Escapes(Exception):
+class EscapesFolder(Exception):
     """The path leads out of the folder, or it could not be made sure that it does not."""
 
 
@@ -81,12 +81,12 @@ def _by_kernel(folder: int, path: bytes, flags: int) -> int:
             continue
         except OSError as error:
             if error.errno == errno.EXDEV:
-                raise Escapes(_leaves(path)) from None
+                raise EscapesFolder(_leaves(path)) from None
             if error.errno == errno.ELOOP:
                 # Too many symlinks or a magic link: the kernel has one word for both, the walk has two.
                 os.close(_by_hand(folder, path, flags))
             raise
-    raise Escapes(f"{os.fsdecode(path)!r} was renamed under way again and again")
+    raise EscapesFolder(f"{os.fsdecode(path)!r} was renamed under way again and again")
 
 
 def _openat2(folder: int, path: bytes, flags: int) -> int:
@@ -118,7 +118,7 @@ def _by_hand(folder: int, path: bytes, flags: int, closed: Set[tuple[int, int]] 
         fd = _walk(folder, path, flags, held)
         if closed and not closed.isdisjoint(map(identity, (*held, fd))):
             os.close(fd)
-            raise Escapes(f"{os.fsdecode(path)!r} leads into a closed folder")
+            raise EscapesFolder(f"{os.fsdecode(path)!r} leads into a closed folder")
         return fd
     finally:
         for directory in held:
@@ -144,7 +144,7 @@ def _walk(folder: int, path: bytes, flags: int, held: list[int]) -> int:
             os.close(_look_around(here))
             if step == b"..":
                 if not held:
-                    raise Escapes(_leaves(path))
+                    raise EscapesFolder(_leaves(path))
                 os.close(held.pop())
             continue
         found = _look(step, here)
@@ -168,7 +168,7 @@ def _walk(folder: int, path: bytes, flags: int, held: list[int]) -> int:
 def _steps(path: bytes) -> list[bytes]:
     """The names in a path, the last one first; an empty one for a slash at the end."""
     if path.startswith(b"/"):
-        raise Escapes(_leaves(path))
+        raise EscapesFolder(_leaves(path))
     names = [name for name in path.split(b"/") if name]
     if path.endswith(b"/"):
         names.append(b"")

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from plughost.permissions.access import Endpoint, Powers
+from plughost.permissions.access import Access, Endpoint
 from plughost.permissions.addresses import canonical_host
 from plughost.permissions.capability import Capability
 from plughost.permissions.intersection import covers
 
 
-class OperatorsWord(msgspec.Struct, frozen=True):
+class OperatorAccess(msgspec.Struct, frozen=True):
     """What the operator has named himself. The default is an operator who has said nothing."""
 
     capabilities: frozenset[str] = frozenset()
@@ -33,11 +33,11 @@ class OperatorsWord(msgspec.Struct, frozen=True):
         )
 
 
-def operators_word(named: Iterable[Capability], allow: Powers) -> OperatorsWord:
+def operators_word(named: Iterable[Capability], allow: Access) -> OperatorAccess:
     """`named` are capabilities that the operator has named, and `allow` is what he allows beside them."""
     given = list(named)
     words = [word for each in given if each.name == "network" for word in each.scope or ()]
-    return OperatorsWord(
+    return OperatorAccess(
         frozenset(each.name for each in given),
         (*_endpoints(words), *(each for each in allow.connect if each.private)),
         (*allow.read, *allow.write),

@@ -7,19 +7,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from plughost.errors import InvalidSpec
-from plughost.permissions.access import NONE, Endpoint, Limits, Powers, endpoint
+from plughost.permissions.access import NONE, Access, Endpoint, ResourceLimits, endpoint
 
 KINDS = ("read", "write", "execute", "connect")
 _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
-def powers(words: Mapping[str, Sequence[str]], base: str) -> Powers:
+def powers(words: Mapping[str, Sequence[str]], base: str) -> Access:
     """What may be read, written, executed and connected to. Relative paths are taken from `base`."""
     unknown = words.keys() - set(KINDS)
     if unknown:
         raise InvalidSpec(f"nothing is allowed by {sorted(unknown)[0]!r}; known: {', '.join(KINDS)}")
-    return Powers(
+    return Access(
         read=_each(words.get("read", ()), lambda word: _path(word, base)),
         write=_each(words.get("write", ()), lambda word: _path(word, base)),
         execute=_each(words.get("execute", ()), lambda word: _program(word, base)),
@@ -27,11 +27,11 @@ def powers(words: Mapping[str, Sequence[str]], base: str) -> Powers:
     )
 
 
-def joined(first: Powers, second: Powers) -> Powers:
+def joined(first: Access, second: Access) -> Access:
     """What either allows."""
     if second == NONE:
         return first
-    return Powers(
+    return Access(
         read=_each((*first.read, *second.read)),
         write=_each((*first.write, *second.write)),
         execute=_each((*first.execute, *second.execute)),
@@ -39,13 +39,13 @@ def joined(first: Powers, second: Powers) -> Powers:
     )
 
 
-def limits(table: Mapping[str, int | str | None]) -> Limits:
+def limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
     """Sizes as bytes or with K, M, G; `"none"` is no limit."""
-    unknown = table.keys() - set(Limits.__struct_fields__)
+    unknown = table.keys() - set(ResourceLimits.__struct_fields__)
     if unknown:
-        known = ", ".join(Limits.__struct_fields__)
+        known = ", ".join(ResourceLimits.__struct_fields__)
         raise InvalidSpec(f"there is no limit called {sorted(unknown)[0]!r}; known: {known}")
-    return Limits(**{name: _amount(name, value) for name, value in table.items()})
+    return ResourceLimits(**{name: _amount(name, value) for name, value in table.items()})
 
 
 def _each(words: Sequence[str], meaning: Callable[[str], str] = str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """The IP addresses of a name; OSError when it has none."""
 
 
-class Lookup:
+class Resolver:
     """The machine's own resolver. A thread starts when there is work for it."""
 
     def __init__(self, threads: int, name: str) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plughost.permissions.access import Limits, Powers
-from plughost.sandbox.mechanisms.features import Machine
-from plughost.sandbox.plan import Holding
+from plughost.permissions.access import Access, ResourceLimits
+from plughost.sandbox.mechanisms.features import KernelFeatures
+from plughost.sandbox.plan import Enforcement
 from plughost.sandbox.users import User
 
 SIGNALS = 6
@@ -17,35 +17,37 @@ _SUMMED = "summed by the host, a few times a second; no memfd and no shared anon
 
 def holdings(
     confined: str,
-    powers: Powers,
-    limits: Limits,
+    powers: Access,
+    limits: ResourceLimits,
     rlimits: Mapping[str, int],
-    machine: Machine,
+    machine: KernelFeatures,
     user: User | None,
     grouped: bool,
     writable_tmp: bool = True,
-) -> list[Holding]:
+) -> list[Enforcement]:
     """Of a plugin that is confined as `planner.py` does it. `rlimits` are the limits that are really set;
     `grouped` is with a control group."""
     strict = confined == "strict"
     landlock = f"Landlock {machine.landlock or ''}".rstrip()
     files = f"mount namespace, {landlock}" if strict else landlock
     found = [
-        Holding("user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"),
-        Holding("its code", f"read-only: {files}"),
-        Holding("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
-        Holding("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
-        Holding("system calls", "seccomp"),
-        Holding(
+        Enforcement(
+            "user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"
+        ),
+        Enforcement("its code", f"read-only: {files}"),
+        Enforcement("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
+        Enforcement("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
+        Enforcement("system calls", "seccomp"),
+        Enforcement(
             "files and programs not granted",
             "told in its log: seccomp notifications" if machine.tells else "refused, and not told",
         ),
     ]
-    found += [Holding(f"read {path}", files) for path in powers.read]
-    found += [Holding(f"write {path}", files) for path in powers.write]
-    found += [Holding(f"execute {path}", files) for path in powers.execute]
-    found += [Holding(f"connect {endpoint}", "network namespace, proxy") for endpoint in powers.connect]
-    found.append(Holding("other hosts", "network namespace" if strict else "seccomp: no sockets"))
+    found += [Enforcement(f"read {path}", files) for path in powers.read]
+    found += [Enforcement(f"write {path}", files) for path in powers.write]
+    found += [Enforcement(f"execute {path}", files) for path in powers.execute]
+    found += [Enforcement(f"connect {endpoint}", "network namespace, proxy") for endpoint in powers.connect]
+    found.append(Enforcement("other hosts", "network namespace" if strict else "seccomp: no sockets"))
     bounds = {
         "memory": (
             limits.memory,
@@ -62,14 +64,18 @@ def holdings(
         "processor seconds": (limits.cpu_seconds, "cpu", "RLIMIT_CPU, for each process"),
     }
     found += [
-        Holding(f"{what} {value}", by if name in rlimits else "nothing: it would be counted with the host's")
+        Enforcement(
+            f"{what} {value}", by if name in rlimits else "nothing: it would be counted with the host's"
+        )
         for what, (value, name, by) in bounds.items()
         if value is not None
     ]
     if not writable_tmp:
-        found.append(Holding(f"scratch {limits.scratch}", f"/tmp and /dev/shm cannot be written: {files}"))
+        found.append(
+            Enforcement(f"scratch {limits.scratch}", f"/tmp and /dev/shm cannot be written: {files}")
+        )
     elif limits.scratch is not None:
-        found.append(Holding(f"scratch {limits.scratch}", "tmpfs of that size" if strict else "nothing"))
+        found.append(Enforcement(f"scratch {limits.scratch}", "tmpfs of that size" if strict else "nothing"))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 
 
 def identity(real: str) -> str:
@@ -16,10 +16,12 @@ def identity(real: str) -> str:
             fd, above = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd), fd
             os.close(above)
             if stat.S_ISLNK(os.fstat(fd).st_mode):
-                raise Unconfinable(f"{real} was replaced while it was looked at: a symlink is in its way")
+                raise SandboxUnavailable(
+                    f"{real} was replaced while it was looked at: a symlink is in its way"
+                )
         info = os.fstat(fd)
         return f"{info.st_dev}:{info.st_ino}"
     except OSError as error:
-        raise Unconfinable(f"{real} went away while it was looked at: {error.strerror}") from error
+        raise SandboxUnavailable(f"{real} went away while it was looked at: {error.strerror}") from error
     finally:
         os.close(fd)

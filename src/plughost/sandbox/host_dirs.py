@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 
 from plughost._util.temp_dir import everybodys_folder
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.run_dir import PREFIX
 
@@ -27,13 +27,13 @@ def check_private(paths: Iterable[str], bases: Iterable[str]) -> None:
     for path in paths:
         for base in hosts:
             if is_beneath(base, path):
-                raise Unconfinable(
+                raise SandboxUnavailable(
                     f"no plugin is given {path}: hosts keep the sockets of other plugins in {base}",
                     hint="give it the folders below that it needs, each by name; "
                     "or set TMPDIR to another folder for the host",
                 )
             if is_beneath(path, base) and _is_hosts(path[len(base.rstrip("/")) + 1 :].partition("/")[0]):
-                raise Unconfinable(f"no plugin is given {path}: it is the hosts' own")
+                raise SandboxUnavailable(f"no plugin is given {path}: it is the hosts' own")
 
 
 def _is_hosts(name: str) -> bool:

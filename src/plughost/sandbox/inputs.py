@@ -6,14 +6,14 @@ from typing import Protocol
 
 import msgspec
 
-from plughost.sandbox.memory.cgroups import Group
-from plughost.sandbox.protected_paths import Footing
-from plughost.sandbox.resolve.command_cache import Runnable
-from plughost.sandbox.resolve.grants import Granted
+from plughost.sandbox.memory.cgroups import Cgroup
+from plughost.sandbox.protected_paths import ProtectedPaths
+from plughost.sandbox.resolve.command_cache import ResolvedCommand
+from plughost.sandbox.resolve.grants import ResolvedGrants
 from plughost.sandbox.users import User
 
 
-class WayOut(Protocol):
+class EgressInputs(Protocol):
     """The proxy through which granted endpoints are reached, as one plugin is shown it."""
 
     socket: str
@@ -25,11 +25,11 @@ class WayOut(Protocol):
     env: dict[str, str]
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What was found and made ready for one plugin outside."""
 
-    runnable: Runnable
-    granted: Granted = Granted()
+    runnable: ResolvedCommand
+    granted: ResolvedGrants = ResolvedGrants()
     user: User | None = None
     """Who it becomes, where that is not the host's own user."""
     inner: str
@@ -44,7 +44,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What programs read of any system, where they are not given an /etc of their own."""
     same: tuple[tuple[str, str], ...] = ()
     """What must still be there when it is run, as (path, identity)."""
-    footing: Footing = Footing()
+    footing: ProtectedPaths = ProtectedPaths()
     private: tuple[str, ...] = ()
     """Where hosts keep what is theirs."""
     listable: tuple[str, ...] = ()
@@ -53,6 +53,6 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it may write to its /tmp and its /dev/shm."""
     file_locks: bool = True
     """Whether it may lock and watch files."""
-    way_out: WayOut | None = None
-    group: Group | None = None
+    way_out: EgressInputs | None = None
+    group: Cgroup | None = None
     """The control group that counts what all its processes use."""

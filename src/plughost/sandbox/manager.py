@@ -10,26 +10,26 @@ import weakref
 from collections.abc import Callable, Iterator
 
 from plughost.clock import Clock
-from plughost.contracts.base import Binding, PluginSpec, contract, sandbox_of
+from plughost.contracts.base import PluginSpec, ResolvedSpec, contract, sandbox_of
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import Launch
-from plughost.errors import InvalidSpec, LaunchFailed, Unconfinable
-from plughost.permissions.access import NONE, Endpoint, Powers
+from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable
+from plughost.permissions.access import NONE, Access, Endpoint
 from plughost.permissions.intersection import overlap
 from plughost.permissions.parse import joined
 from plughost.sandbox import data_dir
-from plughost.sandbox.memory.meter import Meter
-from plughost.sandbox.plan import CLASSES, Confinement, unconfined
-from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.memory.meter import MemoryMeter
+from plughost.sandbox.plan import CLASSES, SandboxPlan, unconfined
+from plughost.sandbox.protected_paths import ProtectedPaths
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.sandbox.denials.collector import Hearing, Tell
-    from plughost.sandbox.denials.visible_access import Reach
+    from plughost.sandbox.denials.collector import DenialCollector, Tell
+    from plughost.sandbox.denials.visible_access import VisibleAccess
     from plughost.sandbox.egress.connection import Connection
-    from plughost.sandbox.egress.instance import WayOut
-    from plughost.sandbox.memory.cgroups import Group, Parent
-    from plughost.sandbox.run_dir import Quarters
+    from plughost.sandbox.egress.instance import EgressInstance
+    from plughost.sandbox.memory.cgroups import Cgroup, CgroupParent
+    from plughost.sandbox.run_dir import RunDir
 
 KEEPERS = 6
 """Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
@@ -39,25 +39,25 @@ _BURIALS, _BURIAL = 100, 0.02
 Told = Callable[[str, "Connection"], None]
 
 
-class Keeper:
+class SandboxManager:
     """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin.
 
     A keeper that `foresees` makes nothing that lasts: no data folder, and no user's record.
     """
 
     def __init__(self, clock: Clock, cgroup: str | None, told: Told, *, foresees: bool = False) -> None:
-        self.meter = Meter(clock)
+        self.meter = MemoryMeter(clock)
         self._clock = clock
         self._cgroup = cgroup
         self._told = told
         self._foresees = foresees
-        self._ground: _Ground | None = None
+        self._ground: _HostSetup | None = None
         self._grounding: asyncio.Task[None] | None = None
-        self._plugins: dict[str, _Belongings] = {}
+        self._plugins: dict[str, _PluginState] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._deciding: set[asyncio.Future[None]] = set()
 
-    async def confine(self, spec: PluginSpec, binding: Binding) -> Confinement:
+    async def confine(self, spec: PluginSpec, binding: ResolvedSpec) -> SandboxPlan:
         """How to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
 
         The class is the spec's own or its contract's: no caller has another one to fall back to. For a plugin
@@ -67,7 +67,7 @@ class Keeper:
         with as_launch_failure("cannot prepare it", spec.name):
             return await self._confine(spec, binding, sandbox_of(spec, contract(spec.contract)))
 
-    async def _confine(self, spec: PluginSpec, binding: Binding, confined: str) -> Confinement:
+    async def _confine(self, spec: PluginSpec, binding: ResolvedSpec, confined: str) -> SandboxPlan:
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:
@@ -78,7 +78,7 @@ class Keeper:
         from plughost.sandbox.prepare import confined as how
 
         ground = await self._settled_ground()
-        kept = self._plugins.setdefault(spec.name, _Belongings())
+        kept = self._plugins.setdefault(spec.name, _PluginState())
         endpoints = powers.connect if confined == "strict" else ()
         way_out = kept.way_out
         deciding = asyncio.get_running_loop().create_future()
@@ -121,7 +121,7 @@ class Keeper:
         kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
         return confinement
 
-    async def _settled_ground(self) -> _Ground:
+    async def _settled_ground(self) -> _HostSetup:
         """Made once, for whichever plugins come first, and not lost with the one that happened to ask."""
         while self._ground is None:
             if self._grounding is None:
@@ -131,23 +131,23 @@ class Keeper:
 
     async def _settle(self) -> None:
         try:
-            ground = await asyncio.to_thread(_Ground, self._cgroup, self._foresees)
+            ground = await asyncio.to_thread(_HostSetup, self._cgroup, self._foresees)
         finally:
             self._grounding = None
         self._ground = ground
         weakref.finalize(self, ground.quarters.close)
 
-    def _keep_apart(self, plugin: str, confinement: Confinement) -> None:
+    def _keep_apart(self, plugin: str, confinement: SandboxPlan) -> None:
         """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
         kept, footing = self._plugins[plugin], confinement.footing
         if kept.footings and kept.powers == confinement.powers and not footing.reaches_as(kept.footings[-1]):
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 "a path that it is granted leads elsewhere than when it was added",
                 plugin=plugin,
                 hint="if that is meant, remove it and add it again; if not, find out who may write there",
             )
         if kept.footings and kept.footings[-1].folders != footing.folders:
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 "its folder is not the one that was there when it was added",
                 plugin=plugin,
                 hint="if that is meant, remove the plugin and add it again, or put the new files "
@@ -161,26 +161,28 @@ class Keeper:
             else:
                 continue
             hint = "grant both the very same folder, or folders that are not in one another"
-            raise Unconfinable(why, plugin=plugin, hint=hint)
+            raise SandboxUnavailable(why, plugin=plugin, hint=hint)
         kept.footings = [*(each for each in kept.footings if each != footing), footing]
         kept.powers = confinement.powers
 
-    def _others(self, plugin: str) -> Iterator[tuple[str, Footing]]:
+    def _others(self, plugin: str) -> Iterator[tuple[str, ProtectedPaths]]:
         for name, kept in self._plugins.items():
             if name != plugin:
                 yield from ((name, footing) for footing in kept.footings)
 
-    def _way_out(self, plugin: str, kept: _Belongings, endpoints: tuple[Endpoint, ...]) -> WayOut | None:
+    def _way_out(
+        self, plugin: str, kept: _PluginState, endpoints: tuple[Endpoint, ...]
+    ) -> EgressInstance | None:
         """A way out to just these endpoints; the one there is, if it is that."""
         if kept.endpoints == endpoints:
             return kept.way_out
         if not endpoints:
             return None
-        from plughost.sandbox.egress.instance import WayOut
+        from plughost.sandbox.egress.instance import EgressInstance
 
         assert self._ground is not None
         room = self._ground.quarters.room(plugin)
-        return WayOut(
+        return EgressInstance(
             endpoints,
             f"{room.path}/{kept.number()}",
             lambda connection: self._told(plugin, connection),
@@ -203,15 +205,17 @@ class Keeper:
 
         return undo
 
-    def hear(self, plugin: str, records: list[bytes], generation: int, reach: Reach, tell: Tell) -> None:
+    def hear(
+        self, plugin: str, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell
+    ) -> None:
         """Judge what a process's watcher says that it was refused, and tell it."""
         kept = self._plugins.get(plugin)
         if kept is None:
             return
         if kept.hearing is None:
-            from plughost.sandbox.denials.collector import Hearing
+            from plughost.sandbox.denials.collector import DenialCollector
 
-            kept.hearing = Hearing(self._clock)
+            kept.hearing = DenialCollector(self._clock)
         kept.hearing.hear(records, generation, reach, tell)
 
     def was_held(self, plugin: str) -> bool:
@@ -255,25 +259,25 @@ class Keeper:
             await asyncio.to_thread(self._ground.quarters.close)
 
 
-def effective(spec: PluginSpec, binding: Binding) -> Powers:
+def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
     """What its manifest asks for and the operator allows, and what it has without that."""
     return joined(overlap(binding.declared, spec.allow), binding.own)
 
 
-class _Ground:
+class _HostSetup:
     """What is found or made once, in a thread."""
 
     def __init__(self, cgroup: str | None, foresees: bool) -> None:
         from plughost.sandbox.memory.cgroups import find
-        from plughost.sandbox.run_dir import Quarters
+        from plughost.sandbox.run_dir import RunDir
         from plughost.sandbox.users import Users
 
-        self.parent: Parent | None = find(cgroup)
+        self.parent: CgroupParent | None = find(cgroup)
         if self.parent is not None:
             self.parent.sweep()
-        self.quarters: Quarters = Quarters(users=Users(foreseen=foresees))
+        self.quarters: RunDir = RunDir(users=Users(foreseen=foresees))
 
-    def group(self, spec: PluginSpec) -> Group | None:
+    def group(self, spec: PluginSpec) -> Cgroup | None:
         if self.parent is None:
             return None
         try:
@@ -287,18 +291,18 @@ class _Ground:
             ) from error
 
 
-class _Belongings:
+class _PluginState:
     """One plugin's."""
 
     def __init__(self) -> None:
         self.endpoints: tuple[Endpoint, ...] = ()
-        self.way_out: WayOut | None = None
-        self.stale: list[WayOut] = []
-        self.group: Group | None = None
+        self.way_out: EgressInstance | None = None
+        self.stale: list[EgressInstance] = []
+        self.group: Cgroup | None = None
         self.kills = 0
         """Of that group's, known so far."""
-        self.hearing: Hearing | None = None
-        self.footings: list[Footing] = []
+        self.hearing: DenialCollector | None = None
+        self.footings: list[ProtectedPaths] = []
         """Of all its generations, the newest last."""
         self.powers = NONE
         """Of the newest one."""
@@ -310,7 +314,7 @@ class _Belongings:
         return self._count
 
 
-async def _remove(group: Group) -> None:
+async def _remove(group: Cgroup) -> None:
     """What the kernel has just killed there may take it a moment to bury."""
     for _ in range(_BURIALS):
         if group.remove():
@@ -318,6 +322,6 @@ async def _remove(group: Group) -> None:
         await asyncio.sleep(_BURIAL)
 
 
-async def _close(ways: list[WayOut]) -> None:
+async def _close(ways: list[EgressInstance]) -> None:
     for way in ways:
         await way.close()

@@ -5,21 +5,21 @@ from __future__ import annotations
 import msgspec
 
 from plughost.engine.launcher.launch import Launch
-from plughost.permissions.access import NONE, Powers
-from plughost.sandbox.denials.visible_access import Reach
-from plughost.sandbox.protected_paths import Footing
+from plughost.permissions.access import NONE, Access
+from plughost.sandbox.denials.visible_access import VisibleAccess
+from plughost.sandbox.protected_paths import ProtectedPaths
 
 CLASSES = ("strict", "landlock", "none")
 
 
-class Holding(msgspec.Struct, frozen=True):
+class Enforcement(msgspec.Struct, frozen=True):
     """One power or limit, and what holds the plugin to it."""
 
     what: str
     by: str
 
 
-class Place(msgspec.Struct, frozen=True):
+class VisiblePath(msgspec.Struct, frozen=True):
     """A file, or a folder with all below it, that there is for the plugin."""
 
     path: str
@@ -29,30 +29,30 @@ class Place(msgspec.Struct, frozen=True):
     """It is not the machine's: the host has made it for the plugin."""
 
 
-class Confinement(msgspec.Struct, frozen=True):
+class SandboxPlan(msgspec.Struct, frozen=True):
     """What was decided for one plugin."""
 
     confined: str
     """The class."""
     launch: Launch
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[Enforcement, ...] = ()
     """For people and for records."""
-    powers: Powers = NONE
+    powers: Access = NONE
     """What it may reach."""
-    places: tuple[Place, ...] = ()
+    places: tuple[VisiblePath, ...] = ()
     """What there is of the machine, or for Landlock what is open of it."""
     starts_in: str = ""
     """The folder, as the plugin sees it."""
     summed: int | None = None
     """Bytes of memory that the host itself must hold all its processes to, together."""
-    footing: Footing = Footing()
+    footing: ProtectedPaths = ProtectedPaths()
     """What must not be in other plugins' hands."""
-    reach: Reach = Reach()
+    reach: VisibleAccess = VisibleAccess()
     """What its denials are judged by."""
     writable_tmp: bool = True
     """Whether it may write to a /tmp and a /dev/shm of its own."""
 
 
-def unconfined(launch: Launch, powers: Powers) -> Confinement:
+def unconfined(launch: Launch, powers: Access) -> SandboxPlan:
     """The class none."""
-    return Confinement("none", launch, (Holding("everything", "nothing"),), powers)
+    return SandboxPlan("none", launch, (Enforcement("everything", "nothing"),), powers)

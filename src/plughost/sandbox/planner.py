@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from plughost.engine.launcher.launch import Launch
-from plughost.errors import InvalidSpec, Unconfinable
-from plughost.permissions.access import Endpoint, Limits, Powers
-from plughost.sandbox.denials.visible_access import Reach
+from plughost.errors import InvalidSpec, SandboxUnavailable
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
+from plughost.sandbox.denials.visible_access import VisibleAccess
 from plughost.sandbox.enforcement import SIGNALS, holdings
-from plughost.sandbox.inputs import Prepared, WayOut
+from plughost.sandbox.inputs import EgressInputs, SandboxInputs
 from plughost.sandbox.mechanisms import bubblewrap, inner
-from plughost.sandbox.mechanisms.features import Machine
-from plughost.sandbox.plan import CLASSES, Confinement, Place, unconfined
+from plughost.sandbox.mechanisms.features import KernelFeatures
+from plughost.sandbox.plan import CLASSES, SandboxPlan, VisiblePath, unconfined
 from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.users import User
 
@@ -45,22 +45,22 @@ def confine(
     command: Sequence[str],
     cwd: str | None,
     env: Mapping[str, str],
-    powers: Powers,
-    limits: Limits,
-    machine: Machine,
-    prepared: Prepared | None = None,
-) -> Confinement:
+    powers: Access,
+    limits: ResourceLimits,
+    machine: KernelFeatures,
+    prepared: SandboxInputs | None = None,
+) -> SandboxPlan:
     """The decision. `prepared` is needed for every class but `none`."""
     check(confined, machine, powers)
     if confined == "none":
         return unconfined(Launch(tuple(command), env, cwd), powers)
     assert prepared is not None
     if machine.uid == 0 and prepared.user is None:
-        raise Unconfinable("a plugin of a root host needs a user of its own")
+        raise SandboxUnavailable("a plugin of a root host needs a user of its own")
     runnable = prepared.runnable
     for own in (*runnable.code, *runnable.executes, *runnable.reads, *runnable.libraries):
         if any(is_beneath(own, folder) for folder in prepared.granted.write):
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"what it runs from {own} would be writable by what it is granted",
                 hint="grant a folder to write that neither its code nor its interpreter is in",
             )
@@ -69,7 +69,7 @@ def confine(
     uncounted = limits.memory is not None and not grouped
     if confined == "strict":
         if powers.connect and prepared.way_out is None:
-            raise Unconfinable("it is granted endpoints, and has no way out to them")
+            raise SandboxUnavailable("it is granted endpoints, and has no way out to them")
         launch, places, rules = _strict(cwd, env, limits, rlimits, machine, prepared, uncounted)
     else:
         launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared, uncounted)
@@ -79,17 +79,19 @@ def confine(
     summed = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
     reach = _reach(rules, prepared, powers.connect if confined == "strict" else None)
-    return Confinement(
+    return SandboxPlan(
         confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach,
         prepared.writable_tmp,
     )  # fmt: skip
 
 
-def _reach(rules: inner.Rules, prepared: Prepared, connect: tuple[Endpoint, ...] | None) -> Reach:
+def _reach(
+    rules: inner.InnerRules, prepared: SandboxInputs, connect: tuple[Endpoint, ...] | None
+) -> VisibleAccess:
     def real(paths: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(path for path in paths if path not in rules.made)
 
-    return Reach(
+    return VisibleAccess(
         read=real(rules.read),
         write=real(rules.write),
         execute=rules.execute,
@@ -101,47 +103,49 @@ def _reach(rules: inner.Rules, prepared: Prepared, connect: tuple[Endpoint, ...]
     )
 
 
-def check(confined: str, machine: Machine, powers: Powers) -> None:
+def check(confined: str, machine: KernelFeatures, powers: Access) -> None:
     """Unconfinable when this machine does not have what the class needs."""
     if confined not in CLASSES:
         raise InvalidSpec(f"unknown class {confined!r}; known: {', '.join(CLASSES)}")
     if confined == "none":
         return
     if not machine.linux:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             "plugins can be confined on Linux only",
             hint="run the host on Linux: elsewhere it runs none",
         )
     if machine.inner is None:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             "plughost-inner is missing: there was no C compiler, or no static libc, when it was built",
             hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again",
         )
     if not machine.landlock:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             "the kernel has no Landlock, or it is switched off",
             hint="Linux 5.13 or later, with landlock among the modules of the boot parameter lsm=",
         )
     if not machine.seccomp:
-        raise Unconfinable("the kernel has no seccomp filters", hint="a kernel with CONFIG_SECCOMP_FILTER")
+        raise SandboxUnavailable(
+            "the kernel has no seccomp filters", hint="a kernel with CONFIG_SECCOMP_FILTER"
+        )
     if confined == "strict":
         if machine.bubblewrap is None:
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 "bubblewrap is not installed",
                 hint="apt install bubblewrap (or dnf, pacman, apk: the package has the same name)",
             )
         if machine.namespaces:
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"bubblewrap cannot make a sandbox here: {machine.namespaces}", hint=machine.remedy
             )
         return
     if machine.uid != 0 and machine.landlock < TRUNCATING:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"Landlock {machine.landlock} lets a plugin empty every file of its user",
             hint="Linux 6.2 or later, or class strict, or a host that is root: its plugins are other users",
         )
     if powers.connect:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             "without a network of its own a plugin cannot be held to certain hosts",
             hint="class strict can; or take its endpoints back",
         )
@@ -150,17 +154,17 @@ def check(confined: str, machine: Machine, powers: Powers) -> None:
 def _strict(
     cwd: str | None,
     env: Mapping[str, str],
-    limits: Limits,
+    limits: ResourceLimits,
     rlimits: Mapping[str, int],
-    machine: Machine,
-    prepared: Prepared,
+    machine: KernelFeatures,
+    prepared: SandboxInputs,
     uncounted: bool,
-) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
+) -> tuple[Launch, tuple[VisiblePath, ...], inner.InnerRules]:
     assert machine.bubblewrap is not None
     runnable, granted, way_out = prepared.runnable, prepared.granted, prepared.way_out
     env = {**env, **(way_out.env if way_out is not None else {})}
     placed = [(prepared.etc, "/etc"), (prepared.inner, bubblewrap.INNER)]
-    view = bubblewrap.View(
+    view = bubblewrap.MountView(
         read=(
             *runnable.code, *runnable.reads, *runnable.executes, *runnable.shelves, *granted.read,
             *prepared.shared,
@@ -175,7 +179,7 @@ def _strict(
         cwd=cwd or "/tmp",
         networked=way_out is not None,
     )  # fmt: skip
-    rules = inner.Rules(
+    rules = inner.InnerRules(
         execute=(*runnable.code, *runnable.executes),
         list=prepared.listable if prepared.writable_tmp else (*prepared.listable, "/tmp"),
         write=(
@@ -197,7 +201,7 @@ def _strict(
         way_out=(way_out.socket, way_out.listing) if way_out is not None else None,
     )
     places = tuple(
-        Place(inside, writable=how == "--bind", made=outside != inside)
+        VisiblePath(inside, writable=how == "--bind", made=outside != inside)
         for inside, (how, outside) in bubblewrap.mounts(view).items()
         if inside != bubblewrap.INNER
     )
@@ -208,18 +212,18 @@ def _landlock(
     cwd: str | None,
     env: Mapping[str, str],
     rlimits: Mapping[str, int],
-    machine: Machine,
-    prepared: Prepared,
+    machine: KernelFeatures,
+    prepared: SandboxInputs,
     uncounted: bool,
-) -> tuple[Launch, tuple[Place, ...], inner.Rules]:
+) -> tuple[Launch, tuple[VisiblePath, ...], inner.InnerRules]:
     runnable, granted = prepared.runnable, prepared.granted
     system = (path for path in prepared.system if not uncounted or path != ZERO)
     if obeyed := sorted(bubblewrap.obeyed(env)):
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"{', '.join(obeyed)} would be obeyed by what is to confine it",
             hint="class strict sets it inside",
         )
-    rules = inner.Rules(
+    rules = inner.InnerRules(
         execute=(*runnable.code, *runnable.executes),
         list=prepared.listable if prepared.writable_tmp else (*prepared.listable, prepared.scratch),
         write=("/dev/null", *((prepared.scratch,) if prepared.writable_tmp else ()), *granted.write),
@@ -241,19 +245,21 @@ def _landlock(
         confine="keep" if prepared.user is None else str(prepared.user),
     )
     places = (
-        *(Place(path) for path in sorted({*rules.read, *rules.execute})),
-        *((Place("$TMPDIR", writable=True, made=True),) if prepared.writable_tmp else ()),
-        *(Place(path, writable=True) for path in rules.write if path != prepared.scratch),
+        *(VisiblePath(path) for path in sorted({*rules.read, *rules.execute})),
+        *((VisiblePath("$TMPDIR", writable=True, made=True),) if prepared.writable_tmp else ()),
+        *(VisiblePath(path, writable=True) for path in rules.write if path != prepared.scratch),
     )
     return launch, places, rules
 
 
-def _ports(way_out: WayOut | None) -> tuple[int, ...]:
+def _ports(way_out: EgressInputs | None) -> tuple[int, ...]:
     lines = way_out.listing.splitlines() if way_out is not None else ()
     return tuple(sorted({int(line.split(" ")[2]) for line in lines if line}))
 
 
-def rlimits_for(confined: str, limits: Limits, machine: Machine, user: User | None) -> dict[str, int]:
+def rlimits_for(
+    confined: str, limits: ResourceLimits, machine: KernelFeatures, user: User | None
+) -> dict[str, int]:
     """The limits that are set for each process, by name."""
     wanted = {
         "core": NO_CORE,

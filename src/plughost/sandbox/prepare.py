@@ -6,20 +6,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 
 from plughost.contracts.base import PluginSpec
-from plughost.errors import LaunchFailed, Unconfinable
-from plughost.permissions.access import Limits, Powers
+from plughost.errors import LaunchFailed, SandboxUnavailable
+from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.file_identity import identity
 from plughost.sandbox.host_dirs import bases, check_private
-from plughost.sandbox.inputs import Prepared, WayOut
+from plughost.sandbox.inputs import EgressInputs, SandboxInputs
 from plughost.sandbox.mechanisms import features
-from plughost.sandbox.memory.cgroups import Group
-from plughost.sandbox.plan import Confinement
+from plughost.sandbox.memory.cgroups import Cgroup
+from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.planner import check, confine
-from plughost.sandbox.protected_paths import Footing
+from plughost.sandbox.protected_paths import ProtectedPaths
 from plughost.sandbox.resolve import command_cache, shared_libraries, trusted_files
 from plughost.sandbox.resolve.elf import open_file
-from plughost.sandbox.resolve.grants import Granted, granted
-from plughost.sandbox.run_dir import Quarters, Room
+from plughost.sandbox.resolve.grants import ResolvedGrants, granted
+from plughost.sandbox.run_dir import PluginDir, RunDir
 from plughost.sandbox.users import User, barrier, check_reach
 
 CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates")
@@ -39,20 +39,20 @@ _BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 def confined(
     spec: PluginSpec,
     binding_env: Mapping[str, str],
-    powers: Powers,
-    limits: Limits,
+    powers: Access,
+    limits: ResourceLimits,
     class_: str,
-    quarters: Quarters,
+    quarters: RunDir,
     *,
-    way_out: WayOut | None = None,
-    group: Group | None = None,
+    way_out: EgressInputs | None = None,
+    group: Cgroup | None = None,
     to_come: str | None = None,
     listable: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
     writable_tmp: bool = True,
     file_locks: bool = True,
-    here: features.Machine | None = None,
-) -> Confinement:
+    here: features.KernelFeatures | None = None,
+) -> SandboxPlan:
     """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
 
     It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
@@ -98,7 +98,7 @@ def confined(
             if barrier(inner, room.user, os.R_OK | os.X_OK) is not None:
                 inner = quarters.reachable(inner)
         shared = tuple(_shared(binding_env, way_out))
-        prepared = Prepared(
+        prepared = SandboxInputs(
             runnable=found,
             granted=given,
             user=room.user,
@@ -141,14 +141,16 @@ def _still_real(path: str) -> str:
     return path
 
 
-def _footing(found: command_cache.Runnable, given: Granted, folders: tuple[str, ...]) -> Footing:
+def _footing(
+    found: command_cache.ResolvedCommand, given: ResolvedGrants, folders: tuple[str, ...]
+) -> ProtectedPaths:
     """Unconfinable when it could change it itself, and so what its next process is given."""
     links = (link for link, _ in (*found.links, *given.links))
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
     identities = tuple((folder, identity(folder)) for folder in folders)
-    footing = Footing(given.write, given.read, tuple(dict.fromkeys(code)), identities)
+    footing = ProtectedPaths(given.write, given.read, tuple(dict.fromkeys(code)), identities)
     if (shaken := footing.shaken_by(footing)) is not None:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"{shaken[0]} would be writable by what it is granted: it is in {shaken[1]}",
             hint="grant a folder to write that neither its programs nor symlinks of other grants are in",
         )
@@ -160,7 +162,7 @@ def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trusted_files.is_public(path))
 
 
-def _seen_inside(cwd: str, found: command_cache.Runnable, given: Granted) -> str | None:
+def _seen_inside(cwd: str, found: command_cache.ResolvedCommand, given: ResolvedGrants) -> str | None:
     """A folder that is not its own is there inside when something in it is, or when it is in what is."""
     real = os.path.realpath(cwd)
     inside = (*found.code, *found.executes, *found.reads, *given.read, *given.write)
@@ -170,12 +172,14 @@ def _seen_inside(cwd: str, found: command_cache.Runnable, given: Granted) -> str
     return real if seen else None
 
 
-def _check_reach(found: command_cache.Runnable, given: Granted, user: User, to_come: str | None) -> None:
+def _check_reach(
+    found: command_cache.ResolvedCommand, given: ResolvedGrants, user: User, to_come: str | None
+) -> None:
     check_reach((*found.executes, *found.libraries, *found.reads, *found.code, *given.read), user)
     check_reach([path for path in given.write if path != to_come], user, os.R_OK | os.W_OK)
 
 
-def _shared(env: Mapping[str, str], way_out: WayOut | None) -> Iterator[str]:
+def _shared(env: Mapping[str, str], way_out: EgressInputs | None) -> Iterator[str]:
     """Each is a mount, so only what this plugin may come to need."""
     wanted = [ZONES]
     if any(env.get(name, "") not in _BUILT_IN for name in ("LANG", "LC_ALL", "LC_CTYPE")):
@@ -186,12 +190,12 @@ def _shared(env: Mapping[str, str], way_out: WayOut | None) -> Iterator[str]:
 
 
 def _furnished(
-    room: Room,
-    here: features.Machine,
-    found: command_cache.Runnable,
-    given: Granted,
+    room: PluginDir,
+    here: features.KernelFeatures,
+    found: command_cache.ResolvedCommand,
+    given: ResolvedGrants,
     shared: tuple[str, ...],
-    way_out: WayOut | None,
+    way_out: EgressInputs | None,
 ) -> str:
     """The plugin's /etc: nothing of the machine's but what programs cannot do without."""
     uid, gid = room.user or (here.uid, os.getegid())

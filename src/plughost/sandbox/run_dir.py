@@ -18,7 +18,7 @@ from typing import Self
 
 from plughost._util.rmtree import remove
 from plughost._util.temp_dir import everybodys_folder
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.untrusted_temp_dir import READABLE, open_folder, set_mode
 from plughost.sandbox.users import User, Users
 
@@ -27,13 +27,13 @@ MOST_SWEPT = 64
 """Leftovers that one start removes; the next one goes on."""
 
 
-class Quarters:
+class RunDir:
     """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
 
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, PluginDir] = {}
         self._one_at_a_time = threading.Lock()
         """How plugins are confined is decided in threads, several at once."""
         self._pid = os.getpid()
@@ -48,12 +48,12 @@ class Quarters:
     ) -> None:
         self.close()
 
-    def room(self, plugin: str) -> Room:
+    def room(self, plugin: str) -> PluginDir:
         """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
         with self._one_at_a_time:
             return self._room(plugin)
 
-    def _room(self, plugin: str) -> Room:
+    def _room(self, plugin: str) -> PluginDir:
         if plugin not in self._rooms:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
@@ -62,7 +62,7 @@ class Quarters:
                 if user is not None:
                     os.fchown(folder, 0, user.gid)
                     os.fchmod(folder, 0o710)
-            self._rooms[plugin] = Room(path, user)
+            self._rooms[plugin] = PluginDir(path, user)
         return self._rooms[plugin]
 
     def reachable(self, program: str) -> str:
@@ -85,7 +85,7 @@ class Quarters:
             self.users.close()
 
 
-class Room:
+class PluginDir:
     """One plugin's folder in its host's quarters. The plugin itself sees only parts of it."""
 
     def __init__(self, path: str, user: User | None) -> None:
@@ -207,8 +207,8 @@ def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
     raise _homeless(base, "it is swept again and again")
 
 
-def _homeless(base: str, why: object) -> Unconfinable:
-    return Unconfinable(
+def _homeless(base: str, why: object) -> SandboxUnavailable:
+    return SandboxUnavailable(
         f"no private folder can be made in {base}: {why}", hint="set TMPDIR to a folder that can be written"
     )
 

@@ -12,23 +12,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from plughost.clock import best_clock
-from plughost.contracts.base import Binding, PluginSpec
+from plughost.contracts.base import PluginSpec, ResolvedSpec
 from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
-from plughost.sandbox.manager import Keeper
-from plughost.sandbox.memory.meter import Watched
+from plughost.sandbox.manager import SandboxManager
+from plughost.sandbox.memory.meter import MeteredTree
 
 Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Process]
 """Starts a process; called with what is to be called when it was executed, and when it has ended."""
 
 
 @asynccontextmanager
-async def confined(spec: PluginSpec, binding: Binding) -> AsyncIterator[Start]:
+async def confined(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIterator[Start]:
     """How to start processes of the plugin, for as long as this lasts; LaunchFailed when it cannot be
     confined as its spec, or else its contract, asks."""
     loop = asyncio.get_running_loop()
     clock = best_clock(loop)
-    keeper = Keeper(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    keeper = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
     try:
         how = await keeper.confine(spec, binding)
 
@@ -44,7 +44,7 @@ async def confined(spec: PluginSpec, binding: Binding) -> AsyncIterator[Start]:
         clock.close()
 
 
-def _watched(process: Process, limit: int) -> Watched:
+def _watched(process: Process, limit: int) -> MeteredTree:
     """Where no control group counts its memory."""
 
     def over(used: int) -> None:
@@ -52,4 +52,4 @@ def _watched(process: Process, limit: int) -> Watched:
         process.stderr.feed(f"plughost: {words}\n".encode())
         process.kill()
 
-    return Watched(limit, lambda: [process.pid] if process.alive else [], over)
+    return MeteredTree(limit, lambda: [process.pid] if process.alive else [], over)

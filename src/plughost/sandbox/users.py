@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.user_caches import CACHED
 
 UIDS = range(61184, 65520)
@@ -77,10 +77,10 @@ class Users:
                 if self._hold(uid, record):
                     return User(uid, uid)
         except OSError as error:
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"no user could be kept for it: {error}", hint=f"make {self._records} writable for root"
             ) from error
-        raise Unconfinable(
+        raise SandboxUnavailable(
             "there is no user left that it could become, and as root it is not run",
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
@@ -157,7 +157,7 @@ def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None
                 f"install it where every user can reach it, or open the way (chmod o+x {closed}); "
                 "or run the host as the user it belongs to"
             )
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"{path} is out of reach for uid {user.uid}, as which the plugin runs: {closed} is {mode:04o}",
             hint=hint,
         )

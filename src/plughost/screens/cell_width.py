@@ -30,29 +30,29 @@ most of them wide, which were narrow before; the C library has a mind of its own
 _FIRST_DISPUTED = chr(DISPUTED[0][0])
 
 
-class Shown(NamedTuple):
+class DisplayText(NamedTuple):
     text: str
     columns: int
 
 
-SPACE = Shown(" ", 1)
-UNKNOWN = Shown(REPLACEMENT, 1)
+SPACE = DisplayText(" ", 1)
+UNKNOWN = DisplayText(REPLACEMENT, 1)
 
 
-def shown(symbol: str) -> Shown:
+def shown(symbol: str) -> DisplayText:
     """A symbol of any content as one or two columns of text that no terminal obeys."""
     return _shown(symbol[:LONGEST])
 
 
 @lru_cache(maxsize=4096)
-def _shown(symbol: str) -> Shown:
+def _shown(symbol: str) -> DisplayText:
     symbol = unicodedata.normalize("NFC", symbol)
     first = symbol[:1]
     if not first or unicodedata.category(first) == "Zs":
         return SPACE
     if _is_flag_letter(first):  # terminals draw a pair as a flag, as two letters, or as four columns
         letters = [chr(ord(each) - 0x1F1E6 + ord("A")) for each in symbol[:2] if _is_flag_letter(each)]
-        return Shown("".join(letters), len(letters))
+        return DisplayText("".join(letters), len(letters))
     columns = _columns(first)
     if columns not in (1, 2) or not _stands_alone(first) or _is_disputed(first):
         return UNKNOWN
@@ -61,15 +61,15 @@ def _shown(symbol: str) -> Shown:
         if not _is_mark(each) or len(marks) == MOST_MARKS:
             break
         marks += each
-    return Shown(first + marks, columns)
+    return DisplayText(first + marks, columns)
 
 
-def columns_of(text: str) -> Iterator[Shown]:
+def columns_of(text: str) -> Iterator[DisplayText]:
     """Text that is fit to be shown, column by column: each character with the marks on it."""
     start = 0
     for end in range(1, len(text) + 1):
         if end == len(text) or _columns(text[end]):
-            yield Shown(text[start:end], _columns(text[start]))
+            yield DisplayText(text[start:end], _columns(text[start]))
             start = end
 
 

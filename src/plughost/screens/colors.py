@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from plughost.contracts.ainb.messages import BOLD, DIM, ITALIC, REVERSED, UNDERLINED, Color
-from plughost.screens.render import Run
+from plughost.screens.render import Span
 
 INK = Color(204, 204, 204)
 PAPER = Color(12, 12, 12)
 
 
-class Shade(NamedTuple):
+class ResolvedStyle(NamedTuple):
     """How a run is drawn: everything that a modifier means for colours is in them already."""
 
     fg: Color
@@ -21,11 +21,11 @@ class Shade(NamedTuple):
     underlined: bool
 
 
-def shade(run: Run) -> Shade:
+def shade(run: Span) -> ResolvedStyle:
     fg, bg = run.fg or INK, run.bg or PAPER
     if run.modifier & REVERSED:
         fg, bg = bg, fg
     if run.modifier & DIM:
         fg = Color((fg.r + bg.r) // 2, (fg.g + bg.g) // 2, (fg.b + bg.b) // 2)
     bold, italic, underlined = (bool(run.modifier & bit) for bit in (BOLD, ITALIC, UNDERLINED))
-    return Shade(fg, bg, bold, italic, underlined)
+    return ResolvedStyle(fg, bg, bold, italic, underlined)

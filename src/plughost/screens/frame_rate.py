@@ -10,7 +10,7 @@ MOST_REDRAWS = 600
 """A plugin that asks for another frame is believed so often, until a person does something."""
 
 
-class Pace:
+class FrameRate:
     def __init__(self, rate: float) -> None:
         self.interval = 1 / rate
         self._still = 0

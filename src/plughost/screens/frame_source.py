@@ -13,13 +13,13 @@ from plughost.errors import PluginError, Timeout
 from plughost.events import Event, Exited, StateChanged
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.screens.frame_rate import IDLE, Pace, missed
-from plughost.screens.render import Painting, Row, paint
+from plughost.screens.frame_rate import IDLE, FrameRate, missed
+from plughost.screens.render import Rendering, Row, paint
 from plughost.screens.stderr_tail import last_words
-from plughost.screens.terminal.error_panel import FAILED, STARTING, Trouble, of_state, panel, unresponsive
+from plughost.screens.terminal.error_panel import FAILED, STARTING, ErrorPanel, of_state, panel, unresponsive
 
 
-class Sight(NamedTuple):
+class ScreenView(NamedTuple):
     rows: Sequence[Row]
     changed: Sequence[int] | None
     """The rows that are not as they were; None when there is nothing to compare with."""
@@ -34,10 +34,10 @@ class Viewer(Protocol):
     def takes_more(self) -> bool:
         """Whether what is shown now is drawn soon: what is due meanwhile is dropped."""
 
-    def see(self, sight: Sight) -> None: ...
+    def see(self, sight: ScreenView) -> None: ...
 
 
-class Feed:
+class FrameSource:
     """One plugin's screens draw from one feed: a frame names no screen, and one is in flight at a time."""
 
     def __init__(
@@ -48,18 +48,18 @@ class Feed:
         self.dropped = 0
         self.took = 0.0
         """Seconds from asking for the last frame until it was painted."""
-        self.trouble: Trouble | None = STARTING
+        self.trouble: ErrorPanel | None = STARTING
         """What is seen instead of a frame."""
         self._host = host
         self._spec = plugin.spec
         self._plugin = plugin
         self._view = Ainb(plugin)
-        self._pace = Pace(rate)
+        self._pace = FrameRate(rate)
         self._deadline = deadline
         self._clock = asyncio.get_running_loop().time
         self._woken = asyncio.Event()
         self._why = ""
-        self._painting: Painting | None = None
+        self._painting: Rendering | None = None
         self._drawn_at = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -158,12 +158,12 @@ class Feed:
                 trouble = unresponsive(self._clock() - self._drawn_at)
             except PluginError as error:
                 trouble = of_state(self._plugin.state, error.message)
-                trouble = trouble or Trouble("gave no frame", error.message, error.hint)
+                trouble = trouble or ErrorPanel("gave no frame", error.message, error.hint)
             self.dropped += missed(self._clock() - began, self._pace.interval)
         self.trouble = trouble
         self._painting = None
         said = last_words(self._host, self.name)
-        viewer.see(Sight(panel(self.name, trouble, said, width, height), None))
+        viewer.see(ScreenView(panel(self.name, trouble, said, width, height), None))
         if trouble is STARTING:
             self._drawn_at = self._clock()
             self._start()
@@ -171,7 +171,7 @@ class Feed:
 
     def _drawn(self, result: RenderResult, width: int, height: int, viewer: Viewer, began: float) -> float:
         painting = paint(result.buffer, width, height, self._painting)
-        viewer.see(Sight(painting.rows, None if self._painting is None else painting.changed))
+        viewer.see(ScreenView(painting.rows, None if self._painting is None else painting.changed))
         self._painting = painting
         self.trouble = None
         self.frames += 1

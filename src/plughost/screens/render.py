@@ -23,7 +23,7 @@ KNOWN = BOLD | DIM | ITALIC | UNDERLINED | REVERSED
 BLANK = Cell(" ")
 
 
-class Run(NamedTuple):
+class Span(NamedTuple):
     """Characters side by side that look alike; no colour is the terminal's own."""
 
     text: str
@@ -34,11 +34,11 @@ class Run(NamedTuple):
     """Bits of KNOWN."""
 
 
-Row = tuple[Run, ...]
+Row = tuple[Span, ...]
 """As many columns as the painting is wide."""
 
 
-class Painting(NamedTuple):
+class Rendering(NamedTuple):
     width: int
     height: int
     cells: list[list[Cell]]
@@ -47,16 +47,16 @@ class Painting(NamedTuple):
     """The rows that differ from the painting before."""
 
 
-def paint(buffer: WireBuffer, width: int, height: int, before: Painting | None = None) -> Painting:
+def paint(buffer: WireBuffer, width: int, height: int, before: Rendering | None = None) -> Rendering:
     """What is seen of a buffer through a viewport; rows that are as they were `before` come from there."""
     cells = _laid_out(buffer, width, height)
     if before is None or (before.width, before.height) != (width, height):
-        return Painting(width, height, cells, [row_of(each) for each in cells], range(height))
+        return Rendering(width, height, cells, [row_of(each) for each in cells], range(height))
     changed = [y for y, (old, new) in enumerate(zip(before.cells, cells, strict=True)) if old != new]
     rows = before.rows.copy()
     for y in changed:
         rows[y] = row_of(cells[y])
-    return Painting(width, height, cells, rows, changed)
+    return Rendering(width, height, cells, rows, changed)
 
 
 def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
@@ -77,7 +77,7 @@ def row_of(cells: Sequence[Cell]) -> Row:
     plain = len(text) == width and "" not in symbols and text.isascii() and text.isprintable()
     if not plain:
         symbols = _fitted(symbols)
-    runs: list[Run] = []
+    runs: list[Span] = []
     start = 0
     for cut in _ends(cells):
         # A wide character may reach over.
@@ -85,7 +85,7 @@ def row_of(cells: Sequence[Cell]) -> Row:
         if end > start:
             look = cells[start]
             part = text[start:end] if plain else "".join(symbols[start:end])
-            runs.append(Run(part, end - start, look.fg, look.bg, _known(look.modifier)))
+            runs.append(Span(part, end - start, look.fg, look.bg, _known(look.modifier)))
             start = end
     return tuple(runs)
 

@@ -13,10 +13,10 @@ from plughost.errors import PluginError
 from plughost.events import Subscription
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 
 
-class Stage(NamedTuple):
+class ScreenSession(NamedTuple):
     host: Host
     plugins: list[Plugin]
     """Those that are shown."""
@@ -25,13 +25,13 @@ class Stage(NamedTuple):
 
 
 @asynccontextmanager
-async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> AsyncIterator[Stage]:
+async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> AsyncIterator[ScreenSession]:
     """Those that are shown start when they are looked at; of the others the eager ones do at once."""
     async with _closed(Host()) as host:
         plugins = [await host.add(spec, start=False) for spec in shown]
         adding = [asyncio.create_task(_add(host, spec)) for spec in others]
         try:
-            yield Stage(host, plugins, adding)
+            yield ScreenSession(host, plugins, adding)
         finally:
             for task in adding:
                 task.cancel()
@@ -55,7 +55,7 @@ async def _add(host: Host, spec: PluginSpec) -> None:
 
 
 @asynccontextmanager
-async def fed(host: Host, feeds: Sequence[Feed]) -> AsyncIterator[None]:
+async def fed(host: Host, feeds: Sequence[FrameSource]) -> AsyncIterator[None]:
     """Feeds that hear what happens to their plugins."""
     with host.events() as happening:
         telling = asyncio.create_task(_tell(happening, feeds))
@@ -66,7 +66,7 @@ async def fed(host: Host, feeds: Sequence[Feed]) -> AsyncIterator[None]:
             await asyncio.gather(telling, *(feed.close() for feed in feeds), return_exceptions=True)
 
 
-async def _tell(happening: Subscription, feeds: Sequence[Feed]) -> None:
+async def _tell(happening: Subscription, feeds: Sequence[FrameSource]) -> None:
     async for event in happening:
         for feed in feeds:
             feed.happened(event)

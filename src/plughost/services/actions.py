@@ -14,7 +14,7 @@ from plughost.clock import done_within
 from plughost.engine.caller import Caller
 from plughost.errors import Denied, InvalidSpec, PluginError, Timeout
 from plughost.permissions import capabilities
-from plughost.services.plugin_lookup import Directory, offering
+from plughost.services.plugin_lookup import PluginLookup, offering
 from plughost.wire.base64_bytes import Octets, plain
 from plughost.wire.ledger import FOREVER
 
@@ -29,25 +29,25 @@ class Invoke(Protocol):
     timeout_ms: int
 
 
-class Action(msgspec.Struct, frozen=True):
+class HostAction(msgspec.Struct, frozen=True):
     handler: Handler
     spawns: bool
 
 
-class Answer(msgspec.Struct):
+class ActionAnswer(msgspec.Struct):
     payload: Octets
 
 
 class Actions:
     """A registered action wins over a plugin's of the same name."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: PluginLookup) -> None:
         self._directory = weakref.ref(directory)
-        self._registered: dict[str, Action] = {}
+        self._registered: dict[str, HostAction] = {}
 
     def register(self, name: str, handler: Handler, *, spawns: bool = False) -> None:
         """Offer an action; one that runs a child for the plugin (`spawns`) needs spawn_subprocess."""
-        self._registered[name] = Action(handler, spawns)
+        self._registered[name] = HostAction(handler, spawns)
 
     async def invoke(self, caller: Caller, params: Invoke) -> bytes:
         """Its answer. A result that comes after the caller's own time is nobody's."""
@@ -78,7 +78,9 @@ class Actions:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")
         request = {"action": params.action, "payload": plain(params.payload), "timeout_ms": params.timeout_ms}
         try:
-            answer: Answer = await plugin.call("host/action/invoke", request, timeout=FOREVER, type=Answer)
+            answer: ActionAnswer = await plugin.call(
+                "host/action/invoke", request, timeout=FOREVER, type=ActionAnswer
+            )
         except Timeout as error:  # of its start: not the caller's own
             raise PluginError(f"action failed: {error.message}") from error
         return plain(answer.payload)

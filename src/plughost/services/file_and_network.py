@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from plughost.engine.caller import Caller
-from plughost.permissions.operator_only import OperatorsWord
-from plughost.services.files.reader import LARGEST, ByManifest, Content, Entry, Files
+from plughost.permissions.operator_only import OperatorAccess
+from plughost.services.files.reader import LARGEST, ByManifest, FileContent, Files, FolderEntry
 from plughost.services.network.fetch import Fetch, Fetched, Network
 from plughost.wire.base64_bytes import Octets, plain
 
@@ -45,7 +45,7 @@ class ToFetch(Protocol):
     headers: list[tuple[str, str]]
 
 
-class FileDesk:
+class FileService:
     """`roots` are the folders of the capabilities, which the embedding program opens by naming them. The
     usual ones are those of ainb: of them, a plugin that holds a capability by its manifest's word alone is
     given what every user of the machine may read."""
@@ -56,10 +56,10 @@ class FileDesk:
         # Threads of its own: a slow disk must not use up those of the program.
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="plughost-files")
 
-    async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
+    async def read_dir(self, caller: Caller, params: OnPath) -> list[FolderEntry]:
         return await self._run(self._files.read_dir, _names(caller), params.path, self._told(caller))
 
-    async def read_file(self, caller: Caller, params: OnFile) -> Content:
+    async def read_file(self, caller: Caller, params: OnFile) -> FileContent:
         """All of it, unless a part is asked for."""
         granted, path, offset, length = _names(caller), params.path, params.offset, params.length
         told = self._told(caller)
@@ -67,7 +67,7 @@ class FileDesk:
             most = LARGEST if length is None else length
             return await self._run(self._files.read_part, granted, path, offset, most, told)
         whole = await self._run(self._files.read_file, granted, path, LARGEST, told)
-        return Content(whole, 0, len(whole))
+        return FileContent(whole, 0, len(whole))
 
     def _told(self, caller: Caller) -> ByManifest:
         word = _word(caller)
@@ -80,7 +80,7 @@ class FileDesk:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-class NetworkDesk:
+class NetworkService:
     def __init__(self, network: Network | None = None) -> None:
         self._network = network or Network()
 
@@ -98,9 +98,9 @@ def _names(caller: Caller) -> set[str]:
     return {capability.name for capability in plugin.capabilities} if plugin is not None else set()
 
 
-def _word(caller: Caller) -> OperatorsWord:
+def _word(caller: Caller) -> OperatorAccess:
     plugin = caller.plugin
-    return plugin.operators_word if plugin is not None else OperatorsWord()
+    return plugin.operators_word if plugin is not None else OperatorAccess()
 
 
 def _hosts(caller: Caller) -> tuple[str, ...] | None:

@@ -22,13 +22,13 @@ LONGEST = 16 << 10
 """Characters of a message, and bytes of its fields; what is longer is cut, or left out."""
 
 
-class Line(Protocol):
+class LogLine(Protocol):
     level: str
     message: str
     fields: msgspec.Raw
 
 
-class Process(Protocol):
+class LogSource(Protocol):
     """Whose line it is."""
 
     @property
@@ -73,7 +73,7 @@ class Logs:
         """What is kept of one plugin, oldest first."""
         return list(self._kept[plugin].lines) if plugin in self._kept else []
 
-    def log(self, caller: Caller, line: Line) -> None:
+    def log(self, caller: Caller, line: LogLine) -> None:
         """A plugin's own line."""
         if line.level not in LEVELS:
             raise InvalidSpec(f"unknown log level {line.level!r}")
@@ -86,16 +86,16 @@ class Logs:
         for line in lines[-KEPT:]:
             self._keep(self._line(caller, "info", line, None, "stderr"))
 
-    def noted(self, about: Process, what: str) -> None:
+    def noted(self, about: LogSource, what: str) -> None:
         """The host's own remark on a plugin."""
         self._keep(self._line(about, "warn", what, None, "host"))
 
-    def denied(self, caller: Process, what: str, remedy: str) -> None:
+    def denied(self, caller: LogSource, what: str, remedy: str) -> None:
         """Something it may not: told once a generation, however often it asks."""
         if self._is_first(caller, what):
             self._keep(self._line(caller, "warn", f"{what} ({remedy})", None, "denied"))
 
-    def connected(self, caller: Process, connection: Connected, remedy: str = "") -> None:
+    def connected(self, caller: LogSource, connection: Connected, remedy: str = "") -> None:
         """A connection of its own, of a confined plugin, that is over or never was: an event each. Of those
         that were refused for one reason the first is kept, with the remedy."""
         host = f"[{connection.host}]" if ":" in connection.host else connection.host
@@ -113,14 +113,14 @@ class Logs:
         elif self._events:
             self._events.publish(self._line(caller, "warn", told, traffic, "denied"))
 
-    def _is_first(self, caller: Process, what: str) -> bool:
+    def _is_first(self, caller: LogSource, what: str) -> bool:
         seen = self._denied.setdefault(caller.name, {})
         if len(seen) >= KEPT:
             seen.clear()
         told, seen[what] = seen.get(what), caller.generation
         return told != caller.generation
 
-    def _line(self, caller: Process, level: str, message: str, fields: Any, source: str) -> Logged:
+    def _line(self, caller: LogSource, level: str, message: str, fields: Any, source: str) -> Logged:
         return Logged(
             plugin=caller.name,
             generation=caller.generation,

@@ -15,12 +15,12 @@ class Callee(Protocol):
     ) -> Any: ...
 
 
-class Directory(Protocol):
+class PluginLookup(Protocol):
     @property
     def plugins(self) -> Mapping[str, Callee]: ...
 
 
-def offering(directory: Directory, kind: str, word: str) -> tuple[str, Callee] | None:
+def offering(directory: PluginLookup, kind: str, word: str) -> tuple[str, Callee] | None:
     """The plugin that offers `word`; of several the first by name."""
     found = [
         (name, plugin) for name, plugin in directory.plugins.items() if word in plugin.offers.get(kind, ())

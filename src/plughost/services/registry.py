@@ -6,17 +6,17 @@ from typing import Any, Protocol
 
 from plughost.clock import Clock
 from plughost.events import EventHub
-from plughost.services.plugin_lookup import Directory
+from plughost.services.plugin_lookup import PluginLookup
 
 
-class House(Directory, Protocol):
+class HostContext(PluginLookup, Protocol):
     """What the host's own services know of the host."""
 
     _events: EventHub
     _clock: Clock
 
 
-def own(name: str, house: House) -> Any:
+def own(name: str, house: HostContext) -> Any:
     """The host's own service of that name; None when it has none."""
     if name == "logs":
         from plughost.services.logs import Logs
@@ -31,13 +31,13 @@ def own(name: str, house: House) -> Any:
 
         return Actions(house)
     if name == "fs":
-        from plughost.services.file_and_network import FileDesk
+        from plughost.services.file_and_network import FileService
 
-        return FileDesk()
+        return FileService()
     if name == "network":
-        from plughost.services.file_and_network import NetworkDesk
+        from plughost.services.file_and_network import NetworkService
 
-        return NetworkDesk()
+        return NetworkService()
     if name == "storage":
         from plughost.services.storage.service import Storage, usual_folder
 

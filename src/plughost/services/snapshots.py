@@ -45,7 +45,7 @@ Listener = Callable[[bytes], object]
 NOTHING_YET = Snapshot(None, 0)
 
 
-class Kept:
+class KeptSnapshot:
     """What the store holds of one publisher."""
 
     __slots__ = ("size", "topics")
@@ -64,7 +64,7 @@ class Snapshots:
 
     def __init__(self) -> None:
         self._latest: dict[str, Snapshot] = {}
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, KeptSnapshot] = {}
         self._version = 0
         self._subscribers: dict[str, dict[Caller, None]] = {}
         self._subscribed: dict[Caller, set[str]] = {}
@@ -122,7 +122,7 @@ class Snapshots:
             raise InvalidSpec(f"a payload of {len(payload)} bytes is over the limit of {LARGEST_PAYLOAD}")
         before = self.latest(topic)
         mine = before.version > 0 and before.publisher == publisher
-        kept = self._kept.setdefault(publisher, Kept())
+        kept = self._kept.setdefault(publisher, KeptSnapshot())
         more_topics = 0 if mine else 1
         more = len(payload) - (len(before.payload or b"") if mine else 0)
         if publisher != HOST and (kept.topics + more_topics > MOST_TOPICS or kept.size + more > MOST_KEPT):

@@ -27,7 +27,7 @@ from plughost.testing.duplex import Fault, MemoryPipe
 from plughost.testing.traffic import Traffic
 from plughost.wire.framing import FrameError
 from plughost.wire.ledger import Ledger
-from plughost.wire.messages import ABSENT, NOTHING, Answer, Notification, Progress, Request, decode
+from plughost.wire.messages import ABSENT, NOTHING, Notification, Progress, Request, Response, decode
 
 PATIENCE = 5.0
 Scripted = Callable[[Any], Any] | PluginError | Any
@@ -59,7 +59,7 @@ class Driver:
         self._session = session
         self._framing = session.framing()
         self._ledger: Ledger[Any] = Ledger(session.first_id)
-        self._answers: dict[int, Answer] = {}
+        self._answers: dict[int, Response] = {}
         self.clock = clock or VirtualClock()
         """What delays and timeouts count on; real time counts, too, for a plugin that hangs."""
         self._in, self._out = MemoryPipe(from_plugin, self.clock), MemoryPipe(to_plugin, self.clock)
@@ -182,7 +182,7 @@ class Driver:
                 self._hear(incoming)
 
     def _hear(self, incoming: Incoming) -> None:
-        if isinstance(incoming, Answer):
+        if isinstance(incoming, Response):
             self._answers[incoming.id] = incoming
         elif isinstance(incoming, Progress):
             self.events.append((incoming.id, _value(incoming.payload)))

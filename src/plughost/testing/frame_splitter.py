@@ -36,7 +36,7 @@ def reader(framing: str) -> Framing | None:
     return None if make is None else make()
 
 
-class TakenApart:
+class FrameSplitter:
     """Both ways of one conversation. Of a framing that is not known here, every passage is a frame."""
 
     def __init__(self, framing: str) -> None:
@@ -56,17 +56,17 @@ DEEPEST = 200
 """Levels of a value that is looked into: whoever walks through it calls itself for every one."""
 
 
-class Unreadable:
+class UnreadableTraffic:
     """In the place of a value: the frame is no JSON, or nested beyond all reason."""
 
 
 def value(frame: Frame) -> Any:
-    """What a frame says; `Unreadable` when that cannot be told."""
+    """What a frame says; `UnreadableTraffic` when that cannot be told."""
     try:
         said = msgspec.json.decode(frame)
     except (ValueError, RecursionError):
-        return Unreadable
-    return Unreadable if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(said) else said
+        return UnreadableTraffic
+    return UnreadableTraffic if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(said) else said
 
 
 def _is_deep(said: Any) -> bool:

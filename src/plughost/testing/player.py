@@ -13,7 +13,15 @@ from plughost._util.redaction.redactor import HIDDEN
 from plughost._util.text import visible
 from plughost.engine.tap import Way
 from plughost.errors import InvalidSpec
-from plughost.testing.frame_splitter import IDS, TakenApart, Unreadable, id_of, method_of, reader, value
+from plughost.testing.frame_splitter import (
+    IDS,
+    FrameSplitter,
+    UnreadableTraffic,
+    id_of,
+    method_of,
+    reader,
+    value,
+)
 from plughost.testing.traffic import Traffic
 from plughost.wire.framing import Frame, FrameError
 
@@ -85,9 +93,9 @@ class Player:
     def _compare(self, then: Frame | FrameError, now: Frame | FrameError) -> None:
         self._count += 1
         where = f"its frame {self._count}"
-        before: Any = Unreadable if isinstance(then, FrameError) else value(then)
-        after: Any = Unreadable if isinstance(now, FrameError) else value(now)
-        if before is Unreadable or after is Unreadable:
+        before: Any = UnreadableTraffic if isinstance(then, FrameError) else value(then)
+        after: Any = UnreadableTraffic if isinstance(now, FrameError) else value(now)
+        if before is UnreadableTraffic or after is UnreadableTraffic:
             if then != now and before != HIDDEN:
                 raise Different(f"{where} was {_shown(then)} and is now {_shown(now)}")
             return
@@ -102,7 +110,7 @@ class Player:
 def _script(traffic: Traffic, ours: Way) -> Iterator[tuple[Way, Frame | FrameError]]:
     """Frames in their order; our own as raw passages when they do not all make frames."""
     whole = not any(isinstance(item, FrameError) for way, item in traffic.frames() if way == ours)
-    apart = TakenApart(traffic.origin.framing)
+    apart = FrameSplitter(traffic.origin.framing)
     for passage in traffic.passages:
         data = passage.data.encode("latin-1")
         frames = apart.feed(passage.way, data)

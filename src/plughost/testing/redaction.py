@@ -7,19 +7,19 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.redactor import HIDDEN, Hidden
+from plughost._util.redaction.redactor import HIDDEN, Redactor
 from plughost._util.redaction.spellings import SHORTEST
-from plughost.testing.frame_splitter import Unreadable, value
+from plughost.testing.frame_splitter import UnreadableTraffic, value
 from plughost.wire.framing import Frame, FrameError
 
 
-class Redactor:
+class TrafficRedactor:
     """Hides the values of members, and their texts wherever else they come up: in a message, in a name, and
-    in the spellings that `Hidden` knows."""
+    in the spellings that `Redactor` knows."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.casefold() for name in names}
-        self._hidden = Hidden()
+        self._hidden = Redactor()
         self._found: set[str] = set()
         """Secrets that are learned, all at once, before anything is hidden."""
 
@@ -35,8 +35,8 @@ class Redactor:
             return bytes(frame)
         self._hidden.learn(self._found)
         self._found.clear()
-        said = Unreadable if isinstance(frame, FrameError) else value(frame)
-        return msgspec.json.encode(HIDDEN if said is Unreadable else self._clean(said))
+        said = UnreadableTraffic if isinstance(frame, FrameError) else value(frame)
+        return msgspec.json.encode(HIDDEN if said is UnreadableTraffic else self._clean(said))
 
     def _is_secret(self, name: str) -> bool:
         return name.casefold() in self._names

@@ -12,8 +12,8 @@ import msgspec
 from plughost._util.redaction.redactor import HIDDEN
 from plughost.engine.tap import Listener, Origin, Way
 from plughost.errors import InvalidSpec
-from plughost.testing.frame_splitter import TakenApart, reader
-from plughost.testing.redaction import Redactor
+from plughost.testing.frame_splitter import FrameSplitter, reader
+from plughost.testing.redaction import TrafficRedactor
 from plughost.wire.framing import Frame, FrameError
 
 MOST_KEPT = 64 << 20
@@ -46,7 +46,7 @@ class Traffic:
 
     def frames(self) -> Iterator[tuple[Way, Frame | FrameError]]:
         """Each frame in the place where it was whole; at the end, what never became whole."""
-        apart = TakenApart(self.origin.framing)
+        apart = FrameSplitter(self.origin.framing)
         for passage in self.passages:
             for frame in apart.feed(passage.way, passage.data.encode("latin-1")):
                 yield passage.way, frame
@@ -56,7 +56,7 @@ class Traffic:
 
     def redacted(self, names: Collection[str]) -> Traffic:
         """The same without the values of the members of these names, wherever they are."""
-        redactor = Redactor(names)
+        redactor = TrafficRedactor(names)
         for _, frame in self.frames():
             redactor.learn(frame)
         framing = reader(self.origin.framing)

@@ -15,20 +15,20 @@ from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.bindings.package import PackageSource
 from plughost.vai.bindings.secret_source import SecretSource
 from plughost.vai.gateway.gateway import Gateway
-from plughost.vai.gateway.http import Bounds
+from plughost.vai.gateway.http import HttpLimits
 from plughost.vai.invocations.invocation import Invocation, OnEvent
-from plughost.vai.invocations.invoker import LocalInvoker, Options
+from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.records.database import RecordBook
+from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import Journal
 from plughost.vai.records.retention import Retention
-from plughost.vai.state.database import State
+from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Deliveries, Delivery
 from plughost.vai.state.hooks import Hooks
 from plughost.vai.state.retry_schedule import Backoff
 
 
-class Runtime:
+class VaiRuntime:
     """`async with Runtime(folder, packages, bindings) as runtime`: an `Invoker` with everything it needs.
 
     What an earlier host left is settled first: its invocations and runs have ended, its deliveries go on, its
@@ -48,9 +48,9 @@ class Runtime:
         bindings: Bindings,
         *,
         secret_source: SecretSource | None = None,
-        options: Options | None = None,
+        options: InvokerOptions | None = None,
         deliveries: Backoff | None = None,
-        gateway: Bounds | None = None,
+        gateway: HttpLimits | None = None,
         retention: Retention | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Runtime:
         self._retention = retention
         self._clock = clock
         self._closing = AsyncExitStack()
-        self.state = State(folder)
+        self.state = TenantState(folder)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as making:
@@ -128,6 +128,6 @@ class Runtime:
 
     def _is_over(self, invocation_id: str) -> bool:
         """One that is not in the book yet is a live host's."""
-        with RecordBook(self._folder) as book:
+        with RecordDatabase(self._folder) as book:
             record = book.one(invocation_id)
         return record is not None and record["status"] is not None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from plughost.errors import HostFailed, PluginError, Stopped
 from plughost.services.storage.sqlite_file import transaction
 
-__all__ = ["Database", "opened", "transaction"]
+__all__ = ["SqliteDatabase", "opened", "transaction"]
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) ->
     return connection
 
 
-class Database:
+class SqliteDatabase:
     """One file used from the event loop: opened at the first use, one transaction at a time in a thread."""
 
     def __init__(self, path: str, version: int, tables: Iterable[str]) -> None:

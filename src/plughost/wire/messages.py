@@ -21,7 +21,7 @@ encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
-class Answer(msgspec.Struct, gc=False):
+class Response(msgspec.Struct, gc=False):
     """What the plugin said to one of our requests: a result or an error, and its contract's extras."""
 
     id: int
@@ -51,7 +51,7 @@ class Notification(msgspec.Struct, frozen=True):
     params: msgspec.Raw = NOTHING
 
 
-class Noise(msgspec.Struct, frozen=True):
+class Unusable(msgspec.Struct, frozen=True):
     """A frame that means nothing: dropped and counted. No call is failed by it, but one that it was meant to
     answer and that would wait for ever."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, Content, Descriptor, unwatched
+from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, ContentStore, Descriptor, unwatched
 from plughost.vai.packages.oci.digests import describe
 
 ARTIFACT = "application/vnd.vai.plugin.v1"
@@ -33,7 +33,7 @@ def plain(blob: Descriptor) -> dict[str, object]:
 
 
 async def put_artifact(
-    content: Content,
+    content: ContentStore,
     tag: str | None = "0.1.0",
     layer: bytes = b"layer" * 1000,
     config: bytes = b'name = "x"\n',
@@ -46,7 +46,7 @@ async def put_artifact(
 
 
 async def put_signature(
-    content: Content, subject: Descriptor, envelope: bytes = b'{"payload": ""}'
+    content: ContentStore, subject: Descriptor, envelope: bytes = b'{"payload": ""}'
 ) -> Descriptor:
     empty, signed = describe(b"{}", EMPTY), describe(envelope, "application/vnd.dsse.envelope.v1+json")
     await content.push_blob(empty, b"{}", unwatched)

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 
 from plughost.vai.packages.oci.reference import parse_reference
 from plughost.vai.packages.oci.registry.repository import Registry, open_registry
-from plughost.vai.packages.oci.registry.retry import Patience
+from plughost.vai.packages.oci.registry.retry import RetryPolicy
 
-HASTY = Patience(retries=3, first=0.001, longest=0.01)
+HASTY = RetryPolicy(retries=3, first=0.001, longest=0.01)
 
 
 class Exchange:

@@ -9,7 +9,7 @@ import os
 import pytest
 
 from plughost.cli.main import main
-from plughost.cli.ui.progress import Bar
+from plughost.cli.ui.progress import ProgressBar
 from plughost.vai.packages import push
 from plughost.vai.packages.oci.content_store import MANIFEST
 from plughost.vai.packages.oci.open_reference import open_content
@@ -176,7 +176,7 @@ def test_a_bar_is_shown_to_people_and_only_when_it_takes_long(monkeypatch):
         (io.StringIO(), [0.0, 0.5, 1.1], False),
     ):
         time = iter(moments)
-        with Bar("pulling", stream, lambda time=time: next(time)) as bar:
+        with ProgressBar("pulling", stream, lambda time=time: next(time)) as bar:
             bar(1, 100)
             bar(50, 100)
         assert ("pulling" in stream.getvalue()) is shown

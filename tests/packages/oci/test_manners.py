@@ -17,7 +17,7 @@ from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFaile
 from plughost.vai.packages.oci.reference import parse_reference
 from plughost.vai.packages.oci.registry.client import follow
 from plughost.vai.packages.oci.registry.repository import open_registry
-from plughost.vai.packages.oci.registry.retry import Patience, delay, retry_after
+from plughost.vai.packages.oci.registry.retry import RetryPolicy, delay, retry_after
 from tests.packages.oci.artifacts import LAYER, SIGNATURE, image
 from tests.packages.oci.faults import HASTY, Faulty, answer, document, problem
 from tests.support import until
@@ -234,7 +234,7 @@ async def test_no_cookie_is_kept(faulty):
 async def test_a_registry_that_wants_to_be_left_alone_is(faulty):
     clock = VirtualClock()
     faulty.on(TAGGED, problem(429, "too much", "Retry-After: 7"), fine)
-    getting = asyncio.ensure_future(get(faulty, clock=clock, patience=Patience()))
+    getting = asyncio.ensure_future(get(faulty, clock=clock, patience=RetryPolicy()))
     await until(lambda: clock.pending == [7.0])
     clock.advance(6.9)
     await asyncio.sleep(0)
@@ -278,7 +278,7 @@ async def test_nobody_there_is_told_with_the_address(faulty):
 
 
 def test_waits_grow_up_to_the_longest_and_are_not_the_same_for_all():
-    patience = Patience(first=1, longest=10)
+    patience = RetryPolicy(first=1, longest=10)
     assert [delay(patience, n, None, 1.0) for n in range(1, 7)] == [1, 2, 4, 8, 10, 10]
     assert delay(patience, 3, None, 0.0) == 2
     assert delay(patience, 3, 7.0, 0.5) == 7

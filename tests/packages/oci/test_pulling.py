@@ -14,7 +14,7 @@ from plughost.vai.packages.oci.layout.tar_file import LayoutTar
 from plughost.vai.packages.oci.manifests import read_manifest
 from plughost.vai.packages.oci.reference import parse_reference
 from plughost.vai.packages.oci.registry import repository
-from plughost.vai.packages.oci.registry.retry import Patience
+from plughost.vai.packages.oci.registry.retry import RetryPolicy
 from plughost.vai.packages.pack import pack
 from plughost.vai.packages.pull import pull
 from tests.packages.little import write
@@ -173,7 +173,7 @@ async def test_a_signature_of_another_package_is_not_taken_for_one_of_this(fault
 
 
 def test_the_usual_patience_is_a_human_one():
-    usual = Patience()
+    usual = RetryPolicy()
     worst = sum(min(usual.longest, usual.first * 2**n) for n in range(usual.retries))
     assert worst < 10, "seconds until a dead registry is told"
 

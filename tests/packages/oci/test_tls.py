@@ -10,13 +10,13 @@ import subprocess
 import pytest
 
 from plughost.clock import best_clock
-from plughost.permissions.addresses import Target
+from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import MANIFEST
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import TransferFailed
 from plughost.vai.packages.oci.reference import parse_reference
 from plughost.vai.packages.oci.registry.auth import Authorization
-from plughost.vai.packages.oci.registry.client import Session
+from plughost.vai.packages.oci.registry.client import RegistryClient
 from plughost.vai.packages.oci.registry.repository import Registry
 from tests.packages.oci.artifacts import image
 from tests.packages.oci.faults import HASTY, Faulty, answer, document
@@ -58,8 +58,8 @@ async def get(server, trusting):
     import asyncio
 
     clock = best_clock(asyncio.get_running_loop())
-    origin = Target("https", "localhost", server.port, "/")
-    session = Session(
+    origin = UrlTarget("https", "localhost", server.port, "/")
+    session = RegistryClient(
         origin, Authorization(origin, "acme/devkit", None, clock), clock, HASTY, trusting, proxies=False
     )
     try:

@@ -15,7 +15,7 @@ from msgspec import json
 
 from plughost._util.json_schema import cost
 from plughost._util.json_schema.references import resolved, standalone
-from plughost._util.text import Head, head
+from plughost._util.text import TruncatedText, head
 from plughost._util.worker_process import ask_once
 
 MOST_PARTS = 5000
@@ -120,10 +120,10 @@ class Checker:
         self.weight = cost.weight(schema, holds_itself=self._holds_itself)
         """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
 
-    def problems(self, value: Any) -> list[Head]:
+    def problems(self, value: Any) -> list[TruncatedText]:
         """What of a value is not as the schema wants it."""
-        found: list[Head] = []
-        deep = Head("it does not fit, and is too many levels deep to say where")
+        found: list[TruncatedText] = []
+        deep = TruncatedText("it does not fit, and is too many levels deep to say where")
         too_deep = [] if self.fits(value) else [deep]
         if self._holds_itself and _is_deeper(value, MOST_LEVELS):
             return too_deep  # what does not fit is told anew at each level: the work grows with its square

@@ -30,7 +30,7 @@ INTEGERS = range(-(1 << 63), 1 << 64)
 """Those that a file may hold: of 64 bits. Python cannot even show one of thousands of digits."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class LocatedProblem(msgspec.Struct, frozen=True):
     """One thing to mend in one file."""
 
     file: str
@@ -51,7 +51,7 @@ class Document:
         self.file = file
         self.data = data
         self._lines = lines
-        self._found: list[tuple[Field, Problem]] = []
+        self._found: list[tuple[Field, LocatedProblem]] = []
 
     @functools.cached_property
     def _tables(self) -> dict[Field, int]:
@@ -66,7 +66,7 @@ class Document:
         return first
 
     @property
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[LocatedProblem]:
         return [problem for _, problem in self._found]
 
     def line(self, field: Field) -> int:
@@ -82,15 +82,15 @@ class Document:
     def problem(self, field: Field, message: str, line: int | None = None) -> None:
         self._found.append((field, self.lint(field, message, line)))
 
-    def lint(self, field: Field, message: str, line: int | None = None) -> Problem:
+    def lint(self, field: Field, message: str, line: int | None = None) -> LocatedProblem:
         """Something that is no problem of this document, but should be better."""
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field).lstrip(".")
-        return Problem(self.file, self.line(field) if line is None else line, name, message)
+        return LocatedProblem(self.file, self.line(field) if line is None else line, name, message)
 
-    def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any) -> list[Problem]:
+    def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any) -> list[LocatedProblem]:
         """Keys of a later revision, or misspelt, and those without a value that need none: out of the way,
         and told. What is out of the way cannot be wrong any more."""
-        lints: list[Problem] = []
+        lints: list[LocatedProblem] = []
         aside: set[Field] = set()
         for field, why in self._needless(kind, data, ()):
             lints.append(self.lint(field, f"{why}, ignored"))
@@ -182,7 +182,7 @@ def read_text(path: Path, largest: int = LARGEST) -> str:
     try:
         data = _read(path, largest)
     except OSError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
+        raise InvalidConfig([LocatedProblem(str(path), 0, "", error.strerror or str(error))]) from error
     return as_text(data, str(path))
 
 
@@ -191,7 +191,7 @@ def as_text(data: bytes, name: str) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidConfig([Problem(name, 0, "", "not valid UTF-8")]) from error
+        raise InvalidConfig([LocatedProblem(name, 0, "", "not valid UTF-8")]) from error
 
 
 def _read(path: Path, largest: int) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost._util.located.document import INTEGERS, Document, Field, Problem, read_text
+from plughost._util.located.document import INTEGERS, Document, Field, LocatedProblem, read_text
 from plughost.errors import InvalidConfig
 
 MOST_KEY_PARTS = 32
@@ -35,7 +35,7 @@ def parse_authors_toml(text: str, name: str) -> Document:
     """TOML that came from an author's file called `name`."""
     if sum(map(text.count, ",.[{=\n")) > MOST_MARKS:
         message = f"more than {MOST_MARKS} commas, dots, brackets, equals signs and lines; make it shorter"
-        raise InvalidConfig([Problem(name, 0, "", message)])
+        raise InvalidConfig([LocatedProblem(name, 0, "", message)])
     return _parse(text, name)
 
 
@@ -44,19 +44,19 @@ def _parse(text: str, name: str) -> Document:
 
     if line := _line_of_a_long_key(text):
         message = f"a key of more than {MOST_KEY_PARTS} parts joined by dots; write shorter keys"
-        raise InvalidConfig([Problem(name, line, "", message)])
+        raise InvalidConfig([LocatedProblem(name, line, "", message)])
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at line (\d+), column \d+\)", str(error))
         message = re.sub(r" \(at .*\)$", "", str(error))
-        raise InvalidConfig([Problem(name, int(place[1]) if place else 0, "", message)]) from error
+        raise InvalidConfig([LocatedProblem(name, int(place[1]) if place else 0, "", message)]) from error
     except RecursionError as error:  # thousands of brackets
-        raise InvalidConfig([Problem(name, 0, "", str(error))]) from error
+        raise InvalidConfig([LocatedProblem(name, 0, "", str(error))]) from error
     except ValueError as error:  # a number of thousands of digits
         digits = _MANY_DIGITS.search(text)
         line = text.count("\n", 0, digits.start()) + 1 if digits else 0
-        raise InvalidConfig([Problem(name, line, "", _TOO_LARGE if digits else str(error))]) from error
+        raise InvalidConfig([LocatedProblem(name, line, "", _TOO_LARGE if digits else str(error))]) from error
     document = Document(name, data, _toml_lines(text))
     for field in _large_integers(data):
         document.problem(field, _TOO_LARGE)

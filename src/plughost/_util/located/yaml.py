@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost._util.located.document import INTEGERS, Document, Field, Problem, read_text
+from plughost._util.located.document import INTEGERS, Document, Field, LocatedProblem, read_text
 from plughost.errors import InvalidConfig
 
 LARGEST = 64 << 10
@@ -38,13 +38,15 @@ def load_yaml(path: Path) -> Document:
         place = error.problem_mark or error.context_mark
         told = [error.context, error.problem]
         message = " ".join(word for word in told if word) or "not YAML"
-        raise InvalidConfig([Problem(str(path), place.line + 1 if place else 0, "", message)]) from error
+        raise InvalidConfig(
+            [LocatedProblem(str(path), place.line + 1 if place else 0, "", message)]
+        ) from error
     except yaml.YAMLError as error:  # a character that may not be in it
-        raise InvalidConfig([Problem(str(path), 0, "", f"not YAML: {error}")]) from error
+        raise InvalidConfig([LocatedProblem(str(path), 0, "", f"not YAML: {error}")]) from error
     except _TooMuch as error:
-        raise InvalidConfig([Problem(str(path), error.line, "", error.message)]) from error
+        raise InvalidConfig([LocatedProblem(str(path), error.line, "", error.message)]) from error
     if not isinstance(data, dict):
-        raise InvalidConfig([Problem(str(path), 0, "", "expected a mapping such as `name: value`")])
+        raise InvalidConfig([LocatedProblem(str(path), 0, "", "expected a mapping such as `name: value`")])
     document = Document(str(path), data, reader.lines)
     for field, line, message in reader.wrong:
         document.problem(field, message, line)

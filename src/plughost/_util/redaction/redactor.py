@@ -22,7 +22,7 @@ from plughost._util.redaction.json_pieces import SLICE, pieces
 from plughost._util.redaction.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
 from plughost._util.redaction.text_set import Span, TextSet
 from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescaped
-from plughost._util.text import Head, head
+from plughost._util.text import TruncatedText, head
 
 HIDDEN = "***"
 NO_SECRET = 1
@@ -43,7 +43,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
 
-class Hidden:
+class Redactor:
     """Grows with every secret that is given; what it has learned, it hides for good."""
 
     __slots__ = ("_hex", "_known", "_learned", "_shapes")
@@ -88,7 +88,7 @@ class Hidden:
         if shape not in self._shapes:
             self._shapes = {**self._shapes, shape: re.compile(shape)}
 
-    def learn_from(self, other: Hidden) -> None:
+    def learn_from(self, other: Redactor) -> None:
         """All that another has learned."""
         if not other._learned <= self._learned:
             self._learned |= other._learned
@@ -114,9 +114,9 @@ class Hidden:
         parts = (said[at : at + SLICE] for at in range(0, len(said), SLICE))
         return "".join([*(slices.feed(part) for part in parts), slices.feed("", final=True)])
 
-    def slices(self) -> Sliced:
+    def slices(self) -> SlicedRedactor:
         """The same for a text that comes in slices."""
-        return Sliced(self)
+        return SlicedRedactor(self)
 
     def piece(self, said: str) -> str:
         """The same of a text that something was cut off, before it or after it.
@@ -134,7 +134,7 @@ class Hidden:
             found.append(word.span())
         return _without(said, found)
 
-    def head(self, said: Head) -> str:
+    def head(self, said: TruncatedText) -> str:
         """The same of a text whose end may have been cut off."""
         if not said.is_cut:
             return self.text(said.unhidden)
@@ -244,11 +244,11 @@ class Hidden:
         return f'"{"".join(shown)}"'
 
 
-class Sliced:
+class SlicedRedactor:
     """Hides secrets in a text that comes in slices, wherever it is cut: all that it returns, put together, is
-    what `Hidden.text` makes of the whole."""
+    what `Redactor.text` makes of the whole."""
 
-    def __init__(self, hidden: Hidden) -> None:
+    def __init__(self, hidden: Redactor) -> None:
         self._hidden = hidden
         self._passes: list[Unescaped] = []
         self._text = ""

@@ -11,7 +11,7 @@ import msgspec
 from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.options.numbers import SECONDS
-from plughost.cli.options.record import Recording
+from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
 from plughost.contracts.base import PluginSpec
@@ -30,7 +30,7 @@ from plughost.wire.messages import ABSENT
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
 def call(
     target: targets.Target,
-    recording: Recording,
+    recording: TrafficRecording,
     timeout: float | None,
     context: tuple[str, ...],
     as_json: bool,

@@ -12,11 +12,11 @@ from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.options.numbers import SECONDS
 from plughost.cli.ui import output
-from plughost.conformance.axis import Verdict
+from plughost.conformance.axis import AxisVerdict
 from plughost.conformance.junit import junit
 from plughost.conformance.plugin_under_test import Sample
 from plughost.conformance.raw_process import PATIENCE
-from plughost.conformance.runner import Report, axes_of, examine
+from plughost.conformance.runner import ConformanceReport, axes_of, examine
 from plughost.errors import InvalidSpec
 
 MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"}
@@ -72,9 +72,9 @@ def conform(
     if host is not None:
         if words or target.bare:
             raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
-        from plughost.conformance.ainb.host_under_test import Trial
+        from plughost.conformance.ainb.host_under_test import HostTrial
 
-        _conclude(interrupt.run(Trial(host, cli, wait).run(only, told)), json_file, junit_file)
+        _conclude(interrupt.run(HostTrial(host, cli, wait).run(only, told)), json_file, junit_file)
         return
     if cli is not None or wait is not None:
         raise click.UsageError("--cli and --wait go with --host")
@@ -91,7 +91,7 @@ def conform(
     _conclude(report, json_file, junit_file)
 
 
-def _conclude(report: Report, json_file: str | None, junit_file: Path | None) -> None:
+def _conclude(report: ConformanceReport, json_file: str | None, junit_file: Path | None) -> None:
     _save(report, json_file, junit_file)
     if json_file != "-":
         output.print_line(_summary(report))
@@ -111,19 +111,19 @@ def _sample(text: str | None) -> Sample | None:
         raise click.UsageError(f"--sample takes a method and JSON: {error}") from error
 
 
-def _tell(verdict: Verdict) -> None:
+def _tell(verdict: AxisVerdict) -> None:
     first, *more = verdict.reason.splitlines() or [""]
     output.print_line(f"{MARKS[verdict.outcome]}  {verdict.axis:12} {first}".rstrip())
     for line in (*more, *verdict.frames):
         output.print_line(f"        {line}")
 
 
-def _summary(report: Report) -> str:
+def _summary(report: ConformanceReport) -> str:
     counted = [f"{n} {word}" for word in MARKS if (n := report.count(word)) or word == "passed"]
     return f"{report.plugin} ({report.contract}): {', '.join(counted)}"
 
 
-def _save(report: Report, json_file: str | None, junit_file: Path | None) -> None:
+def _save(report: ConformanceReport, json_file: str | None, junit_file: Path | None) -> None:
     document = {"conforms": report.conforms, **msgspec.to_builtins(report)}
     try:
         if json_file == "-":

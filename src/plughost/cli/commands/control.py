@@ -139,7 +139,7 @@ def _ask_one(path: Path, request: dict[str, Any]) -> dict[str, Any]:
     for answer in _ask(path, request):
         if "error" in answer:
             error = answer["error"]
-            raise control.Refused(
+            raise control.ControlRefused(
                 error["message"], code=error["code"], plugin=error["plugin"], hint=error["hint"]
             )
         return answer

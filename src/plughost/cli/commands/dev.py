@@ -15,15 +15,15 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost._util.text import Head
+from plughost._util.text import TruncatedText
 from plughost.cli.dev import file_watch
 from plughost.cli.dev.build import Build
-from plughost.cli.dev.frame_log import Wires, readable, shortened
-from plughost.cli.dev.stdin_lines import Typed
+from plughost.cli.dev.frame_log import FrameLog, readable, shortened
+from plughost.cli.dev.stdin_lines import StdinLines
 from plughost.cli.options import targets
-from plughost.cli.ui.dev_output import Screen
+from plughost.cli.ui.dev_output import DevOutput
 from plughost.cli.ui.event_text import in_words
-from plughost.cli.ui.line_writer import Teller
+from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.base import PluginSpec
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
@@ -76,15 +76,15 @@ async def _dev(
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
     interrupt.ask_to_end(lambda _: asked_to_end.set(), signal.SIGINT, signal.SIGTERM)
-    out = Teller(1, lambda: loop.call_soon_threadsafe(asked_to_end.set))
-    screen = Screen(out, as_json=as_json)
-    async with Host(tap=Wires(screen)) as host:
+    out = LineWriter(1, lambda: loop.call_soon_threadsafe(asked_to_end.set))
+    screen = DevOutput(out, as_json=as_json)
+    async with Host(tap=FrameLog(screen)) as host:
         with host.events() as events:
-            workshop = Workshop(host, target, folder, screen, build, ignore)
+            workshop = DevSession(host, target, folder, screen, build, ignore)
             telling = asyncio.create_task(_tell(events, screen))
             keeping = asyncio.create_task(workshop.keep())
             keeping.add_done_callback(lambda _: asked_to_end.set())
-            async with Typed(workshop.call) as typed:
+            async with StdinLines(workshop.call) as typed:
                 ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked_to_end.wait())]
                 if until_eof or os.isatty(0):
                     ends.append(asyncio.create_task(workshop.until_answered(typed)))
@@ -100,20 +100,20 @@ async def _dev(
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _tell(events: Subscription, screen: Screen) -> None:
+async def _tell(events: Subscription, screen: DevOutput) -> None:
     async for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = in_words(event)[0]  # its last words were shown when it said them
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
         if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
-            fields["message"] = Head(event.message, is_cut=True)
-            screen.show(kind, who, Head(words, is_cut=True), **fields)
+            fields["message"] = TruncatedText(event.message, is_cut=True)
+            screen.show(kind, who, TruncatedText(words, is_cut=True), **fields)
         else:
             screen.show(kind, f"{who} {words}", **fields)
 
 
-class Workshop:
+class DevSession:
     """The plugin of one folder, as it is there now."""
 
     def __init__(
@@ -121,7 +121,7 @@ class Workshop:
         host: Host,
         target: targets.Target,
         folder: Path,
-        screen: Screen,
+        screen: DevOutput,
         build: str | None,
         ignored: Sequence[str],
     ) -> None:
@@ -200,7 +200,7 @@ class Workshop:
         await asyncio.sleep(SETTLE)
         return await self._look()
 
-    async def until_answered(self, typed: Typed) -> None:
+    async def until_answered(self, typed: StdinLines) -> None:
         """Until all that was typed is done; at the least it is started once."""
         await self._ready.wait()
         await typed.answered()

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli.sandbox_trial import Trial, trial
+from plughost.cli.sandbox_trial import SandboxTrial, trial
 from plughost.cli.ui import output
 from plughost.cli.ui.output import Styled
 from plughost.contracts.base import names
@@ -19,7 +19,7 @@ from plughost.engine.launcher import launch, selftest
 from plughost.sandbox.mechanisms import availability, features
 
 
-class Finding(msgspec.Struct):
+class DoctorFinding(msgspec.Struct):
     check: str
     ok: bool
     detail: str
@@ -49,53 +49,55 @@ def doctor(as_json: bool) -> None:
         sys.exit(3)
 
 
-async def _examine() -> list[Finding]:
+async def _examine() -> list[DoctorFinding]:
     linux = sys.platform.startswith("linux")
     findings = [
-        Finding(
+        DoctorFinding(
             "platform", linux, f"{platform.system()} {platform.release()}", "" if linux else "needs Linux"
         ),
-        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
+        DoctorFinding("python", sys.version_info >= (3, 11), platform.python_version()),
     ]
     if linux:
         findings += [await _launcher(), _files()]
-    findings.append(Finding("contracts", True, ", ".join(names())))
+    findings.append(DoctorFinding("contracts", True, ", ".join(names())))
     return findings
 
 
-async def _try(here: features.Machine) -> list[Trial]:
+async def _try(here: features.KernelFeatures) -> list[SandboxTrial]:
     """Each class that nothing is known to be missing for."""
     tried = []
     for confined in ("strict", "landlock"):
         missing = availability.unavailable(confined, here)
-        tried.append(await trial(confined) if missing is None else Trial.without(confined, *missing))
+        tried.append(await trial(confined) if missing is None else SandboxTrial.without(confined, *missing))
     return tried
 
 
-async def _launcher() -> Finding:
+async def _launcher() -> DoctorFinding:
     native = launch.default_launcher() == (launch.NATIVE,)
     which = "compiled" if native else "Python (no compiler at build time: slower starts)"
     ok, detail = await selftest.held(launch.default_launcher(), "auto")
     if not ok:
-        return Finding(
+        return DoctorFinding(
             "no orphans", False, f"{which} launcher: {detail}", "nothing holds a plugin's descendants"
         )
     if detail == "pidns":
-        return Finding("no orphans", True, f"{which} launcher, PID namespace: held by the kernel")
+        return DoctorFinding("no orphans", True, f"{which} launcher, PID namespace: held by the kernel")
     hint = "allow user namespaces (sysctl kernel.unprivileged_userns_clone / user.max_user_namespaces)"
-    return Finding("no orphans", True, f"{which} launcher, subreaper: best effort", hint)
+    return DoctorFinding("no orphans", True, f"{which} launcher, subreaper: best effort", hint)
 
 
-def _files() -> Finding:
+def _files() -> DoctorFinding:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     room = hard // 5
     hint = "" if room >= 500 else "raise the hard limit of open files (ulimit -Hn) to run more"
-    return Finding(
+    return DoctorFinding(
         "open files", True, f"limit {soft}, raised to {hard} by a host: about {room} plugins", hint
     )
 
 
-def _show(findings: list[Finding], matrix: list[availability.Mechanism], trials: list[Trial]) -> None:
+def _show(
+    findings: list[DoctorFinding], matrix: list[availability.Mechanism], trials: list[SandboxTrial]
+) -> None:
     ok, no, missing = Styled("ok", "green"), Styled("no", "red"), Styled("--", "yellow")
     output.table((ok if each.ok else no, each.check, _told(each.detail, each.hint)) for each in findings)
     output.table(
@@ -117,7 +119,7 @@ def _told(detail: str, hint: str) -> list[str | Styled]:
     return [*lines, Styled(hint, "dim")] if hint else lines
 
 
-def _outcome(tried: Trial) -> str:
+def _outcome(tried: SandboxTrial) -> str:
     if tried.works:
         held = ", ".join(name for name, came in tried.attempts.items() if came.startswith("refused"))
         by = ", ".join(tried.confined_by)

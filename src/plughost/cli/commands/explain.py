@@ -14,7 +14,7 @@ from plughost.cli.ui import output
 from plughost.clock import best_clock
 from plughost.contracts.base import PluginSpec, check_runnable, contract
 from plughost.errors import LaunchFailed
-from plughost.sandbox.explain.report import Explanation, Source
+from plughost.sandbox.explain.report import Explanation, GrantSource
 
 
 @click.command()
@@ -41,9 +41,9 @@ def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> No
         sys.exit(3)
 
 
-async def _explain(spec: PluginSpec, source: Source) -> Explanation:
+async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     from plughost.sandbox.explain.build import explain
-    from plughost.sandbox.manager import Keeper
+    from plughost.sandbox.manager import SandboxManager
     from plughost.sandbox.mechanisms.features import machine
 
     its_contract = contract(spec.contract)
@@ -51,7 +51,7 @@ async def _explain(spec: PluginSpec, source: Source) -> Explanation:
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
     cgroup = os.environ.get("PLUGHOST_CGROUP")
-    keeper = Keeper(clock, cgroup, lambda plugin, connection: None, foresees=True)
+    keeper = SandboxManager(clock, cgroup, lambda plugin, connection: None, foresees=True)
     try:
         decided = await keeper.confine(spec, binding)
         return explain(spec, its_contract, binding, decided, machine(), source)

@@ -15,7 +15,7 @@ from plughost.cli.ui import output
 from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from plughost.vai.records.database import RecordBook
+    from plughost.vai.records.database import RecordDatabase
 
 
 @click.group()
@@ -132,10 +132,10 @@ def _when(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _book(state: Path | None) -> RecordBook:
-    from plughost.vai.records.database import RecordBook
+def _book(state: Path | None) -> RecordDatabase:
+    from plughost.vai.records.database import RecordDatabase
     from plughost.vai.records.journal import settle
 
     folder = str(state or usual_state())
     settle(folder)
-    return RecordBook(folder)
+    return RecordDatabase(folder)

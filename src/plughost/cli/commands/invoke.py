@@ -88,7 +88,7 @@ def invoke(
     plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
     plughost invoke ./my-plugin greet '{"name": "Ada"}' --stream
     """
-    from plughost.vai.bindings.binding import Binding, Policy, Scope
+    from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 
     source, name, version = _source(package, root, trust_file)
     found = source.find(name, version)
@@ -107,7 +107,7 @@ def invoke(
         scope=Scope(org, project),
         config=_object("--config", config or "{}"),
         secrets=dict(pair("--secret", "SLOT=secret://OWNER/NAME", word) for word in secrets),
-        policy=Policy(
+        policy=BindingPolicy(
             network="egress" if egress else "none",
             egress_domains=tuple(egress),
             execution_class="worker" if stranger else None,
@@ -138,15 +138,15 @@ async def _invoke(
     from plughost.vai.bindings.bindings import FixedBindings
     from plughost.vai.bindings.secret_source import SecretFolder
     from plughost.vai.invocations.invocation import Invocation
-    from plughost.vai.invocations.invoker import Options
-    from plughost.vai.runtime import Runtime
+    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.runtime import VaiRuntime
 
-    runtime = Runtime(
+    runtime = VaiRuntime(
         str(state),
         source,
         FixedBindings([binding, *invoke_local.others(source, binding)]),
         secret_source=None if vault is None else SecretFolder(str(vault)),
-        options=Options(sandbox=sandbox),
+        options=InvokerOptions(sandbox=sandbox),
     )
     async with runtime:
         task = asyncio.current_task()
@@ -188,7 +188,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
     PUBLISHER/NAME is an installed package, whatever folder of that name is here.
     """
     from plughost.contracts.vai.manifest_rules import is_package_id
-    from plughost.vai.bindings.package_source import Shelf, Workbench
+    from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
     from plughost.vai.packages.errors import NotInstalled
     from plughost.vai.packages.location import is_explicit_path
     from plughost.vai.packages.store.store import Store, usual_root
@@ -196,7 +196,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
 
     is_name = "@" in package or is_package_id(package)
     if os.path.isdir(package) and (is_explicit_path(package) or not is_name):
-        bench = Workbench(Path(package))
+        bench = FolderPackage(Path(package))
         told = bench.package.manifest
         return bench, told.package_id, told.version
     name, _, version = package.partition("@")
@@ -207,7 +207,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
         if os.path.isdir(package):
             error.hint = f"for the folder of that name, write ./{package}"
         raise
-    return Shelf(store, publishers.read(trust_file)), name, release.version
+    return InstalledPackages(store, publishers.read(trust_file)), name, release.version
 
 
 def _print_event(event: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from plughost.vai.bindings.binding import Binding, Scope
     from plughost.vai.bindings.package import PackageSource
     from plughost.vai.invocations.invocation import Related
-    from plughost.vai.invocations.requests import Compaction, Harness, Work
-    from plughost.vai.runtime import Runtime
+    from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, Work
+    from plughost.vai.runtime import VaiRuntime
     from plughost.vai.state.chains import Block
 
 LOCAL = "local"
@@ -37,14 +37,14 @@ def work_of(export: Export, given: Any) -> Work:
     number = f"{LOCAL}_{time.time_ns():x}"
     try:
         if export.kind == "tool":
-            return requests.Tool(tool_execution_id=f"toolx_{number}", input=given)
+            return requests.ToolRequest(tool_execution_id=f"toolx_{number}", input=given)
         if export.kind == "hook":
-            return requests.Hook(
+            return requests.HookRequest(
                 delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent)
             )
         told = msgspec.convert(given, dict[str, Any])
         if export.kind == "compactor":
-            return requests.Compaction(
+            return requests.CompactionRequest(
                 compaction_id=f"cmp_{number}",
                 chain_id=str(told.get("chain_id", f"ch_{number}")),
                 blocks=msgspec.convert(told["blocks"], list[Any]),
@@ -60,7 +60,7 @@ def work_of(export: Export, given: Any) -> Work:
             **told.get("target", {}),
         }
         limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
-        return requests.Harness(
+        return requests.HarnessRequest(
             target=msgspec.convert(target, HarnessTarget),
             trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
             policy=msgspec.convert(limits, HarnessPolicy),
@@ -80,7 +80,7 @@ def binding_id(package_id: str, scope: Scope, export_id: str) -> str:
 
 def others(source: PackageSource, binding: Binding) -> list[Binding]:
     """The package's other exports, for a harness to ask for; they are given nothing."""
-    from plughost.vai.bindings.binding import Policy
+    from plughost.vai.bindings.binding import BindingPolicy
 
     exports = source.find(binding.package_id, binding.package_version).manifest.exports
     return [
@@ -90,31 +90,31 @@ def others(source: PackageSource, binding: Binding) -> list[Binding]:
             export_id=export.id,
             config={},
             secrets={},
-            policy=Policy(network="none", execution_class="isolated"),
+            policy=BindingPolicy(network="none", execution_class="isolated"),
         )
         for export in exports
         if export.id != binding.export_id
     ]
 
 
-async def related(runtime: Runtime, binding: Binding, work: Work) -> Related:
+async def related(runtime: VaiRuntime, binding: Binding, work: Work) -> Related:
     """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
     from plughost.errors import InvalidSpec
     from plughost.vai.invocations.invocation import Related
-    from plughost.vai.invocations.requests import Compaction, Harness
+    from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest
     from plughost.vai.state.chains import Chain
-    from plughost.vai.state.sessions import Session
+    from plughost.vai.state.sessions import TenantSession
 
     run_id = f"run_{LOCAL}"
-    if not isinstance(work, Compaction | Harness):
+    if not isinstance(work, CompactionRequest | HarnessRequest):
         return Related(run_id=run_id)
     scope, state = binding.scope, runtime.state
-    chain_id = work.target.chain_id if isinstance(work, Harness) else work.chain_id
-    session_id = work.target.session_id if isinstance(work, Harness) else f"sess_{chain_id}"
+    chain_id = work.target.chain_id if isinstance(work, HarnessRequest) else work.chain_id
+    session_id = work.target.session_id if isinstance(work, HarnessRequest) else f"sess_{chain_id}"
     try:
         await state.sessions.session(session_id)
     except InvalidSpec:
-        session = Session(session_id=session_id, org_id=scope.org_id, project_id=scope.project_id)
+        session = TenantSession(session_id=session_id, org_id=scope.org_id, project_id=scope.project_id)
         await state.sessions.create(session)
     if chain_id is not None:
         chain = Chain(
@@ -128,14 +128,14 @@ async def related(runtime: Runtime, binding: Binding, work: Work) -> Related:
     return Related(session_id=session_id, chain_id=chain_id, run_id=run_id)
 
 
-def _blocks(work: Compaction | Harness) -> list[Block]:
+def _blocks(work: CompactionRequest | HarnessRequest) -> list[Block]:
     """What is compacted, as it lies in a chain; what is no block is something said."""
     from plughost.contracts.vai.results import check_blocks
-    from plughost.vai.invocations.requests import Harness
+    from plughost.vai.invocations.requests import HarnessRequest
     from plughost.vai.state.chains import Block
 
     blocks = []
-    for said in () if isinstance(work, Harness) else work.blocks:
+    for said in () if isinstance(work, HarnessRequest) else work.blocks:
         try:
             check_blocks([said])
             blocks.append(Block.of(said))

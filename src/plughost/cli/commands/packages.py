@@ -12,11 +12,11 @@ import msgspec
 
 from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.ui import output
-from plughost.cli.ui.progress import Bar
+from plughost.cli.ui.progress import ProgressBar
 
 if TYPE_CHECKING:
     from plughost.vai.packages.diff import Value
-    from plughost.vai.packages.store.installed import Installed
+    from plughost.vai.packages.store.installed import InstalledRelease
     from plughost.vai.packages.store.store import Store
 
 store_option = click.option(
@@ -57,7 +57,7 @@ def install(
     plughost install registry.example/acme/my-plugin:1.0.0 --locked
     """
     from plughost.vai.packages import locate, lockfile
-    from plughost.vai.packages.install import Entered, install
+    from plughost.vai.packages.install import InstallResult, install
     from plughost.vai.packages.trust import publishers
 
     if locked and save:
@@ -70,11 +70,11 @@ def install(
     pinned = lockfile.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
-    async def enter() -> Entered:
+    async def enter() -> InstallResult:
         async with locate.opened(package, plain_http=plain_http) as place:
             return await install(place, store, who, pins=pinned if locked else None, watch=bar)
 
-    with Bar("installing") as bar:
+    with ProgressBar("installing") as bar:
         entered = asyncio.run(enter())
     release, verdict = entered.installed.release, entered.verdict
     if save:
@@ -192,12 +192,12 @@ def _store(root: Path | None) -> Store:
     return store.Store((root or store.usual_root()).absolute()).open()
 
 
-def _find(store: Store, name: str) -> Installed:
+def _find(store: Store, name: str) -> InstalledRelease:
     package_id, _, version = name.partition("@")
     return store.find(package_id, version)
 
 
-def _row(store: Store, one: Installed, trust_file: Path | None) -> dict[str, Any]:
+def _row(store: Store, one: InstalledRelease, trust_file: Path | None) -> dict[str, Any]:
     """What a signature says of files that it is not about counts for nothing: those are `damaged`."""
     from plughost.vai.packages.trust import publishers, signature
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from plughost.cli.ui import output
-from plughost.cli.ui.progress import Bar
+from plughost.cli.ui.progress import ProgressBar
 
 POSTURES = {
     "trusted": "signed and trusted",
@@ -99,7 +99,7 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
         async with locate.opened(package, plain_http=plain_http) as place:
             return await signing.sign(place, private, publishers.now(), out, bar)
 
-    with Bar("signing") as bar:
+    with ProgressBar("signing") as bar:
         answer = asyncio.run(signed())
     if as_json:
         output.answer(answer)
@@ -133,7 +133,7 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
         async with locate.opened(package, plain_http=plain_http) as place:
             return await verified(place, who, watch=bar)
 
-    with Bar("verifying") as bar:
+    with ProgressBar("verifying") as bar:
         told = asyncio.run(found())
     verdict, release = told.verdict, told.release
     if as_json:

@@ -13,11 +13,11 @@ import click
 
 from plughost import control, interrupt
 from plughost.cli.options import plugin_roots, targets
-from plughost.cli.options.record import Recording
+from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
 from plughost.cli.ui.event_text import in_words
-from plughost.cli.ui.line_writer import Teller
+from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.base import PluginSpec, contract, sandbox_of
 from plughost.engine.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
@@ -42,7 +42,7 @@ from plughost.sandbox.explain.lints import HOW
 def run(
     target: targets.Target,
     root: Path | None,
-    recording: Recording,
+    recording: TrafficRecording,
     folder: Path | None,
     as_json: bool,
     words: tuple[str, ...],
@@ -64,7 +64,7 @@ async def _run(
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
     interrupt.ask_to_end(lambda _: asked_to_end.set(), signal.SIGINT, signal.SIGTERM)
-    out = Teller(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
+    out = LineWriter(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
     async with Host(tap=tap) as host:
         with host.events() as events:
             telling = asyncio.create_task(_tell(events, out, as_json))
@@ -147,7 +147,7 @@ def _doubled(host: Host) -> None:
                 output.say(f"{word!r} is offered by {owner[word]}, which has it, and by {name}")
 
 
-async def _tell(events: Subscription, out: Teller, as_json: bool) -> None:
+async def _tell(events: Subscription, out: LineWriter, as_json: bool) -> None:
     async for event in events:
         if as_json:
             out.tell(output.json_line(event))

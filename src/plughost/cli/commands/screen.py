@@ -13,19 +13,19 @@ import click
 
 from plughost import config, interrupt
 from plughost.cli.options import plugin_roots, targets
-from plughost.cli.options.numbers import Between
+from plughost.cli.options.numbers import NumberRange
 from plughost.cli.ui import output
 from plughost.contracts.base import PluginSpec, contract
 from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from plughost.screens.picture.capture import Still
+    from plughost.screens.picture.capture import Capture
 
 LARGEST = (500, 200)
 """Columns and rows of a picture."""
 
 
-class Wanted(NamedTuple):
+class ScreenOptions(NamedTuple):
     """Which screens are to be seen, and who else is there."""
 
     screens: list[tuple[PluginSpec, str]]
@@ -44,12 +44,12 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 @click.command()
 @plugin_roots.option
 @targets.adjusting
-@click.option("--fps", type=Between(1, 60), default=30.0, help="Frames a second at most. [30]")
+@click.option("--fps", type=NumberRange(1, 60), default=30.0, help="Frames a second at most. [30]")
 @click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
 @click.option("--size", default="80x24", callback=_size, help="Of a picture, in columns and rows. [80x24]")
 @click.option("--font", type=click.Path(exists=True, dir_okay=False), help="A monospace .ttf for --png.")
-@click.option("--wait", type=Between(0, 600), help="Seconds that it runs before. [until it rests]")
+@click.option("--wait", type=NumberRange(0, 600), help="Seconds that it runs before. [until it rests]")
 @click.option("--json", "as_json", is_flag=True, help="What was drawn, as one JSON document.")
 @click.argument("plugin", required=False)
 @click.argument("name", metavar="[SCREEN]", required=False)
@@ -88,7 +88,7 @@ def screen(
         _show(wanted, fps)
 
 
-def _wanted(root: Path | None, plugin: str | None, name: str | None, target: targets.Target) -> Wanted:
+def _wanted(root: Path | None, plugin: str | None, name: str | None, target: targets.Target) -> ScreenOptions:
     folder = None if plugin is None or "/" not in plugin else Path(plugin)
     specs: Sequence[PluginSpec] = (
         () if folder is not None and root is None else plugin_roots.take(root, (), target)[0]
@@ -113,7 +113,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
     if not screens:
         raise click.UsageError(f"{plugin or root or config.DEFAULT_ROOT} has no screens")
     shown = {spec.name for spec, _ in screens}
-    return Wanted(screens, [spec for spec in specs if spec.name not in shown])
+    return ScreenOptions(screens, [spec for spec in specs if spec.name not in shown])
 
 
 def _screens(spec: PluginSpec) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def _screens(spec: PluginSpec) -> tuple[str, ...]:
 
 
 def _draw(
-    wanted: Wanted,
+    wanted: ScreenOptions,
     png: Path | None,
     svg: Path | None,
     size: tuple[int, int],
@@ -132,7 +132,7 @@ def _draw(
     from plughost.screens.picture import fonts, png_image
     from plughost.screens.picture.svg import svg as as_svg
 
-    family = fonts.Family(font) if font else fonts.find() if png else None  # before anything is started
+    family = fonts.FontFamily(font) if font else fonts.find() if png else None  # before anything is started
     spec, name = wanted.screens[0]
     painting, seconds, _ = interrupt.run(_still(spec, wanted.others, size, wait))
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
@@ -150,7 +150,7 @@ def _draw(
 
 async def _still(
     spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float | None
-) -> Still:
+) -> Capture:
     from plughost.screens.picture.capture import still
     from plughost.screens.session import stage
 
@@ -158,7 +158,7 @@ async def _still(
         return await still(host, plugin, *size, wait, coming)
 
 
-def _show(wanted: Wanted, fps: float) -> None:
+def _show(wanted: ScreenOptions, fps: float) -> None:
     try:
         from plughost.screens.terminal.run import run
     except ImportError as error:

@@ -18,7 +18,7 @@ from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError
 from plughost.events import Event, Exited, Logged, Subscription
 from plughost.host import Host, Plugin
-from plughost.services.file_and_network import FileDesk
+from plughost.services.file_and_network import FileService
 from plughost.wire.messages import ABSENT
 
 PLUGINS = Path("plugins")
@@ -128,7 +128,7 @@ async def _usage(host: Host) -> None:
     """Two plugins that work together: one reads session logs and publishes, the other has a screen."""
     home = (PLUGINS / "session-reader/samples").resolve()
     folders = {"read_claude_logs": home / ".claude/projects", "read_codex_logs": home / ".codex/sessions"}
-    host.provide("fs", FileDesk(folders))
+    host.provide("fs", FileService(folders))
     reader = of_folder(PLUGINS / "session-reader")
     await host.add(msgspec.structs.replace(reader, env={"HOME": str(home)}))
     burndown = Ainb(await host.add(PLUGINS / "burndown"))

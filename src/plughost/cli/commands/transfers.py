@@ -9,7 +9,7 @@ import click
 
 from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.ui import output
-from plughost.cli.ui.progress import Bar
+from plughost.cli.ui.progress import ProgressBar
 
 
 @click.command()
@@ -31,7 +31,7 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
     from plughost.vai.packages import push as publishing
     from plughost.vai.packages.oci.reference import parse_reference
 
-    with Bar("pushing") as bar:
+    with ProgressBar("pushing") as bar:
         pushed = asyncio.run(publishing.push(package, parse_reference(reference), bar, plain_http=plain_http))
     if as_json:
         output.answer(pushed)
@@ -62,7 +62,7 @@ def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, a
     from plughost.vai.packages.trust import publishers
 
     source, who = parse_reference(reference), publishers.read(trust_file)
-    with Bar("pulling") as bar:
+    with ProgressBar("pulling") as bar:
         pulled = asyncio.run(pulling.pull(source, into, bar, who, plain_http=plain_http))
     if as_json:
         output.answer(pulled)

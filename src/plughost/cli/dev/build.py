@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from plughost.cli.dev.file_watch import Look, changed
-from plughost.cli.ui.dev_output import Screen
+from plughost.cli.ui.dev_output import DevOutput
 from plughost.engine.channel import CHUNK
 from plughost.engine.stderr import StderrTail
 
@@ -20,7 +20,7 @@ OUTPUTS = ("bin", "build", "dist", "out", "target")
 class Build:
     """A command of the developer's own, so a shell runs it."""
 
-    def __init__(self, command: str, folder: Path, screen: Screen) -> None:
+    def __init__(self, command: str, folder: Path, screen: DevOutput) -> None:
         self._command = command
         self._folder = folder
         self._screen = screen

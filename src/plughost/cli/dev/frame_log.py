@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import Head, head_of_bytes
-from plughost.cli.ui.dev_output import Screen
+from plughost._util.text import TruncatedText, head_of_bytes
+from plughost.cli.ui.dev_output import DevOutput
 from plughost.engine.tap import Listener, Origin, Way
-from plughost.testing.frame_splitter import TakenApart, Unreadable, id_of, method_of, value
+from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, id_of, method_of, value
 from plughost.wire.framing import HEAD, Frame, FrameError
 
 SHOWN = 500
@@ -21,14 +21,14 @@ MOST_OPEN = 10_000
 ARROWS: dict[Way, str] = {"out": "→", "in": "←"}
 
 
-class Wires:
+class FrameLog:
     """A tap: `Host(tap=Wires(screen))`."""
 
-    def __init__(self, screen: Screen) -> None:
+    def __init__(self, screen: DevOutput) -> None:
         self._screen = screen
 
     def __call__(self, origin: Origin) -> Listener:
-        apart = TakenApart(origin.framing)
+        apart = FrameSplitter(origin.framing)
         asked: dict[tuple[Way, Any], tuple[float, str]] = {}
 
         def listen(way: Way, data: bytes) -> None:
@@ -71,7 +71,7 @@ class Wires:
             f"{len(frame)} B",
             f"{took:.1f} ms" if took is not None else "",
         ]
-        whole = said is not Unreadable and len(frame) <= WHOLE
+        whole = said is not UnreadableTraffic and len(frame) <= WHOLE
         self._screen.show(
             "frame",
             " ".join(filter(None, about)),
@@ -87,15 +87,15 @@ class Wires:
         )
 
 
-def shortened(text: Frame) -> Head:
+def shortened(text: Frame) -> TruncatedText:
     """The beginning."""
     return head_of_bytes(text, SHOWN)
 
 
 def readable(json: bytes | msgspec.Raw) -> Any:
     """The value; when it cannot be read or is large, how its text begins."""
-    said = value(bytes(json)) if len(bytes(json)) <= WHOLE else Unreadable
-    return shortened(bytes(json)) if said is Unreadable else said
+    said = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
+    return shortened(bytes(json)) if said is UnreadableTraffic else said
 
 
 def _outline(frame: Frame) -> Any:
@@ -103,5 +103,5 @@ def _outline(frame: Frame) -> Any:
     try:
         members = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError):
-        return Unreadable
+        return UnreadableTraffic
     return {name: value(bytes(raw)) for name, raw in members.items() if len(bytes(raw)) <= SHOWN}

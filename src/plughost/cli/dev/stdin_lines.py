@@ -18,14 +18,14 @@ MOST = 100
 """Lines under way; further ones wait to be read."""
 
 
-class Take(Protocol):
+class NextLine(Protocol):
     def __call__(self, line: str) -> Coroutine[Any, Any, None]: ...
 
 
-class Typed:
+class StdinLines:
     """Gives every line of stdin to `take`. A thread reads: stdin may be a file, which no loop can watch."""
 
-    def __init__(self, take: Take) -> None:
+    def __init__(self, take: NextLine) -> None:
         self._loop = asyncio.get_running_loop()
         self._take = take
         self._room = asyncio.Semaphore(MOST)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 
-class Between(click.FloatRange):
+class NumberRange(click.FloatRange):
     """A number in a range: NaN is in every one that the library knows."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -18,4 +18,4 @@ class Between(click.FloatRange):
         return number
 
 
-SECONDS = Between(min=0, min_open=True)
+SECONDS = NumberRange(min=0, min_open=True)

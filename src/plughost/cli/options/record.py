@@ -23,7 +23,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("--redact goes with --record FILE")
         if record is not None and not record.parent.is_dir():
             raise click.UsageError(f"there is no folder {record.parent} to record in")
-        function(recording=Recording(record, redact), **given)
+        function(recording=TrafficRecording(record, redact), **given)
 
     record = click.option(
         "--record",
@@ -36,7 +36,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
     return record(redact(command))
 
 
-class Recording:
+class TrafficRecording:
     """What is to be recorded, if anything is."""
 
     def __init__(self, path: Path | None, redact: tuple[str, ...]) -> None:

@@ -15,10 +15,10 @@ from click.core import ParameterSource
 from plughost import config
 from plughost.contracts.base import PluginSpec, contract
 from plughost.permissions import parse
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 
 if TYPE_CHECKING:
-    from plughost.sandbox.explain.report import Source
+    from plughost.sandbox.explain.report import GrantSource
 
 
 Command = Callable[..., None]
@@ -179,17 +179,17 @@ class Target(msgspec.Struct):
             limits=parse.limits({**msgspec.structs.asdict(spec.limits), **limits}),
         )
 
-    def _allowed(self) -> Powers:
+    def _allowed(self) -> Access:
         allow: dict[str, list[str]] = {}
         for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
             allow.setdefault(kind, []).append(what)
         return parse.powers(allow, os.getcwd())
 
-    def source(self) -> Source:
+    def source(self) -> GrantSource:
         """Which words were said on the command line."""
-        from plughost.sandbox.explain.report import Source
+        from plughost.sandbox.explain.report import GrantSource
 
-        return Source(
+        return GrantSource(
             file=str(self.file or config.FILE),
             grants=self.grants,
             allow=self._allowed(),

@@ -6,31 +6,31 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from plughost._util.redaction.redactor import Hidden
-from plughost._util.text import Head
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.text import TruncatedText
 from plughost.cli.ui import output
-from plughost.cli.ui.line_writer import Teller
+from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import PluginError
 
 SHORTEST = 6
 """Of a variable's value that is hidden: a shorter one would be found in the middle of words."""
 
 
-class Screen:
+class DevOutput:
     """Everything that is shown goes through here, so that no value of a plugin's variables and nothing that a
     terminal would obey gets past it."""
 
-    def __init__(self, teller: Teller, *, as_json: bool) -> None:
+    def __init__(self, teller: LineWriter, *, as_json: bool) -> None:
         self._teller = teller
         self._as_json = as_json
-        self.hidden = Hidden()
+        self.hidden = Redactor()
         """What is not shown. Who cuts texts before they come here hides it in them first."""
 
     def hide(self, env: Mapping[str, str]) -> None:
         """Show none of these values from now on, nor a line of one, however a plugin spells it."""
         self.hidden.learn(value for value in env.values() if len(value) >= SHORTEST)
 
-    def show(self, kind: str, words: str, *more: Head, **fields: Any) -> None:
+    def show(self, kind: str, words: str, *more: TruncatedText, **fields: Any) -> None:
         """`words` for people, of several lines or one, and what a plugin said; `fields` for programs."""
         if self._as_json:
             self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
@@ -43,13 +43,13 @@ class Screen:
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
 
-    def _one_line(self, said: Head) -> str:
+    def _one_line(self, said: TruncatedText) -> str:
         return self.hidden.head(said).rstrip("\r").replace("\n", "\\n")
 
     def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> output.Line:
         try:
             shown = {
-                name: self.hidden.head(said) if isinstance(said, Head) else self.hidden.value(said)
+                name: self.hidden.head(said) if isinstance(said, TruncatedText) else self.hidden.value(said)
                 for name, said in fields.items()
             }
             return output.json_line({**head, **shown})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plughost.cli.ui import output
-from plughost.sandbox.explain.report import Bound, Explanation
+from plughost.sandbox.explain.report import EnforcedLimit, Explanation
 
 CLASSES = {
     "strict": "namespaces, Landlock, seccomp and limits hold it",
@@ -88,7 +88,7 @@ def _asked(words: Sequence[str] | None, unknown: str) -> str:
     return unknown if words is None else ", ".join(words) or "nothing"
 
 
-def _place(path: str, bound: Bound) -> str:
+def _place(path: str, bound: EnforcedLimit) -> str:
     size = f", {_amount('scratch', bound.scratch)}" if path == "/tmp" and bound.scratch else ""
     return f"{path} (made for it{size})" if path in bound.made else path
 

@@ -17,7 +17,7 @@ PATIENCE = 1.0
 """For what is still to be written at the end."""
 
 
-class Teller:
+class LineWriter:
     """Writes lines to a descriptor. `on_broken` is told once when that is no longer possible."""
 
     def __init__(self, descriptor: int, on_broken: Callable[[], object]) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PATIENCE = 1.0
 
 
-class Bar:
+class ProgressBar:
     """Told how many bytes of how many have moved; gone when the work is done."""
 
     def __init__(

@@ -10,9 +10,9 @@ import msgspec
 
 from plughost.conformance.ainb.hosted_plugin import hosted, quiet, stir_scene, stir_stub
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, stubbed
-from plughost.conformance.axis import Axis, Failed, Spared, demand
+from plughost.conformance.axis import Axis, Failed, Skipped, demand
 from plughost.conformance.jsonrpc_client import Message, params_of
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.chunks import TARGET, WIRE_VERSION, Chunk, UsageData
 from plughost.permissions.capabilities import allows
 
@@ -25,7 +25,7 @@ ODD_PAYLOADS: tuple[Any, ...] = ("", "AAEC/w==", [0, 255, 1], "gA==", "bm90IG1zZ
 LARGEST = int(2.7 * (1 << 20)) + (64 << 10)
 
 
-async def pubsub(subject: Subject) -> None:
+async def pubsub(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.init()
         await stir_stub(subject, host)
@@ -73,7 +73,7 @@ def _payload(params: Message) -> bytes:
         raise Failed(f"what it published on {params.get('topic')!r} is no base64: {problem}") from None
 
 
-async def chunks(subject: Subject) -> None:
+async def chunks(subject: PluginUnderTest) -> None:
     topics = manifest_of(subject).provides.snapshots
     async with stubbed(subject) as host:
         await host.init()
@@ -81,7 +81,7 @@ async def chunks(subject: Subject) -> None:
         published = [params for message in host.told(PUBLISH) if (params := params_of(message))]
     mine = [(params["topic"], _payload(params)) for params in published if params.get("topic") in topics]
     if not mine:
-        raise Spared("it published nothing on the topics it provides; --sample may make it")
+        raise Skipped("it published nothing on the topics it provides; --sample may make it")
     for topic in topics:
         check_batches(topic, [payload for where, payload in mine if where == topic])
     heard: dict[str, list[bytes]] = {topic: [] for topic in topics}
@@ -157,12 +157,12 @@ def _follows(topic: str, before: Chunk | None, chunk: Chunk) -> None:
     )
 
 
-def _no_bus(subject: Subject) -> str | None:
+def _no_bus(subject: PluginUnderTest) -> str | None:
     granted = manifest_of(subject).capabilities.granted()
     return None if allows(frozenset(granted), "event_bus") else "its manifest does not declare event_bus"
 
 
-def _no_snapshots(subject: Subject) -> str | None:
+def _no_snapshots(subject: PluginUnderTest) -> str | None:
     return None if manifest_of(subject).provides.snapshots else "its manifest provides no snapshots"
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, bare, manifest_of, stubbed
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, stubbed
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.jsonrpc_client import Message, error, params_of
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.engine.caller import Caller
 from plughost.sandbox.untrusted_temp_dir import temporary_folder
-from plughost.services.file_and_network import FileDesk, OnFile, OnPath, usual_roots
-from plughost.services.files.reader import Content, Entry
+from plughost.services.file_and_network import FileService, OnFile, OnPath, usual_roots
+from plughost.services.files.reader import FileContent, FolderEntry
 
 T = TypeVar("T", bound=OnPath)
 
@@ -32,7 +32,7 @@ def _refusing(method: str, params: Any) -> Message:
     return bare(method, params)
 
 
-async def capabilities(subject: Subject) -> None:
+async def capabilities(subject: PluginUnderTest) -> None:
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
     async with stubbed(subject) as host:
         await host.init()
@@ -58,7 +58,7 @@ async def capabilities(subject: Subject) -> None:
         demand(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
 
 
-async def _refuses_init(host: Stub) -> bool:
+async def _refuses_init(host: AinbStubHost) -> bool:
     """Whether it answers plugin/init with an error where nothing is granted."""
     response = await host.ask("plugin/init", host.init_params(granted=()))
     if "result" in response:
@@ -72,7 +72,7 @@ async def _refuses_init(host: Stub) -> bool:
     return True
 
 
-class StagedFiles(FileDesk):
+class StagedFiles(FileService):
     """A file desk over prepared folders, which answers for the usual ones: the user's own stay unread."""
 
     def __init__(self, folder: Path, roots: Mapping[str, str]) -> None:
@@ -80,10 +80,10 @@ class StagedFiles(FileDesk):
         self.asked: list[str] = []
         super().__init__({name: folder / name for name in roots})
 
-    async def read_dir(self, caller: Caller, params: OnPath) -> list[Entry]:
+    async def read_dir(self, caller: Caller, params: OnPath) -> list[FolderEntry]:
         return await super().read_dir(caller, self._moved(params))
 
-    async def read_file(self, caller: Caller, params: OnFile) -> Content:
+    async def read_file(self, caller: Caller, params: OnFile) -> FileContent:
         return await super().read_file(caller, self._moved(params))
 
     def _moved(self, params: T) -> T:
@@ -111,7 +111,7 @@ def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
         yield StagedFiles(folder, roots)
 
 
-def _roots(subject: Subject) -> dict[str, str]:
+def _roots(subject: PluginUnderTest) -> dict[str, str]:
     """The folders of its capabilities."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
     return {name: os.path.expanduser(root) for name, root in usual_roots().items() if name in declared}
@@ -123,7 +123,7 @@ def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
     return [*roots.values(), *moved]
 
 
-async def files(subject: Subject) -> None:
+async def files(subject: PluginUnderTest) -> None:
     roots = _roots(subject)
     async with stubbed(subject) as host:
         await host.init()
@@ -150,7 +150,7 @@ def _check_path(path: Any, allowed: list[str]) -> None:
     demand(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
 
 
-def _no_files(subject: Subject) -> str | None:
+def _no_files(subject: PluginUnderTest) -> str | None:
     return None if _roots(subject) else f"its manifest declares none of {', '.join(usual_roots())}"
 
 

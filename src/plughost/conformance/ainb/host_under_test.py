@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from plughost.conformance.ainb import ORDER, canary_root
-from plughost.conformance.axis import Verdict
-from plughost.conformance.host_process import Program
-from plughost.conformance.runner import Report
+from plughost.conformance.axis import AxisVerdict
+from plughost.conformance.host_process import HostProcess
+from plughost.conformance.runner import ConformanceReport
 from plughost.errors import InvalidSpec
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
@@ -29,12 +29,12 @@ LAST_WAIT = 20.0
 TICK = 0.05
 SHOWN = 12
 """Lines of the host's own words with a failure."""
-_NONE = Verdict(axis="", outcome="")
+_NONE = AxisVerdict(axis="", outcome="")
 CLI_WORDS = ("hello wörld", "--flag", "-x")
 SEEN, HIDDEN = "cts-log-error", "cts-log-trace"
 
 
-class Told(msgspec.Struct, frozen=True):
+class HostMessage(msgspec.Struct, frozen=True):
     """A canary's verdict.json."""
 
     outcome: str
@@ -42,7 +42,7 @@ class Told(msgspec.Struct, frozen=True):
     final: bool = False
 
 
-class Box(NamedTuple):
+class SharedFolder(NamedTuple):
     """Where canaries leave their verdicts: each in its data folder, or else beside its program."""
 
     root: Path
@@ -52,11 +52,13 @@ class Box(NamedTuple):
         data = self.home / canary_root.AINB_HOME / "plugins" / name / "verdict.json"
         return data if data.exists() else self.root / name / "verdict.json"
 
-    def read(self, name: str) -> Told:
+    def read(self, name: str) -> HostMessage:
         try:
-            return msgspec.json.decode(self.file(name).read_bytes(), type=Told)
+            return msgspec.json.decode(self.file(name).read_bytes(), type=HostMessage)
         except (OSError, ValueError):
-            return Told("failed", "its canary has no verdict: it was never started, or did not get as far")
+            return HostMessage(
+                "failed", "its canary has no verdict: it was never started, or did not get as far"
+            )
 
     def settled(self, name: str) -> bool:
         told = self.read(name)
@@ -67,7 +69,7 @@ class Box(NamedTuple):
         return told.final
 
 
-class Trial:
+class HostTrial:
     """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
     line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
 
@@ -77,8 +79,8 @@ class Trial:
         self._limit = LIMIT if limit is None else limit
 
     async def run(
-        self, only: Collection[str] = (), told: Callable[[Verdict], None] = lambda verdict: None
-    ) -> Report:
+        self, only: Collection[str] = (), told: Callable[[AxisVerdict], None] = lambda verdict: None
+    ) -> ConformanceReport:
         if unknown := set(only) - set(ORDER):
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
@@ -87,9 +89,9 @@ class Trial:
             verdicts = await self._examine(Path(scratch), axes)
         for verdict in verdicts:
             told(verdict)
-        return Report(shlex.join(self._host), "ainb", tuple(verdicts))
+        return ConformanceReport(shlex.join(self._host), "ainb", tuple(verdicts))
 
-    async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[Verdict]:
+    async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[AxisVerdict]:
         home = canary_root.home(scratch / "home")
         env = _env(home)
         began = time.monotonic()
@@ -97,7 +99,7 @@ class Trial:
         if inside := [name for name in axes if name != "cli"]:
             root = canary_root.root(scratch / "root", {*inside, canary_root.PARTNER}, judging=True)
             canary_root.add_foreign(root)
-            box = Box(root, home)
+            box = SharedFolder(root, home)
             words, early = await self._watch(box, inside, env)
             verdicts = {name: _verdict(box, name, words, early) for name in inside}
         if verdicts.get("manifest", _NONE).outcome == "passed":
@@ -108,11 +110,11 @@ class Trial:
         return [msgspec.structs.replace(verdicts[name], seconds=share) for name in axes]
 
     async def _watch(
-        self, box: Box, names: Sequence[str], env: dict[str, str], limit: float | None = None
+        self, box: SharedFolder, names: Sequence[str], env: dict[str, str], limit: float | None = None
     ) -> tuple[list[str], str]:
         """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
         early = ""
-        async with Program([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
+        async with HostProcess([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
             end = time.monotonic() + (self._limit if limit is None else limit)
             while time.monotonic() < end and not all(map(box.settled, names)):
                 if await host.ends_within(TICK):
@@ -123,7 +125,7 @@ class Trial:
                 early = f"it had not ended {LAST_WAIT:g} s after Ctrl-C"
         return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
 
-    async def _beside_unreadable(self, scratch: Path) -> Verdict:
+    async def _beside_unreadable(self, scratch: Path) -> AxisVerdict:
         """Whether the host loads a plugin although another one's manifest cannot be read.
 
         In a root of its own: a host that gives up on it is still judged by all the other canaries.
@@ -131,21 +133,21 @@ class Trial:
         home = canary_root.home(scratch / "home-beside-unreadable")
         root = canary_root.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
         canary_root.add_unreadable(root)
-        box = Box(root, home)
+        box = SharedFolder(root, home)
         words, early = await self._watch(box, ["manifest"], _env(home), min(self._limit, BESIDE_UNREADABLE))
         if box.file("manifest").exists():
-            return Verdict(axis="manifest", outcome="passed")
+            return AxisVerdict(axis="manifest", outcome="passed")
         reason = "it does not load a plugin beside another one whose manifest cannot be read"
         reason = f"{reason}; {early}" if early else reason
-        return Verdict(axis="manifest", outcome="failed", reason=reason, frames=tuple(words[-SHOWN:]))
+        return AxisVerdict(axis="manifest", outcome="failed", reason=reason, frames=tuple(words[-SHOWN:]))
 
-    async def _dispatch(self, place: Path, env: dict[str, str]) -> Verdict:
+    async def _dispatch(self, place: Path, env: dict[str, str]) -> AxisVerdict:
         if self._cli is None:
-            return Verdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
+            return AxisVerdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
         root = canary_root.root(place, ["cli"], judging=False)
         put = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
         command = [said for word in self._cli for said in put.get(word, [word.replace("{root}", str(root))])]
-        async with Program(command, env) as program:
+        async with HostProcess(command, env) as program:
             ended = await program.ends_within(self._limit)
         wanted = "\0".join(CLI_WORDS).encode() + b"\xff\n"
         reason = ""
@@ -158,8 +160,8 @@ class Trial:
         elif program.status != len(CLI_WORDS):
             reason = f"it ended with {program.status}, and the plugin's exit code is {len(CLI_WORDS)}"
         if not reason:
-            return Verdict(axis="cli", outcome="passed")
-        return Verdict(axis="cli", outcome="failed", reason=reason, frames=tuple(program.stderr)[-SHOWN:])
+            return AxisVerdict(axis="cli", outcome="passed")
+        return AxisVerdict(axis="cli", outcome="failed", reason=reason, frames=tuple(program.stderr)[-SHOWN:])
 
 
 def _env(home: Path) -> dict[str, str]:
@@ -177,18 +179,18 @@ def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:
     return words
 
 
-def _verdict(box: Box, name: str, words: list[str], early: str) -> Verdict:
+def _verdict(box: SharedFolder, name: str, words: list[str], early: str) -> AxisVerdict:
     told = box.read(name)
     if told.outcome != "failed":
         objection = _objection(box, name, words) or (early if name == "shutdown" else "")
-        told = Told("failed", objection) if objection else told
+        told = HostMessage("failed", objection) if objection else told
     elif early:
-        told = Told("failed", f"{told.reason}; {early}")
+        told = HostMessage("failed", f"{told.reason}; {early}")
     frames = tuple(words[-SHOWN:]) if told.outcome == "failed" else ()
-    return Verdict(axis=name, outcome=told.outcome, reason=told.reason, frames=frames)
+    return AxisVerdict(axis=name, outcome=told.outcome, reason=told.reason, frames=frames)
 
 
-def _objection(box: Box, name: str, words: list[str]) -> str:
+def _objection(box: SharedFolder, name: str, words: list[str]) -> str:
     """What only others than the canary itself can see."""
     partner = box.read(canary_root.PARTNER)
     if name == "capabilities" and partner.final and partner.outcome == "failed":

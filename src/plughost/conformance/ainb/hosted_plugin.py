@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, manifest_of
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of
 from plughost.conformance.axis import Failed
-from plughost.conformance.plugin_under_test import Subject, within
+from plughost.conformance.plugin_under_test import PluginUnderTest, within
 from plughost.conformance.raw_process import QUIET
 from plughost.errors import CallFailed
 from plughost.events import Dropped, Exited, StateChanged, Subscription
@@ -27,7 +27,7 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 Tell = Callable[[str, Any], object]
 
 
-class Scene(NamedTuple):
+class HostedPlugin(NamedTuple):
     host: Host
     plugin: Plugin
     clock: VirtualClock
@@ -83,12 +83,12 @@ class Scene(NamedTuple):
 
 @asynccontextmanager
 async def hosted(
-    subject: Subject,
+    subject: PluginUnderTest,
     *,
     grants: Sequence[str] | None = None,
     prepare: Callable[[Host], object] = lambda host: None,
     **options: Any,
-) -> AsyncIterator[Scene]:
+) -> AsyncIterator[HostedPlugin]:
     """The plugin running in a real host, with a home of its own. `prepare` sees the host before it starts."""
     async with AsyncExitStack() as stack:
         home = stack.enter_context(temporary_folder("plughost-conform-"))
@@ -107,13 +107,13 @@ async def hosted(
             told.append(stack.enter_context(host.events()))
             prepare(host)
 
-        starting = stack.enter_async_context(Subject(spec).hosted(prepared, **options))
+        starting = stack.enter_async_context(PluginUnderTest(spec).hosted(prepared, **options))
         host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
         await within(subject.patience, plugin.start(), "its answer to plugin/init")
-        yield Scene(host, plugin, clock, home, subject.patience, *told)
+        yield HostedPlugin(host, plugin, clock, home, subject.patience, *told)
 
 
-async def stir(subject: Subject, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
+async def stir(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
     """Everything that makes a plugin do what it does, as far as its manifest tells."""
     provides = manifest_of(subject).provides
     for topic in topics:
@@ -127,19 +127,19 @@ async def stir(subject: Subject, ask: Ask, tell: Tell, topics: Iterable[str]) ->
         await ask(subject.sample.method, {} if params is msgspec.UNSET else params)
 
 
-async def stir_stub(subject: Subject, host: Stub) -> None:
+async def stir_stub(subject: PluginUnderTest, host: AinbStubHost) -> None:
     await host.drain()
     await stir(subject, host.ask, host.tell, host.topics())
     await host.ask(NO_SUCH_METHOD, {})  # whoever works in order has then said what there was to say
     await host.drain()
 
 
-async def stir_scene(subject: Subject, scene: Scene, topics: Iterable[str]) -> None:
+async def stir_scene(subject: PluginUnderTest, scene: HostedPlugin, topics: Iterable[str]) -> None:
     await stir(subject, scene.ask, scene.plugin.notify, topics)
     await quiet(scene)
 
 
-async def quiet(scene: Scene) -> None:
+async def quiet(scene: HostedPlugin) -> None:
     """Until the plugin's last words have been dealt with, most likely."""
     await scene.answers()
     await asyncio.sleep(QUIET)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from plughost.conformance.ainb.hosted_plugin import Scene, hosted
+from plughost.conformance.ainb.hosted_plugin import HostedPlugin, hosted
 from plughost.conformance.ainb.stub_host import stubbed
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.errors import PluginError, Quarantined
 from plughost.events import Exited
 
@@ -15,7 +15,7 @@ GRACE = 5.0
 LONG = 100_000.0
 
 
-async def shutdown(subject: Subject) -> None:
+async def shutdown(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.init()
         response = await host.ask("plugin/shutdown", {})
@@ -39,7 +39,7 @@ async def shutdown(subject: Subject) -> None:
                 demand(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
 
 
-async def recovery(subject: Subject) -> None:
+async def recovery(subject: PluginUnderTest) -> None:
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         await scene.answers()
@@ -51,12 +51,12 @@ async def recovery(subject: Subject) -> None:
         await scene.answers()
 
 
-def _last_words(scene: Scene) -> str:
+def _last_words(scene: HostedPlugin) -> str:
     words = [line.message for line in scene.host.service("logs").recent(scene.plugin.name)]
     return f"; its last words: {words[-1]}" if words else "; it must not rely on having ended cleanly"
 
 
-async def quarantine(subject: Subject) -> None:
+async def quarantine(subject: PluginUnderTest) -> None:
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         for delay in (1.0, 4.0, 0.0):
@@ -78,7 +78,7 @@ async def quarantine(subject: Subject) -> None:
         await _answers_again(scene)
 
 
-async def _answers_again(scene: Scene) -> None:
+async def _answers_again(scene: HostedPlugin) -> None:
     asking = asyncio.create_task(scene.answers())
     try:
         async with asyncio.timeout(scene.patience):

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.ainb.hosted_plugin import hosted
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, Stub, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, Warned, demand
 from plughost.conformance.jsonrpc_client import Message
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
 from plughost.contracts.ainb import manifest as manifests
-from plughost.contracts.ainb.manifest import Manifest
+from plughost.contracts.ainb.manifest import AinbManifest
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 PAUSE = 0.02
@@ -26,9 +26,9 @@ NOT_JSON_RPC = (b"this is no JSON", b"[]", b"null", b"\xff\xfe", b'{"jsonrpc":"2
 WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli_dispatch", {"argv": 7})}
 
 
-async def manifest(subject: Subject) -> None:
+async def manifest(subject: PluginUnderTest) -> None:
     disk = manifest_of(subject)
-    again = msgspec.convert(tomllib.loads(manifests.write(disk)), Manifest)
+    again = msgspec.convert(tomllib.loads(manifests.write(disk)), AinbManifest)
     demand(again == disk, "its manifest is another once it was written and read again")
     async with stubbed(subject) as host:
         result = await host.init()
@@ -47,8 +47,8 @@ async def manifest(subject: Subject) -> None:
         demand(same, f"its {name} is {its!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml")
     if "manifest" in lacking:
         raise Warned(told)
-    said: Manifest = read(result["manifest"], Manifest, "the manifest in its answer to plugin/init")
-    for section in Manifest.__struct_fields__:
+    said: AinbManifest = read(result["manifest"], AinbManifest, "the manifest in its answer to plugin/init")
+    for section in AinbManifest.__struct_fields__:
         ours, its = getattr(disk, section), getattr(said, section)
         demand(
             its == ours,
@@ -67,7 +67,7 @@ def unknown(number: int, **params: Any) -> Message:
     return {"jsonrpc": "2.0", "id": number, "method": NO_SUCH_METHOD, "params": params}
 
 
-async def framing(subject: Subject) -> None:
+async def framing(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await _in_pieces(host)
         host.wire.send_raw(framed(unknown(11)) + framed(unknown(12)) + framed(unknown(13)))
@@ -89,7 +89,7 @@ async def framing(subject: Subject) -> None:
         await host.wire.exit_status()
 
 
-async def _in_pieces(host: Stub) -> None:
+async def _in_pieces(host: AinbStubHost) -> None:
     first = {"jsonrpc": "2.0", "id": 10, "method": "plugin/init", "params": host.init_params()}
     whole = framed(first)
     for begin, end in ((0, 5), (5, 18), (18, 30), (30, len(whole) - 1), (len(whole) - 1, len(whole))):
@@ -114,7 +114,7 @@ def _check_envelope(message: Message) -> None:
         )
 
 
-async def dispatch(subject: Subject) -> None:
+async def dispatch(subject: PluginUnderTest) -> None:
     provides = manifest_of(subject).provides
     async with stubbed(subject) as host:
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "before plugin/init")
@@ -145,7 +145,7 @@ async def dispatch(subject: Subject) -> None:
         )
 
 
-async def _refuses(host: Stub, method: str, params: Any, code: int, when: str) -> None:
+async def _refuses(host: AinbStubHost, method: str, params: Any, code: int, when: str) -> None:
     response = await host.ask(method, params)
     problem = response.get("error")
     its = problem.get("code") if isinstance(problem, dict) else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted
-from plughost.conformance.ainb.stub_host import Stub, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, read, stubbed
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 
@@ -17,7 +17,7 @@ SETTLING = 20
 STEADY = 3
 
 
-async def render(subject: Subject) -> None:
+async def render(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.init()
         for width, height in SIZES:
@@ -39,7 +39,7 @@ async def render(subject: Subject) -> None:
             _check(drawn, width, height)
 
 
-async def _frame(host: Stub, width: int, height: int) -> RenderResult:
+async def _frame(host: AinbStubHost, width: int, height: int) -> RenderResult:
     viewport = {"width": width, "height": height}
     response = await host.ask("plugin/render", {"viewport": viewport, "generation": 0})
     demand("result" in response, f"it answered plugin/render with the error {response.get('error')}")
@@ -61,7 +61,7 @@ def _check(drawn: RenderResult, width: int, height: int) -> None:
         )
 
 
-async def cli(subject: Subject) -> None:
+async def cli(subject: PluginUnderTest) -> None:
     namespaces = manifest_of(subject).provides.cli_namespaces
     async with stubbed(subject) as host:
         await host.init()
@@ -86,11 +86,11 @@ def _check_output(result: Any, line: str) -> None:
     read(result, CliDispatchResult, f"what `{line}` is answered with")
 
 
-def _no_screen(subject: Subject) -> str | None:
+def _no_screen(subject: PluginUnderTest) -> str | None:
     return None if manifest_of(subject).provides.screens else "its manifest provides no screens"
 
 
-def _no_namespace(subject: Subject) -> str | None:
+def _no_namespace(subject: PluginUnderTest) -> str | None:
     return None if manifest_of(subject).provides.cli_namespaces else "its manifest provides no cli_namespaces"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, read, stubbed
-from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.axis import Axis, Skipped, demand
 from plughost.conformance.jsonrpc_client import Message, error, params_of
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.messages import ActionInvokeParams
 from plughost.contracts.jsonrpc import TIMED_OUT
 from plughost.engine.caller import Caller
@@ -28,13 +28,13 @@ def _too_late(method: str, params: Any) -> Message:
     return error(TIMED_OUT, f"action timed out: {action}")
 
 
-async def action(subject: Subject) -> None:
+async def action(subject: PluginUnderTest) -> None:
     async with stubbed(subject, _too_late) as host:
         await host.init()
         await stir_stub(subject, host)
         invoked = host.told(INVOKE)
         if not invoked:
-            raise Spared("it invoked no action while it was tried; --sample may make it")
+            raise Skipped("it invoked no action while it was tried; --sample may make it")
         for message in invoked:
             _check_form(message)
             late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
@@ -71,7 +71,7 @@ def _endless(host: Host, limits: dict[str, int]) -> None:
             host.service("actions").register(name, endless)
 
 
-async def log(subject: Subject) -> None:
+async def log(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.init()
         await stir_stub(subject, host)

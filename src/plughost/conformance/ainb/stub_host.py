@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Failed, demand
-from plughost.conformance.jsonrpc_client import Answers, Dialogue, Message, error, params_of
-from plughost.conformance.plugin_under_test import Subject
-from plughost.conformance.raw_process import Wire
-from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
+from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
+from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.conformance.raw_process import RawProcess
+from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED, METHOD_NOT_FOUND
 from plughost.sandbox.untrusted_temp_dir import temporary_folder
 
@@ -32,10 +32,10 @@ def bare(method: str, params: Any) -> Message:
     return error(METHOD_NOT_FOUND, f"method not found: {method}")
 
 
-class Stub(Dialogue):
+class AinbStubHost(JsonRpcClient):
     """A conversation with one process."""
 
-    def __init__(self, subject: Subject, wire: Wire, answers: Answers, home: str) -> None:
+    def __init__(self, subject: PluginUnderTest, wire: RawProcess, answers: Answers, home: str) -> None:
         super().__init__(wire, answers)
         self.home = home
         """Its AINB_HOME."""
@@ -67,7 +67,7 @@ class Stub(Dialogue):
 
 
 @asynccontextmanager
-async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[Stub]:
+async def stubbed(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIterator[AinbStubHost]:
     """A new process with nothing said yet, and a home of its own: no axis finds what another left behind."""
     with temporary_folder("plughost-conform-") as home:
         data_root = os.path.join(home, "plugins")
@@ -75,11 +75,11 @@ async def stubbed(subject: Subject, answers: Answers = bare) -> AsyncIterator[St
         options = {**subject.spec.options, "data_root": data_root}
         spec = msgspec.structs.replace(subject.spec, options=options)
         async with subject.wire({"AINB_HOME": home}, spec) as wire:
-            yield Stub(subject, wire, answers, home)
+            yield AinbStubHost(subject, wire, answers, home)
 
 
-def manifest_of(subject: Subject) -> Manifest:
-    told: Manifest = subject.binding.settings.manifest
+def manifest_of(subject: PluginUnderTest) -> AinbManifest:
+    told: AinbManifest = subject.binding.settings.manifest
     return told
 
 

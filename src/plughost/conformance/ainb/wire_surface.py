@@ -21,11 +21,11 @@ from plughost.conformance.ainb.type_names import Spelling
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import chunks, client, contract, manifest, messages, session
 from plughost.contracts.ainb.contract import Ainb
-from plughost.contracts.base import Reverse
+from plughost.contracts.base import HostMethod
 from plughost.errors import PluginError
 from plughost.services import snapshots
 from plughost.services.actions import Actions
-from plughost.services.file_and_network import FileDesk, NetworkDesk
+from plughost.services.file_and_network import FileService, NetworkService
 from plughost.services.files import reader
 from plughost.services.logs import Logs
 from plughost.testing import VirtualClock
@@ -36,8 +36,8 @@ SERVICES: dict[str, type] = {
     "snapshots": snapshots.Snapshots,
     "actions": Actions,
     "logs": Logs,
-    "fs": FileDesk,
-    "network": NetworkDesk,
+    "fs": FileService,
+    "network": NetworkService,
 }
 
 
@@ -46,7 +46,7 @@ def listing() -> str:
     spoken: list[type[msgspec.Struct]] = [
         *_structs(jsonrpc),
         *_structs(messages),
-        manifest.Manifest,
+        manifest.AinbManifest,
         chunks.Chunk,
     ]
     sections = {
@@ -57,7 +57,7 @@ def listing() -> str:
             _plugin_to_host(method, reverse, spelling)
             for method, reverse in sorted(contract.CONTRACT.reverse.items())
         ],
-        "settings": list(spelling.members(contract.Options)),
+        "settings": list(spelling.members(contract.AinbOptions)),
     }
     for struct in spoken:
         spelling.meet(struct)
@@ -143,7 +143,9 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
     actions = Actions(scribe)
     asked = (plugin.render(1, 1), plugin.cli("namespace", []), actions.invoke(another, invoked))
     await asyncio.gather(*asked, return_exceptions=True)
-    speaker = session.AinbSession(manifest.Manifest(manifest.About("p", "1.0.0", 2)), "manifest.toml", ())
+    speaker = session.AinbSession(
+        manifest.AinbManifest(manifest.AinbAbout("p", "1.0.0", 2)), "manifest.toml", ()
+    )
     (opening,) = map(msgspec.json.decode, speaker.begin(None))
     method, params = speaker.farewell() or ("", None)
     scribe.noted += [
@@ -170,14 +172,14 @@ def _name_of(params: dict[str, Any]) -> str:
 # From a plugin to the host: the table, and what the services' own answers become on the wire
 
 
-def _plugin_to_host(method: str, reverse: Reverse, spelling: Spelling) -> str:
+def _plugin_to_host(method: str, reverse: HostMethod, spelling: Spelling) -> str:
     needs = reverse.capability or " or ".join(reverse.checks) or "nothing"
     kind = "notification" if reverse.notification else "request"
     answered = "" if reverse.notification else f", result {_answer(reverse, spelling)}"
     return f"{method}: {kind}, needs {needs}, params {spelling.of(reverse.params)}{answered}"
 
 
-def _answer(reverse: Reverse, spelling: Spelling) -> str:
+def _answer(reverse: HostMethod, spelling: Spelling) -> str:
     """A value whose members are their own types' names, through the very code that words an answer."""
     service, _, part = reverse.service.partition(".")
     kind = get_type_hints(getattr(SERVICES[service], part))["return"]

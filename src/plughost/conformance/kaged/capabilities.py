@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from plughost.conformance.axis import Axis, Spared, demand
+from plughost.conformance.axis import Axis, Skipped, demand
 from plughost.conformance.jsonrpc_client import Answers, Message, error
-from plughost.conformance.kaged.honeypot import Bait, baited
-from plughost.conformance.kaged.stub_host import Shelf, manifest_of, stir, stubbed, with_all_declared
-from plughost.conformance.plugin_under_test import Subject, within
+from plughost.conformance.kaged.honeypot import Honeypot, baited
+from plughost.conformance.kaged.stub_host import StubStorage, manifest_of, stir, stubbed, with_all_declared
+from plughost.conformance.plugin_under_test import PluginUnderTest, within
 from plughost.conformance.raw_process import QUIET
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.contracts.kaged.contract import READ, WRITE, KagedContract
@@ -22,7 +22,7 @@ REVERSE = KagedContract.reverse
 
 
 def _refusing(*capabilities: str) -> Answers:
-    shelf = Shelf()
+    shelf = StubStorage()
 
     def answer(method: str, params: Any) -> Message:
         if method in REVERSE and REVERSE[method].capability in capabilities:
@@ -32,7 +32,7 @@ def _refusing(*capabilities: str) -> Answers:
     return answer
 
 
-async def storage(subject: Subject) -> None:
+async def storage(subject: PluginUnderTest) -> None:
     declared = manifest_of(subject).capabilities
     async with stubbed(subject) as host:
         await host.begin()
@@ -43,7 +43,7 @@ async def storage(subject: Subject) -> None:
             needed = REVERSE[method].capability
             demand(needed in declared, f"it uses {method}: its manifest must declare {needed}")
     if not used:
-        raise Spared("whatever was asked of it, it used no storage")
+        raise Skipped("whatever was asked of it, it used no storage")
     for available, refused in ((True, (WRITE,)), (False, (READ, WRITE))):
         async with stubbed(subject, _refusing(*refused), stores=available) as host:
             await host.begin()
@@ -52,11 +52,11 @@ async def storage(subject: Subject) -> None:
             await host.answers_on()
 
 
-async def capabilities(subject: Subject) -> None:
+async def capabilities(subject: PluginUnderTest) -> None:
     subject.frames.clear()
     async with baited() as bait:
         spec = with_all_declared(subject.spec, sandbox=CLASS, env={**subject.spec.env, **bait.env})
-        confined = Subject(spec, subject.sample, subject.patience)
+        confined = PluginUnderTest(spec, subject.sample, subject.patience)
         try:
             async with confined.hosted(bait.prepare, data_root=bait.data, failure_limit=1) as (
                 host,
@@ -65,12 +65,12 @@ async def capabilities(subject: Subject) -> None:
             ):
                 await _lives(confined, host, plugin, bait)
         except LaunchFailed as failure:
-            raise Spared(f"it cannot be confined here: {failure.explain()}") from None
+            raise Skipped(f"it cannot be confined here: {failure.explain()}") from None
         except HandshakeFailed as failure:
-            raise Spared(f"a host does not take it: {failure.message}") from None
+            raise Skipped(f"a host does not take it: {failure.message}") from None
 
 
-async def _lives(subject: Subject, host: Host, plugin: Plugin, bait: Bait) -> None:
+async def _lives(subject: PluginUnderTest, host: Host, plugin: Plugin, bait: Honeypot) -> None:
     async def ask(method: str, params: Any) -> None:
         try:
             answering = plugin.call(method, params, timeout=FOREVER)

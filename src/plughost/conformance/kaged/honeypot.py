@@ -18,7 +18,7 @@ SECRET = "secret"
 PROGRAM = "program"
 
 
-class Bait:
+class Honeypot:
     """A folder that every user of the machine may read and write, with a program in it, and a server."""
 
     def __init__(self, root: Path) -> None:
@@ -60,8 +60,8 @@ class Bait:
 
 
 @asynccontextmanager
-async def baited() -> AsyncIterator[Bait]:
+async def baited() -> AsyncIterator[Honeypot]:
     with temporary_folder("plughost-conform-") as root:
-        bait = Bait(Path(root))
+        bait = Honeypot(Path(root))
         async with await bait.open():
             yield bait

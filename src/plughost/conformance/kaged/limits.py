@@ -7,13 +7,13 @@ from collections.abc import Awaitable
 
 from plughost.conformance.axis import Axis, demand
 from plughost.conformance.kaged.stub_host import manifest_of, params_for, stir, stubbed
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.kaged.contract import MOST_TOLD
 from plughost.contracts.kaged.session import MAX_SENT
 from plughost.wire.messages import encode
 
 
-async def size(subject: Subject) -> None:
+async def size(subject: PluginUnderTest) -> None:
     """Whatever is longer than a host takes is no frame for the wire, and fails there."""
     for method in sorted(manifest_of(subject).all_methods):
         async with stubbed(subject) as host:
@@ -26,7 +26,7 @@ async def size(subject: Subject) -> None:
             await host.answers_on()
 
 
-async def rate(subject: Subject) -> None:
+async def rate(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
 
         async def watched(what: str, work: Awaitable[object]) -> None:
@@ -45,7 +45,7 @@ async def rate(subject: Subject) -> None:
         await stir(subject, lambda method, params: watched(method, host.ask(method, params)))
 
 
-async def notifications(subject: Subject) -> None:
+async def notifications(subject: PluginUnderTest) -> None:
     declared = manifest_of(subject).notifications
     async with stubbed(subject) as host:
         said = (await host.begin()).get("notifications", [])

@@ -12,13 +12,13 @@ from plughost.conformance.axis import Axis, Failed, demand
 from plughost.conformance.jsonrpc_client import Message
 from plughost.conformance.kaged.stub_host import (
     NO_SUCH_METHOD,
-    Stub,
+    KagedStubHost,
     manifest_of,
     stir,
     stubbed,
     with_all_declared,
 )
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from plughost.contracts.kaged.contract import HEALTH_WITHIN
 from plughost.contracts.kaged.session import PROBES
@@ -34,7 +34,7 @@ TRIES = 3
 """For what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
-async def handshake(subject: Subject) -> None:
+async def handshake(subject: PluginUnderTest) -> None:
     spec = with_all_declared(subject.spec)
     session = subject.contract.session(spec, subject.contract.bind(spec))
     session.begin(None)
@@ -48,7 +48,7 @@ async def handshake(subject: Subject) -> None:
         demand(not host.unasked(), "it answered the notification initialized: only requests are answered")
 
 
-async def methods(subject: Subject) -> None:
+async def methods(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.begin()
         plain = await stir(subject, host.ask)
@@ -92,7 +92,7 @@ def code_of(response: Message) -> Any:
     return error.get("code") if isinstance(error, dict) else None
 
 
-async def health(subject: Subject) -> None:
+async def health(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.begin()
         for probe in PROBES:
@@ -102,7 +102,7 @@ async def health(subject: Subject) -> None:
                 return
 
 
-async def _in_time(host: Stub, probe: str) -> Message:
+async def _in_time(host: KagedStubHost, probe: str) -> Message:
     try:
         async with asyncio.timeout(HEALTH_WITHIN):
             return await host.ask(probe, {})
@@ -110,7 +110,7 @@ async def _in_time(host: Stub, probe: str) -> Message:
         raise Failed(f"{probe} was not answered within {HEALTH_WITHIN:g} s: a host ends it then") from None
 
 
-async def shutdown(subject: Subject) -> None:
+async def shutdown(subject: PluginUnderTest) -> None:
     limit = manifest_of(subject).shutdown_timeout_sec
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= limit):
@@ -125,7 +125,7 @@ async def shutdown(subject: Subject) -> None:
         await host.wire.exit_status(limit + subject.patience)
 
 
-async def _time_to_end(subject: Subject) -> float:
+async def _time_to_end(subject: PluginUnderTest) -> float:
     async with stubbed(subject) as host:
         await host.begin()
         began = time.monotonic()

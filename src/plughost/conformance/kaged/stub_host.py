@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import demand
-from plughost.conformance.jsonrpc_client import Answers, Dialogue, Message, error, params_of
-from plughost.conformance.plugin_under_test import Subject
-from plughost.conformance.raw_process import Wire
+from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
+from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.base import PluginSpec
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from plughost.contracts.kaged.contract import API_VERSION, Manifest
+from plughost.contracts.kaged.contract import API_VERSION, KagedManifest
 from plughost.contracts.kaged.grants import DECLARED
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 from plughost.wire.messages import encode
@@ -23,10 +23,10 @@ NO_SUCH_METHOD = "conformance.no-such-method"
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
 
 
-class Stub(Dialogue):
+class KagedStubHost(JsonRpcClient):
     """A conversation with one process."""
 
-    def __init__(self, subject: Subject, wire: Wire, answers: Answers, *, stores: bool) -> None:
+    def __init__(self, subject: PluginUnderTest, wire: RawProcess, answers: Answers, *, stores: bool) -> None:
         super().__init__(wire, answers)
         self._subject = subject
         self._stores = stores
@@ -67,7 +67,7 @@ LARGEST_VALUE = 1 << 20
 MOST_KEYS = 1000
 
 
-class Shelf:
+class StubStorage:
     """A storage for one process."""
 
     def __init__(self) -> None:
@@ -93,17 +93,17 @@ class Shelf:
 
 @asynccontextmanager
 async def stubbed(
-    subject: Subject, answers: Answers | None = None, *, stores: bool = True
-) -> AsyncIterator[Stub]:
+    subject: PluginUnderTest, answers: Answers | None = None, *, stores: bool = True
+) -> AsyncIterator[KagedStubHost]:
     """A new process with nothing said yet, all that it declares, and a data folder of its own."""
     with temporary_folder("plughost-conform-", READABLE) as folder:
         spec = with_all_declared(subject.spec, options={**subject.spec.options, "data_root": folder})
         async with subject.wire(spec=spec) as wire:
-            yield Stub(subject, wire, answers or Shelf(), stores=stores)
+            yield KagedStubHost(subject, wire, answers or StubStorage(), stores=stores)
 
 
 async def stir(
-    subject: Subject, ask: Callable[[str, Any], Awaitable[Any]], context: Message | None = None
+    subject: PluginUnderTest, ask: Callable[[str, Any], Awaitable[Any]], context: Message | None = None
 ) -> dict[str, Any]:
     """Everything that its manifest says can be asked of it, and what was answered."""
     more = {} if context is None else {"_context": context}
@@ -113,7 +113,7 @@ async def stir(
     }
 
 
-def params_for(subject: Subject, method: str) -> Message:
+def params_for(subject: PluginUnderTest, method: str) -> Message:
     """The sample's; others are called without, and may refuse that."""
     sample = subject.sample
     if sample is None or sample.method != method or not isinstance(sample.params, dict):
@@ -121,8 +121,8 @@ def params_for(subject: Subject, method: str) -> Message:
     return sample.params
 
 
-def manifest_of(subject: Subject) -> Manifest:
-    told: Manifest = subject.binding.settings.manifest
+def manifest_of(subject: PluginUnderTest) -> KagedManifest:
+    told: KagedManifest = subject.binding.settings.manifest
     return told
 
 

@@ -7,8 +7,8 @@ import asyncio
 import msgspec
 
 from plughost._util.json_schema import validation
-from plughost.conformance.axis import Axis, Spared, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.axis import Axis, Skipped, demand
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import TENANT, manifest_of, request, schema_of
 from plughost.conformance.vai.stub_host import body_of, greeted
 from plughost.contracts.vai.manifest import Export
@@ -16,7 +16,7 @@ from plughost.contracts.vai.results import outcome
 from plughost.wire.messages import encode
 
 
-async def schema(subject: Subject) -> None:
+async def schema(subject: PluginUnderTest) -> None:
     seen = 0
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
@@ -35,12 +35,12 @@ async def schema(subject: Subject) -> None:
                 wrong = "; ".join(problems)
                 demand(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
     if not seen and any(export.tool is not None for export in manifest_of(subject).exports):
-        raise Spared(
+        raise Skipped(
             "no tool with an output_schema succeeded; --sample 'EXPORT JSON' names an input that works"
         )
 
 
-async def secrets(subject: Subject) -> None:
+async def secrets(subject: PluginUnderTest) -> None:
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
             await stub.ask(*request(subject, export))
@@ -58,7 +58,7 @@ def _planted(exports: list[Export]) -> list[str]:
     return [*slots, f"vai_dlg_{TENANT}"]
 
 
-def _has_none(subject: Subject) -> str | None:
+def _has_none(subject: PluginUnderTest) -> str | None:
     asked = [export.permissions for export in manifest_of(subject).exports]
     return (
         None

@@ -7,14 +7,14 @@ import os
 
 from plughost._util.json_schema import validation
 from plughost.conformance.axis import Axis, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import folder_of, manifest_of, schema_of
 from plughost.contracts.vai.manifest import ASSETS
 
 README = "README.md"
 
 
-async def manifest(subject: Subject) -> None:
+async def manifest(subject: PluginUnderTest) -> None:
     """That it can be read is known by now: otherwise there would be no plugin on trial."""
     folder, told = folder_of(subject), manifest_of(subject)
     program = folder / told.runtime.entrypoint[0]

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
 from plughost.conformance.vai.requests import context, manifest_of, request
-from plughost.conformance.vai.stub_host import Frame, Stub, frame, greeted
+from plughost.conformance.vai.stub_host import Frame, VaiStubHost, frame, greeted
 from plughost.contracts.vai.errors import INVALID_FRAME
 from plughost.contracts.vai.manifest import PROTOCOL
 
@@ -22,12 +22,12 @@ DEADLINES = ("2126-03-12T20:00:00.25Z", "2126-03-12T22:00:00+02:00", "2026-01-01
 """With a fraction, with an offset, and long past."""
 
 
-async def hello(subject: Subject) -> None:
+async def hello(subject: PluginUnderTest) -> None:
     told = manifest_of(subject)
     session = subject.contract.session(subject.spec, subject.binding)
     session.begin(None)
     async with subject.wire() as wire:
-        stub = Stub(wire)
+        stub = VaiStubHost(wire)
         await wire.silent("before the host's hello")
         said = await stub.hello()
         session.receive(msgspec.json.encode(said))  # judged as the host judges it
@@ -38,7 +38,7 @@ async def hello(subject: Subject) -> None:
         demand(status == 0, f"{told.package_id} ended with {status} after shutdown, not with 0")
 
 
-async def frames(subject: Subject) -> None:
+async def frames(subject: PluginUnderTest) -> None:
     async with greeted(subject) as stub:
         await _refused(stub, "without a body", op="tool.invoke")
         await _refused(stub, "with an unknown op", op=UNKNOWN_OP, body={})
@@ -61,7 +61,7 @@ def _framed(id: str, op: str, body: Frame) -> bytes:
     return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
 
 
-async def _refused(stub: Stub, what: str, **members: Any) -> None:
+async def _refused(stub: VaiStubHost, what: str, **members: Any) -> None:
     id = f"req_{what.rsplit(maxsplit=1)[-1]}"
     stub.send("request", id=id, **members)
     said = await stub.response(id, f"a request {what}")
@@ -84,7 +84,7 @@ def well_formed(said: Frame) -> None:
         demand(isinstance(said.get("event"), dict), "it sent an event that is no object")
 
 
-async def events(subject: Subject) -> None:
+async def events(subject: PluginUnderTest) -> None:
     """Each export is asked twice at a time."""
     exports = manifest_of(subject).exports
     async with greeted(subject) as stub:
@@ -103,7 +103,7 @@ async def events(subject: Subject) -> None:
                 answered.add(str(of))
 
 
-async def cancel(subject: Subject) -> None:
+async def cancel(subject: PluginUnderTest) -> None:
     async with greeted(subject) as stub:
         stub.send("cancel", request_id="req_nobody", reason="caller_cancelled")
         for export in manifest_of(subject).exports:
@@ -118,7 +118,7 @@ async def cancel(subject: Subject) -> None:
         await stub.ask(UNKNOWN_OP, {})  # it is there
 
 
-async def deadline(subject: Subject) -> None:
+async def deadline(subject: PluginUnderTest) -> None:
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
             for moment in DEADLINES:

@@ -10,25 +10,25 @@ from typing import Any
 import msgspec
 
 from plughost._util.json_schema import validation
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.schema_examples import example, marked
-from plughost.contracts.vai.manifest import Export, Manifest
+from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
 
 Body = dict[str, Any]
 TENANT = "conformance"
 
 
-def manifest_of(subject: Subject) -> Manifest:
-    told: Manifest = subject.binding.settings.manifest
+def manifest_of(subject: PluginUnderTest) -> VaiManifest:
+    told: VaiManifest = subject.binding.settings.manifest
     return told
 
 
-def folder_of(subject: Subject) -> Path:
+def folder_of(subject: PluginUnderTest) -> Path:
     return Path(subject.spec.cwd or ".").resolve()
 
 
-def schema_of(subject: Subject, path: str | None) -> Any:
+def schema_of(subject: PluginUnderTest, path: str | None) -> Any:
     """A schema file of its package; None when there is none, or when it is no JSON."""
     if path is None:
         return None
@@ -61,7 +61,7 @@ def context(export: Export, tenant: str = TENANT, **changes: Any) -> Body:
 
 
 def request(
-    subject: Subject, export: Export, told: Body | None = None, tenant: str = TENANT, mark: str = ""
+    subject: PluginUnderTest, export: Export, told: Body | None = None, tenant: str = TENANT, mark: str = ""
 ) -> tuple[str, Body]:
     """The op and the body for an export, with this context or the usual one, and a mark in what is said."""
     body: Body = {
@@ -73,7 +73,7 @@ def request(
     return OPS[export.kind], body | _own(subject, export, tenant, mark)
 
 
-def _own(subject: Subject, export: Export, tenant: str, mark: str) -> Body:
+def _own(subject: PluginUnderTest, export: Export, tenant: str, mark: str) -> Body:
     """The members that are its kind's own."""
     match export.kind:
         case "tool":

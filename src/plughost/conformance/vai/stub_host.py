@@ -12,20 +12,20 @@ import msgspec
 
 from plughost.conformance.axis import demand
 from plughost.conformance.jsonrpc_client import LONGEST_TALK, MOST_BYTES, MOST_SAID
-from plughost.conformance.plugin_under_test import Subject
-from plughost.conformance.raw_process import Wire
+from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.vai.manifest import PROTOCOL, Export
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
 
 Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
 
 
-class Stub:
+class VaiStubHost:
     """A conversation with one process."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: RawProcess) -> None:
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Frame] = {}
         self.wire = wire
@@ -81,18 +81,18 @@ def frame(type: str, **members: Any) -> Frame:
 
 @asynccontextmanager
 async def greeted(
-    subject: Subject,
+    subject: PluginUnderTest,
     env: Mapping[str, str] | None = None,
     writable: tuple[str, ...] = (),
     scratch: str | None = None,
-) -> AsyncIterator[Stub]:
+) -> AsyncIterator[VaiStubHost]:
     """A new process that has said hello, whoever it said it is; it may write in the folders `writable`, and
     in `scratch`, which is made for it."""
     spec = subject.spec
-    allow = joined(spec.allow, Powers(write=writable))
+    allow = joined(spec.allow, Access(write=writable))
     options = spec.options if scratch is None else {**spec.options, "scratch": scratch}
     async with subject.wire(env, msgspec.structs.replace(spec, allow=allow, options=options)) as wire:
-        stub = Stub(wire)
+        stub = VaiStubHost(wire)
         await stub.hello()
         yield stub
 

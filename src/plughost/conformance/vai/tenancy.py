@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plughost.conformance.axis import Axis, Failed, demand
-from plughost.conformance.plugin_under_test import Subject
+from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
-from plughost.conformance.vai.stub_host import Stub, body_of, greeted
+from plughost.conformance.vai.stub_host import VaiStubHost, body_of, greeted
 from plughost.contracts.vai.manifest import Export
 from plughost.errors import LaunchFailed
 from plughost.sandbox.untrusted_temp_dir import PASSABLE, make_folder, temporary_folder
@@ -26,7 +26,7 @@ MOST_LISTED = 100_000
 """Files and folders that are looked at."""
 
 
-async def scratch(subject: Subject) -> None:
+async def scratch(subject: PluginUnderTest) -> None:
     before = _listing(folder_of(subject))
     with temporary_folder("plughost-conform-", PASSABLE) as private:
         outside = os.path.join(private, secrets.token_hex(16))  # which other users cannot guess
@@ -49,7 +49,9 @@ async def scratch(subject: Subject) -> None:
     demand(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
 
 
-async def _twice(subject: Subject, stub: Stub, export: Export, folders: Scratch, root: str) -> None:
+async def _twice(
+    subject: PluginUnderTest, stub: VaiStubHost, export: Export, folders: Scratch, root: str
+) -> None:
     """Each time in another folder, which is gone afterwards as it is after every invocation."""
     statuses = []
     for number in range(2):
@@ -104,12 +106,12 @@ def _listing(folder: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _asks_for_none(subject: Subject) -> str | None:
+def _asks_for_none(subject: PluginUnderTest) -> str | None:
     asked = any(export.permissions.filesystem == "scratch" for export in manifest_of(subject).exports)
     return None if asked else "it asks for no scratch folder"
 
 
-async def tenants(subject: Subject) -> None:
+async def tenants(subject: PluginUnderTest) -> None:
     """The same is asked for two tenants, and then something of their own, the second time too."""
     first, second = (uuid.uuid4().hex for _ in range(2))
     async with greeted(subject) as stub:

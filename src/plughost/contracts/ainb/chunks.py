@@ -19,7 +19,7 @@ MAX_BATCH = 64 << 20
 """Bytes of msgpack in one batch that is received; a larger one is dropped."""
 
 
-class TokenBucket(msgspec.Struct):
+class UsageBucket(msgspec.Struct):
     input_tokens: int = 0
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
@@ -37,7 +37,7 @@ class UsageData(msgspec.Struct):
     daily: list[Any] = []
     weekly: list[Any] = []
     projects: list[Any] = []
-    grand_total: TokenBucket = msgspec.field(default_factory=TokenBucket)
+    grand_total: UsageBucket = msgspec.field(default_factory=UsageBucket)
     calls: list[Any] = []
     sessions: list[Any] = []
     models: list[Any] = []
@@ -62,14 +62,14 @@ class _Version(msgspec.Struct):
     version: int
 
 
-class Mismatch(msgspec.Struct, frozen=True):
+class ChunkMismatch(msgspec.Struct, frozen=True):
     """Data of another wire version: to be shown as such, not read."""
 
     expected: int
     got: int
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableChunk(msgspec.Struct, frozen=True):
     """What came is no chunk at all."""
 
     reason: str
@@ -120,20 +120,20 @@ class Assembler:
         self._expected = 0
         self._size = 0
 
-    def feed(self, payload: bytes) -> Batch | Mismatch | Unreadable | None:
+    def feed(self, payload: bytes) -> Batch | ChunkMismatch | UnreadableChunk | None:
         """A whole batch with its last chunk; None before that, and for a chunk without those before it."""
         try:
             version = msgspec.msgpack.decode(payload, type=_Version).version
             if version != WIRE_VERSION:
                 self._begun = None
-                return Mismatch(WIRE_VERSION, version)
+                return ChunkMismatch(WIRE_VERSION, version)
             chunk = msgspec.msgpack.decode(payload, type=Chunk)
         except (ValueError, RecursionError) as error:
             self._begun = None
-            return Unreadable(str(error))
+            return UnreadableChunk(str(error))
         return self._take(chunk, len(payload))
 
-    def _take(self, chunk: Chunk, size: int) -> Batch | Unreadable | None:
+    def _take(self, chunk: Chunk, size: int) -> Batch | UnreadableChunk | None:
         if chunk.chunk_index == 0:  # a new publish: what was under way is old
             self._begun = chunk.data
             self._published_ns = chunk.published_ns
@@ -148,7 +148,7 @@ class Assembler:
         self._size += size
         if self._size > self._most:
             self._begun = None
-            return Unreadable(f"a batch is over the limit of {self._most} bytes")
+            return UnreadableChunk(f"a batch is over the limit of {self._most} bytes")
         self._expected = chunk.chunk_index + 1
         if not chunk.is_final:
             return None

@@ -35,7 +35,7 @@ _keys = itertools.count()
 _mice = itertools.count()
 
 
-class Plugin(Protocol):
+class AinbPlugin(Protocol):
     name: str
 
     @property
@@ -64,10 +64,10 @@ class CliResult(NamedTuple):
     exit_code: int
 
 
-class Screen:
+class AinbScreen:
     """One frame in flight at a time, whoever asks; those who ask meanwhile share the next one."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: AinbPlugin) -> None:
         self._plugin = weakref.proxy(plugin)
         self._drawing: asyncio.Task[None] | None = None
         self._next: asyncio.Future[RenderResult] | None = None
@@ -117,15 +117,15 @@ def _check(value: KeyEvent | MouseEvent | Viewport) -> None:
         raise InvalidSpec(f"not to be sent: {error}") from error
 
 
-_screens: weakref.WeakKeyDictionary[Plugin, Screen] = weakref.WeakKeyDictionary()
+_screens: weakref.WeakKeyDictionary[AinbPlugin, AinbScreen] = weakref.WeakKeyDictionary()
 
 
 class Ainb:
     """A typed view of an ainb plugin. Views of one plugin share its screen."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: AinbPlugin) -> None:
         self._plugin = plugin
-        self._screen = _screens.setdefault(plugin, Screen(plugin))
+        self._screen = _screens.setdefault(plugin, AinbScreen(plugin))
 
     async def render(self, width: int, height: int, *, deadline: float = RENDER_DEADLINE) -> RenderResult:
         """A frame; Timeout when none comes in time: the plugin counts as unresponsive until one does."""

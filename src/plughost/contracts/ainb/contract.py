@@ -12,23 +12,23 @@ import msgspec
 from plughost._util.real_path import real_path
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.client import Ainb, CliResult
-from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
+from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.base import (
-    Binding,
     DataFolder,
+    HostMethod,
     PluginSpec,
-    Reverse,
+    ResolvedSpec,
     from_host,
     read_options,
     sandbox_of,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions import capabilities as guard
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import operators_word
 
@@ -37,9 +37,9 @@ __all__ = [
     "CONTRACT",
     "Ainb",
     "AinbContract",
+    "AinbManifest",
     "CliResult",
     "KeyEvent",
-    "Manifest",
     "RenderResult",
     "WireBuffer",
 ]
@@ -51,7 +51,7 @@ LIMITED = ("network", "spawn_subprocess")
 FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class AinbOptions(msgspec.Struct, frozen=True, kw_only=True):
     """An ainb plugin's own settings; times in seconds."""
 
     folder: str | None = None
@@ -74,8 +74,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `~/.agents-in-a-box`."""
 
 
-class Settings(msgspec.Struct, frozen=True):
-    manifest: Manifest
+class AinbSettings(msgspec.Struct, frozen=True):
+    manifest: AinbManifest
     path: str
     granted: tuple[str, ...]
     data_folder: str | None
@@ -88,37 +88,37 @@ MAX_REVERSE = 32
 
 class AinbContract:
     name = "ainb"
-    options: type[msgspec.Struct] = Options
+    options: type[msgspec.Struct] = AinbOptions
     default_grants: tuple[str, ...] = (DECLARED,)
     sandbox = "none"
-    reverse: Mapping[str, Reverse] = {
-        "host/snapshot/get": Reverse(
+    reverse: Mapping[str, HostMethod] = {
+        "host/snapshot/get": HostMethod(
             "snapshots.get",
             "event_bus",
             messages.TopicParams,
             lambda latest: {"payload": latest.payload, "version": latest.version},
         ),
-        "host/snapshot/subscribe": Reverse("snapshots.subscribe", "event_bus", messages.TopicParams),
-        "host/snapshot/publish": Reverse(
+        "host/snapshot/subscribe": HostMethod("snapshots.subscribe", "event_bus", messages.TopicParams),
+        "host/snapshot/publish": HostMethod(
             "snapshots.publish", "event_bus", messages.SnapshotPublishParams, notification=True
         ),
-        "host/action/invoke": Reverse(
+        "host/action/invoke": HostMethod(
             "actions.invoke", None, messages.ActionInvokeParams, lambda payload: {"payload": payload}
         ),
-        "host/log": Reverse("logs.log", None, messages.LogParams, notification=True),
-        "host/fs/read_dir": Reverse(
+        "host/log": HostMethod("logs.log", None, messages.LogParams, notification=True),
+        "host/fs/read_dir": HostMethod(
             "fs.read_dir",
             params=messages.PathParams,
             result=lambda entries: {"entries": entries},
             checks=FILE_CAPABILITIES,
         ),
-        "host/fs/read_file": Reverse(
+        "host/fs/read_file": HostMethod(
             "fs.read_file",
             params=messages.ReadFileParams,
             result=lambda content: {"bytes": content.data, "offset": content.offset, "size": content.size},
             checks=FILE_CAPABILITIES,
         ),
-        "host/network/fetch": Reverse("network.fetch", "network", messages.NetworkFetchParams),
+        "host/network/fetch": HostMethod("network.fetch", "network", messages.NetworkFetchParams),
     }
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
@@ -136,8 +136,8 @@ class AinbContract:
             grants=self.default_grants,
         )
 
-    def bind(self, spec: PluginSpec) -> Binding:
-        options: Options = read_options(Options, spec)
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+        options: AinbOptions = read_options(AinbOptions, spec)
         folder = _manifest_folder(spec, options)
         read = manifest.read(folder)
         told = read.manifest
@@ -152,14 +152,14 @@ class AinbContract:
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
         data_root = options.data_root or os.path.join(home, "plugins")
         data = os.path.join(os.path.expanduser(data_root), told.plugin.name)
-        settings = Settings(
+        settings = AinbSettings(
             told,
             str(folder.resolve() / manifest.FILE),
             names,
             data if "write_plugin_data" in names else None,
         )
         programs = own_words.programs(held, spec)
-        return Binding(
+        return ResolvedSpec(
             _policy(told, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
@@ -173,34 +173,34 @@ class AinbContract:
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder.resolve()),
             granting={"item": "{name}={path}"},
-            own=Powers(
+            own=Access(
                 write=() if settings.data_folder is None else (settings.data_folder,),
                 execute=programs.paths,
             ),
             resolved=programs.resolved,
         )
 
-    def session(self, spec: PluginSpec, binding: Binding) -> AinbSession:
-        settings: Settings = binding.settings
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> AinbSession:
+        settings: AinbSettings = binding.settings
         return AinbSession(settings.manifest, settings.path, settings.granted)
 
 
-def _manifest_folder(spec: PluginSpec, options: Options) -> Path:
+def _manifest_folder(spec: PluginSpec, options: AinbOptions) -> Path:
     """A plugin that was found by its folder has its manifest there; else the operator's words tell where."""
     beside_program = os.path.join(spec.cwd or ".", os.path.dirname(spec.command[0]))
     return Path(spec.folder or options.folder or beside_program)
 
 
-def _data_folder(path: str | None, folder: Path, options: Options) -> DataFolder | None:
+def _data_folder(path: str | None, folder: Path, options: AinbOptions) -> DataFolder | None:
     if path is None:
         return None
     return DataFolder(path, owner=str(folder.resolve()), make_parents=options.data_root is None)
 
 
-def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy:
+def _policy(told: AinbManifest, options: AinbOptions, topics: tuple[str, ...]) -> LifecyclePolicy:
     eager = told.lifecycle.spawn == "eager"
     idle = told.lifecycle.idle_reap_secs if options.idle_reap_secs is None else options.idle_reap_secs
-    return Policy(
+    return LifecyclePolicy(
         eager=eager,
         ready_timeout=options.init_timeout,
         call_timeout=options.call_timeout,
@@ -217,7 +217,7 @@ def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy
     )
 
 
-def _granted(spec: PluginSpec, told: Manifest) -> tuple[list[Capability], list[Capability]]:
+def _granted(spec: PluginSpec, told: AinbManifest) -> tuple[list[Capability], list[Capability]]:
     """The operator's words: `declared`, a capability's name, or `name=item` for one item of its list. The
     second list has what he names himself; the items of a whole capability that a list limits are its
     manifest's."""
@@ -256,7 +256,7 @@ def log_folders() -> dict[str, str]:
     return dict(zip(FILE_CAPABILITIES, (sessions, "~/.claude/projects", "~/.codex/sessions"), strict=True))
 
 
-def _read_by_the_host(names: Collection[str], sandbox: str, allowed: Powers) -> Iterator[str]:
+def _read_by_the_host(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
     """Granted log folders are read through the host. Most existing plugins open the files themselves."""
     for name, folder in log_folders().items():
         place = os.path.expanduser(folder)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from plughost._util.located.document import Document, Problem
+from plughost._util.located.document import Document, LocatedProblem
 from plughost._util.located.toml import load_authors_toml
 from plughost._util.plugin_names import wrong_name
 from plughost._util.semver import is_semantic
@@ -24,7 +24,7 @@ Grant = bool | list[str]
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
-class About(msgspec.Struct, frozen=True):
+class AinbAbout(msgspec.Struct, frozen=True):
     name: str
     version: str
     abi_version: int
@@ -66,26 +66,26 @@ class Lifecycle(msgspec.Struct, frozen=True):
     """0 never ends it for being idle."""
 
 
-class Manifest(msgspec.Struct, frozen=True):
-    plugin: About
+class AinbManifest(msgspec.Struct, frozen=True):
+    plugin: AinbAbout
     capabilities: Capabilities = Capabilities()
     provides: Provides = Provides()
     subscribes: Subscribes = Subscribes()
     lifecycle: Lifecycle = Lifecycle()
 
 
-class Read(msgspec.Struct, frozen=True):
+class AinbManifestFile(msgspec.Struct, frozen=True):
     """A manifest that can be used, and what about it should be better."""
 
-    manifest: Manifest
-    lints: tuple[Problem, ...] = ()
+    manifest: AinbManifest
+    lints: tuple[LocatedProblem, ...] = ()
 
 
-def read(folder: Path) -> Read:
+def read(folder: Path) -> AinbManifestFile:
     """The manifest of a plugin's folder; InvalidConfig with all that is wrong with it."""
     document = load_authors_toml(folder / FILE)
-    lints = document.set_aside_unknown(Manifest, document.data)
-    manifest = document.read(Manifest, (), document.data)
+    lints = document.set_aside_unknown(AinbManifest, document.data)
+    manifest = document.read(AinbManifest, (), document.data)
     about = document.data.get("plugin")
     if isinstance(about, dict):
         _check_about(document, about, folder)
@@ -101,7 +101,7 @@ def read(folder: Path) -> Read:
             document.problem(("plugin", "name"), f"there is no program {manifest.plugin.name!r} in {folder}")
     document.check()
     assert manifest is not None
-    return Read(manifest, tuple(lints))
+    return AinbManifestFile(manifest, tuple(lints))
 
 
 def _check_about(document: Document, about: dict[str, Any], folder: Path) -> None:
@@ -119,7 +119,7 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "abi_version"), f"expected {ABI_VERSION}, which this host speaks")
 
 
-def write(manifest: Manifest) -> str:
+def write(manifest: AinbManifest) -> str:
     """The manifest as TOML; reading it again gives an equal one."""
     sections = []
     for section in manifest.__struct_fields__:

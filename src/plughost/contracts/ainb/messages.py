@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from plughost.contracts.ainb.manifest import Manifest
+from plughost.contracts.ainb.manifest import AinbManifest
 from plughost.wire.base64_bytes import Octets
 from plughost.wire.messages import NOTHING
 
@@ -31,7 +31,7 @@ class InitResult(msgspec.Struct):
     name: str | None = None
     version: str | None = None
     abi_version: int | None = None
-    manifest: Manifest | None = None
+    manifest: AinbManifest | None = None
 
 
 class Viewport(msgspec.Struct, frozen=True):

@@ -16,14 +16,14 @@ from plughost._util.text import visible
 from plughost.contracts.base import PluginSpec
 from plughost.permissions.addresses import canonical_host, is_private_host
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import OperatorsWord
+from plughost.permissions.operator_only import OperatorAccess
 from plughost.permissions.public_files import is_file, is_public
 
 NETWORK, SPAWN = "network", "spawn_subprocess"
 
 
 def without_private(
-    held: Iterable[Capability], word: OperatorsWord, spec: PluginSpec
+    held: Iterable[Capability], word: OperatorAccess, spec: PluginSpec
 ) -> tuple[frozenset[Capability], tuple[str, ...]]:
     """The capabilities less what only the operator can give, and what he is told of it."""
     left: set[Capability] = set()
@@ -71,7 +71,7 @@ def programs(held: Iterable[Capability], spec: PluginSpec) -> Programs:
 
 
 def _why_not(
-    name: str, item: str, word: OperatorsWord, named: frozenset[tuple[str, str]], spec: PluginSpec
+    name: str, item: str, word: OperatorAccess, named: frozenset[tuple[str, str]], spec: PluginSpec
 ) -> str | None:
     if (name, item) in named:
         return None

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.ainb.manifest import ABI_VERSION, Manifest
+from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest
 from plughost.contracts.ainb.messages import HandleEventParams, InitParams, InitResult
-from plughost.contracts.jsonrpc import JsonRpc, Notification, Request, errors
+from plughost.contracts.jsonrpc import JsonRpc, JsonRpcNotification, JsonRpcRequest, errors
 from plughost.engine.session import Incoming
 from plughost.errors import HandshakeFailed
 from plughost.wire.framing import ContentLength, Frame
-from plughost.wire.messages import NOTHING, Answer, encode
+from plughost.wire.messages import NOTHING, Response, encode
 
 MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10
@@ -28,10 +28,10 @@ class Framed(JsonRpc):
         return ContentLength(MAX_BODY, header_limit=MAX_HEADER)
 
 
-class PluginSide(Framed):
+class AinbPluginSide(Framed):
     """The other role: for canaries, fake plugins, and whoever plays one without a process."""
 
-    def init_result(self, manifest: Manifest) -> InitResult:
+    def init_result(self, manifest: AinbManifest) -> InitResult:
         """The whole answer to plugin/init."""
         about = manifest.plugin
         return InitResult(about.name, about.version, about.abi_version, manifest)
@@ -40,7 +40,7 @@ class PluginSide(Framed):
 class AinbSession(Framed):
     first_id = INIT + 1
 
-    def __init__(self, manifest: Manifest, manifest_path: str, granted: Sequence[str]) -> None:
+    def __init__(self, manifest: AinbManifest, manifest_path: str, granted: Sequence[str]) -> None:
         self._manifest = manifest
         self._init = InitParams(manifest_path, list(granted), ABI_VERSION)
         self.ready = False
@@ -48,17 +48,17 @@ class AinbSession(Framed):
     def begin(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
         self.lints = ()
-        return (encode(Request(INIT, "plugin/init", self._init)),)
+        return (encode(JsonRpcRequest(INIT, "plugin/init", self._init)),)
 
     def event(self, topic: str, payload: bytes) -> bytes:
-        return encode(Notification("plugin/handle_event", HandleEventParams(topic, payload)))
+        return encode(JsonRpcNotification("plugin/handle_event", HandleEventParams(topic, payload)))
 
     def farewell(self) -> tuple[str, Any] | None:
         return ("plugin/shutdown", {})
 
     def receive(self, frame: Frame) -> Incoming:
         incoming = super().receive(frame)
-        if self.ready or not isinstance(incoming, Answer) or incoming.id != INIT:
+        if self.ready or not isinstance(incoming, Response) or incoming.id != INIT:
             return incoming
         if incoming.error is not NOTHING:
             error = errors.decode(incoming.error)
@@ -80,7 +80,7 @@ class AinbSession(Framed):
             ("abi_version", about.abi_version, said.abi_version),
             *(
                 (section, getattr(self._manifest, section), getattr(said.manifest, section, None))
-                for section in Manifest.__struct_fields__
+                for section in AinbManifest.__struct_fields__
             ),
         ):
             if told is not None and told != wanted:

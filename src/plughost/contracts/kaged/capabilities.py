@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from plughost.errors import InvalidSpec
-from plughost.permissions.access import NONE, Endpoint, Powers, endpoint
+from plughost.permissions.access import NONE, Access, Endpoint, endpoint
 from plughost.permissions.addresses import is_private_host
 from plughost.permissions.capability import Capability
 from plughost.permissions.intersection import covers, narrower
@@ -34,22 +34,22 @@ GRANTING = {
 }
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldCapabilities(msgspec.Struct, frozen=True):
     """What some words mean together."""
 
     capabilities: frozenset[Capability] = frozenset()
-    powers: Powers = NONE
+    powers: Access = NONE
     resolved: Mapping[str, str] = {}
     """Where paths of a manifest led when they were checked."""
 
-    def __or__(self, other: Held) -> Held:
-        return Held(
+    def __or__(self, other: HeldCapabilities) -> HeldCapabilities:
+        return HeldCapabilities(
             self.capabilities | other.capabilities,
             joined(self.powers, other.powers),
             {**self.resolved, **other.resolved},
         )
 
-    def covers(self, other: Held) -> bool:
+    def covers(self, other: HeldCapabilities) -> bool:
         """Whether all of `other` is part of this."""
         files = (*self.powers.read, *self.powers.write)
         return (
@@ -64,27 +64,27 @@ class Held(msgspec.Struct, frozen=True):
         )
 
 
-def parse(word: str) -> Held:
+def parse(word: str) -> HeldCapabilities:
     """One capability; ValueError says what is wrong with it."""
     if word in STORAGE:
-        return Held(frozenset({Capability(word)}))
+        return HeldCapabilities(frozenset({Capability(word)}))
     verb, _, rest = word.partition(":")
     if verb in ("read", "write") and rest.startswith("fs:"):
         path = _path(rest.removeprefix("fs:"))
-        return Held(powers=Powers(read=(path,)) if verb == "read" else Powers(write=(path,)))
+        return HeldCapabilities(powers=Access(read=(path,)) if verb == "read" else Access(write=(path,)))
     if verb == "exec":
         binary, colon, path = rest.partition(":")
         if not colon or not binary or "/" in binary:
             raise ValueError("expected exec:<binary>:<absolute path>, such as exec:git:/usr/bin/git")
-        return Held(powers=Powers(execute=(_path(path),)))
+        return HeldCapabilities(powers=Access(execute=(_path(path),)))
     if verb == "net":
-        return Held(powers=Powers(connect=_endpoints(word, rest)))
+        return HeldCapabilities(powers=Access(connect=_endpoints(word, rest)))
     raise ValueError(f"no such capability; known: {FORMS}")
 
 
-def together(words: Iterable[str]) -> Held:
+def together(words: Iterable[str]) -> HeldCapabilities:
     """What words that were parsed before mean together."""
-    held = Held()
+    held = HeldCapabilities()
     for word in words:
         held |= parse(word)
     return held
@@ -96,7 +96,7 @@ def contradicts(words: Iterable[str]) -> bool:
     return NO_NETWORK in network and len(network) > 1
 
 
-def by_name(word: str) -> Held:
+def by_name(word: str) -> HeldCapabilities:
     """A grant of the operator's: a host that is named and cannot be public is meant to be private."""
     held = parse(word)
     if "/" in (*held.powers.read, *held.powers.write):
@@ -105,7 +105,7 @@ def by_name(word: str) -> Held:
         msgspec.structs.replace(each, private=each.port != 0 and is_private_host(each.host))
         for each in held.powers.connect
     )
-    return Held(held.capabilities, msgspec.structs.replace(held.powers, connect=meant))
+    return HeldCapabilities(held.capabilities, msgspec.structs.replace(held.powers, connect=meant))
 
 
 def _path(path: str) -> str:

@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.contracts.kaged.manifest import HOOK, Manifest
-from plughost.contracts.kaged.messages import Context
+from plughost.contracts.kaged.manifest import HOOK, KagedManifest
+from plughost.contracts.kaged.messages import KagedContext
 from plughost.errors import PluginError
 from plughost.wire.messages import ABSENT
 
 
-class Plugin(Protocol):
+class KagedPlugin(Protocol):
     name: str
 
     @property
@@ -34,12 +34,12 @@ class Plugin(Protocol):
 class Kaged:
     """A typed view of a kaged plugin."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: KagedPlugin) -> None:
         self._plugin = plugin
 
     @property
-    def manifest(self) -> Manifest:
-        manifest: Manifest = self._plugin.settings.manifest
+    def manifest(self) -> KagedManifest:
+        manifest: KagedManifest = self._plugin.settings.manifest
         return manifest
 
     async def call(
@@ -47,18 +47,18 @@ class Kaged:
         method: str,
         params: Any = ABSENT,
         *,
-        context: Context | None = None,
+        context: KagedContext | None = None,
         timeout: float | None = None,
         type: Any = Any,
     ) -> Any:
         """One of its methods, on somebody's behalf."""
         return await self._plugin.call(method, params, timeout=timeout, context=_told(context), type=type)
 
-    async def tool(self, name: str, params: Any = ABSENT, *, context: Context | None = None) -> Any:
+    async def tool(self, name: str, params: Any = ABSENT, *, context: KagedContext | None = None) -> Any:
         """One of its tools, by the name that its manifest has for it."""
         return await self.call(f"{self._plugin.name}.{name}", params, context=context)
 
-    async def hook(self, name: str, params: Any = ABSENT, *, context: Context | None = None) -> Any:
+    async def hook(self, name: str, params: Any = ABSENT, *, context: KagedContext | None = None) -> Any:
         """Tell a plugin that wants to know. What it says to that, or None; its failure is only logged."""
         if name not in self.manifest.hooks:
             return None
@@ -70,5 +70,5 @@ class Kaged:
             return None
 
 
-def _told(context: Context | None) -> Any:
+def _told(context: KagedContext | None) -> Any:
     return None if context is None else msgspec.to_builtins(context)

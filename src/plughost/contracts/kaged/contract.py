@@ -14,31 +14,31 @@ import msgspec
 from plughost._util.json_schema import validation
 from plughost._util.real_path import real_path
 from plughost.contracts.base import (
-    Binding,
     DataFolder,
-    Given,
+    GrantEffect,
+    HostMethod,
     PluginSpec,
-    Reverse,
+    ResolvedSpec,
     folder_of,
     from_host,
     read_options,
     sandbox_of,
 )
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
-from plughost.contracts.kaged.capabilities import Held
+from plughost.contracts.kaged.capabilities import HeldCapabilities
 from plughost.contracts.kaged.client import Kaged
-from plughost.contracts.kaged.manifest import API_VERSION, HOOK, Manifest
-from plughost.contracts.kaged.messages import Context
+from plughost.contracts.kaged.manifest import API_VERSION, HOOK, KagedManifest
+from plughost.contracts.kaged.messages import KagedContext
 from plughost.contracts.kaged.session import MAX_SENT, KagedSession
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
-from plughost.engine.policy import Health, Policy
+from plughost.engine.policy import HealthPolicy, LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions import intersection
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
 from plughost.wire.messages import encode
 
-__all__ = ["API_VERSION", "CONTRACT", "Context", "Kaged", "KagedContract", "Manifest"]
+__all__ = ["API_VERSION", "CONTRACT", "Kaged", "KagedContext", "KagedContract", "KagedManifest"]
 
 READ, WRITE = capabilities.STORAGE
 HEALTH_WITHIN = 5.0
@@ -47,7 +47,7 @@ TERM_GRACE = 2.0
 LARGEST_CONFIG = MAX_SENT - (64 << 10)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class KagedOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A kaged plugin's own settings; times in seconds."""
 
     config: Annotated[dict[str, Any] | None, AUTHOR_MAY_SET] = None
@@ -67,23 +67,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     failure_window: float = 60.0
 
 
-class Settings(msgspec.Struct, frozen=True):
-    manifest: Manifest
-    held: Held
+class KagedSettings(msgspec.Struct, frozen=True):
+    manifest: KagedManifest
+    held: HeldCapabilities
     projects: tuple[str, ...]
     config: Any
 
 
 class KagedContract:
     name = "kaged"
-    options: type[msgspec.Struct] = Options
+    options: type[msgspec.Struct] = KagedOptions
     default_grants: tuple[str, ...] = ()
     sandbox = "strict"
-    reverse: Mapping[str, Reverse] = {
-        "kaged.storage.get": Reverse("storage.get", READ, messages.KeyParams),
-        "kaged.storage.list": Reverse("storage.list", READ, messages.ListParams),
-        "kaged.storage.set": Reverse("storage.set", WRITE, messages.SetParams),
-        "kaged.storage.delete": Reverse("storage.delete", WRITE, messages.KeyParams),
+    reverse: Mapping[str, HostMethod] = {
+        "kaged.storage.get": HostMethod("storage.get", READ, messages.KeyParams),
+        "kaged.storage.list": HostMethod("storage.list", READ, messages.ListParams),
+        "kaged.storage.set": HostMethod("storage.set", WRITE, messages.SetParams),
+        "kaged.storage.delete": HostMethod("storage.delete", WRITE, messages.KeyParams),
     }
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
@@ -101,8 +101,8 @@ class KagedContract:
             grants=self.default_grants,
         )
 
-    def bind(self, spec: PluginSpec) -> Binding:
-        options: Options = read_options(Options, spec)
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+        options: KagedOptions = read_options(KagedOptions, spec)
         folder = folder_of(spec)
         path = manifest.find(folder)
         if path is None:
@@ -116,12 +116,12 @@ class KagedContract:
         asked = capabilities.together(told.capabilities)
         declared = asked.powers
         given = grants.given(spec.grants, told, spec.name)
-        granted = functools.reduce(operator.or_, given.values(), Held())
+        granted = functools.reduce(operator.or_, given.values(), HeldCapabilities())
         data = os.path.join(_data_root(options), told.name)
-        own = joined(granted.powers, Powers(write=(data,)))
-        reached = joined(joined(own, intersection.overlap(declared, spec.allow)), Powers(read=(str(folder),)))
-        held = Held(granted.capabilities, reached)
-        return Binding(
+        own = joined(granted.powers, Access(write=(data,)))
+        reached = joined(joined(own, intersection.overlap(declared, spec.allow)), Access(read=(str(folder),)))
+        held = HeldCapabilities(granted.capabilities, reached)
+        return ResolvedSpec(
             _policy(told, options),
             {
                 **from_host("PATH", "HOME", "LANG"),
@@ -131,9 +131,9 @@ class KagedContract:
             },
             capabilities=granted.capabilities,
             asked=tuple(sorted(asked.capabilities, key=str)),
-            given={word: Given(each.capabilities, each.powers) for word, each in given.items()},
+            given={word: GrantEffect(each.capabilities, each.powers) for word, each in given.items()},
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
-            settings=Settings(told, held, _projects(options), config),
+            settings=KagedSettings(told, held, _projects(options), config),
             told_command=tuple(told.command),
             offers={
                 "tools": tuple(tool.name for tool in told.tools),
@@ -153,8 +153,8 @@ class KagedContract:
             granting=capabilities.GRANTING,
         )
 
-    def session(self, spec: PluginSpec, binding: Binding) -> KagedSession:
-        settings: Settings = binding.settings
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> KagedSession:
+        settings: KagedSettings = binding.settings
         words = {each.name for each in binding.capabilities}
         params = messages.InitializeParams(
             _version(),
@@ -167,8 +167,8 @@ class KagedContract:
         return KagedSession(settings.manifest, settings.held, params)
 
 
-def _policy(told: Manifest, options: Options) -> Policy:
-    return Policy(
+def _policy(told: KagedManifest, options: KagedOptions) -> LifecyclePolicy:
+    return LifecyclePolicy(
         eager=options.eager,
         ready_timeout=options.init_timeout,
         call_timeout=options.call_timeout,
@@ -178,12 +178,12 @@ def _policy(told: Manifest, options: Options) -> Policy:
         backoff=options.backoff,
         failure_limit=options.failure_limit,
         failure_window=options.failure_window,
-        health=Health(told.health_interval_sec, HEALTH_WITHIN),
+        health=HealthPolicy(told.health_interval_sec, HEALTH_WITHIN),
         max_told=MOST_TOLD,
     )
 
 
-def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
+def _checked_config(told: KagedManifest, options: KagedOptions, plugin: str) -> Any:
     """The configuration as it is sent; None when there is none, and no schema for one."""
     if options.config is None and told.config_schema is None:
         return None
@@ -203,11 +203,11 @@ def _checked_config(told: Manifest, options: Options, plugin: str) -> Any:
     return config
 
 
-def _projects(options: Options) -> tuple[str, ...]:
+def _projects(options: KagedOptions) -> tuple[str, ...]:
     return () if options.project_id is None else (options.project_id,)
 
 
-def _hosts_own(options: Options, data: str, plugin: str) -> dict[str, str]:
+def _hosts_own(options: KagedOptions, data: str, plugin: str) -> dict[str, str]:
     """The variables that are the host's to set; a project's only when one is known, and never empty."""
     told = {"KAGED_CONFIG_ROOT": data}
     for option in ("project_id", "project_root"):
@@ -219,7 +219,7 @@ def _hosts_own(options: Options, data: str, plugin: str) -> dict[str, str]:
     return told
 
 
-def _data_root(options: Options) -> str:
+def _data_root(options: KagedOptions) -> str:
     if options.data_root is not None:
         return os.path.abspath(os.path.expanduser(options.data_root))
     usual = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 from plughost._util.real_path import real_path
 from plughost.contracts.kaged import capabilities
-from plughost.contracts.kaged.capabilities import NO_NETWORK, Held
-from plughost.contracts.kaged.manifest import Manifest
+from plughost.contracts.kaged.capabilities import NO_NETWORK, HeldCapabilities
+from plughost.contracts.kaged.manifest import KagedManifest
 from plughost.errors import InvalidSpec
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.permissions.addresses import is_private_host
 from plughost.permissions.public_files import is_file, is_public, is_public_folder
 
@@ -23,7 +23,7 @@ DECLARED = "declared"
 BY_NAME = "`declared` gives no private host, no private file and nothing to write: grant it by name"
 
 
-def given(words: Iterable[str], manifest: Manifest, plugin: str) -> dict[str, Held]:
+def given(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dict[str, HeldCapabilities]:
     """What each of the words means; InvalidSpec for one that means nothing."""
     listed = list(words)
     if capabilities.contradicts(listed):
@@ -37,19 +37,19 @@ def given(words: Iterable[str], manifest: Manifest, plugin: str) -> dict[str, He
     return held
 
 
-def _declared(manifest: Manifest) -> Held:
+def _declared(manifest: KagedManifest) -> HeldCapabilities:
     held = capabilities.together(manifest.capabilities)
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("its manifest wants the whole machine; grant folders and files by name")
     asked = held.powers
     read = {path: real for path in asked.read if (real := _public(path, folders=True)) is not None}
     execute = {path: real for path in asked.execute if (real := _public(path)) is not None}
-    public = Powers(
+    public = Access(
         read=tuple(read),
         execute=tuple(execute),
         connect=tuple(each for each in asked.connect if each.host == "*" or not is_private_host(each.host)),
     )
-    return Held(held.capabilities, public, {**read, **execute})
+    return HeldCapabilities(held.capabilities, public, {**read, **execute})
 
 
 def _public(path: str, folders: bool = False) -> str | None:
@@ -58,7 +58,7 @@ def _public(path: str, folders: bool = False) -> str | None:
     return real if (is_file(real) and is_public(real)) or (folders and is_public_folder(real)) else None
 
 
-def remarks(words: Iterable[str], manifest: Manifest, held: Held) -> Iterable[str]:
+def remarks(words: Iterable[str], manifest: KagedManifest, held: HeldCapabilities) -> Iterable[str]:
     """What is declared and not granted, and what is granted and not declared."""
     declared = capabilities.together(manifest.capabilities)
     listed = list(words)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 
 from plughost._util.json_schema import validation
-from plughost._util.located.document import Document, Field, Problem
+from plughost._util.located.document import Document, Field, LocatedProblem
 from plughost._util.semver import is_semantic
 from plughost.contracts.kaged import capabilities
 from plughost.permissions.addresses import parse_url
@@ -27,13 +27,13 @@ _METHOD = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+){1,3}")
 _LICENSE = re.compile(r"[\w.+:()-]+(?: (?:AND|OR|WITH) [\w.+:()-]+)*", re.ASCII)
 
 
-class Tool(msgspec.Struct, frozen=True):
+class KagedTool(msgspec.Struct, frozen=True):
     name: str
     description: str = ""
     parameters_schema: dict[str, Any] = {}
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class KagedManifest(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str
     kaged_api: int
@@ -49,7 +49,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     config_schema: dict[str, Any] | None = None
     shutdown_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=30)] = 5
     health_interval_sec: Annotated[int, msgspec.Meta(ge=5, le=300)] = 30
-    tools: list[Tool] = []
+    tools: list[KagedTool] = []
     """Of plugins in the wild: each is the method `<name>.<tool>`."""
     hooks: list[str] = []
     hook_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
@@ -70,11 +70,11 @@ def _is_callable(method: str) -> bool:
     return bool(_METHOD.fullmatch(method)) and method not in PROTOCOL and not method.startswith(RESERVED)
 
 
-class Read(msgspec.Struct, frozen=True):
+class KagedManifestFile(msgspec.Struct, frozen=True):
     """A manifest that can be used, and what about it should be better."""
 
-    manifest: Manifest
-    lints: tuple[Problem, ...] = ()
+    manifest: KagedManifest
+    lints: tuple[LocatedProblem, ...] = ()
 
 
 def find(folder: Path) -> Path | None:
@@ -82,22 +82,22 @@ def find(folder: Path) -> Path | None:
     return next((folder / name for name in FILES if (folder / name).exists()), None)
 
 
-def read(path: Path) -> Read:
+def read(path: Path) -> KagedManifestFile:
     """A manifest; InvalidConfig with all that is wrong with it."""
     from plughost._util.located.yaml import load_yaml
 
     document = load_yaml(path)
-    lints = document.set_aside_unknown(Manifest, document.data)
+    lints = document.set_aside_unknown(KagedManifest, document.data)
     if path.name != FILES[0]:
         lints.append(document.lint((), f"the contract calls this file {FILES[0]}"))
-    manifest = document.read(Manifest, (), document.data)
+    manifest = document.read(KagedManifest, (), document.data)
     _check(document, document.data)
     _check_methods(document, document.data)
     if manifest is not None:
         lints += _loose(document, manifest)
     document.check()
     assert manifest is not None
-    return Read(manifest, tuple(lints))
+    return KagedManifestFile(manifest, tuple(lints))
 
 
 def _check(document: Document, told: dict[str, Any]) -> None:
@@ -167,7 +167,7 @@ def _check_methods(document: Document, told: dict[str, Any]) -> None:
         document.problem(("methods",), "expected at least one method")
 
 
-def _loose(document: Document, manifest: Manifest) -> list[Problem]:
+def _loose(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
     lints = []
     if not manifest.methods:
         told = "empty: the methods are its tools, <name>.<tool>, and its hooks"

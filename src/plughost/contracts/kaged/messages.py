@@ -27,7 +27,7 @@ class InitializeResult(msgspec.Struct):
     capabilities_used: list[str] = []
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KagedContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Who calls on whose behalf: the `_context` of a call's params."""
 
     operator_id: str = ""

@@ -8,16 +8,23 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.jsonrpc import METHOD_NOT_FOUND, JsonRpc, Notification, Request, as_object, errors
+from plughost.contracts.jsonrpc import (
+    METHOD_NOT_FOUND,
+    JsonRpc,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    as_object,
+    errors,
+)
 from plughost.contracts.kaged import capabilities
-from plughost.contracts.kaged.capabilities import Held
-from plughost.contracts.kaged.manifest import API_VERSION, Manifest
+from plughost.contracts.kaged.capabilities import HeldCapabilities
+from plughost.contracts.kaged.manifest import API_VERSION, KagedManifest
 from plughost.contracts.kaged.messages import InitializeParams, InitializeResult
-from plughost.engine.session import Conversation, Incoming
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import HandshakeFailed, InvalidSpec
 from plughost.wire import messages
 from plughost.wire.framing import HEAD, Frame, Lines
-from plughost.wire.messages import NOTHING, Answer, Noise, encode
+from plughost.wire.messages import NOTHING, Response, Unusable, encode
 
 MAX_SENT = 4_000_000
 MAX_TAKEN = 4 << 20
@@ -36,7 +43,7 @@ LONGEST_WORD = 200
 class KagedSession(JsonRpc):
     first_id = INITIALIZE + 1
 
-    def __init__(self, manifest: Manifest, held: Held, params: InitializeParams) -> None:
+    def __init__(self, manifest: KagedManifest, held: HeldCapabilities, params: InitializeParams) -> None:
         self._manifest = manifest
         self._held = held
         self._params = params
@@ -51,17 +58,17 @@ class KagedSession(JsonRpc):
         self.ready = False
         self.lints = ()
         self._probe = 0
-        return (encode(Request(INITIALIZE, "initialize", self._params)),)
+        return (encode(JsonRpcRequest(INITIALIZE, "initialize", self._params)),)
 
     def greet(self) -> Sequence[bytes]:
-        return (encode(Notification("initialized", {})),)
+        return (encode(JsonRpcNotification("initialized", {})),)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         params = as_object(params)
-        return encode(Request(number, method, params if context is None else _with(params, context)))
+        return encode(JsonRpcRequest(number, method, params if context is None else _with(params, context)))
 
     def notify(self, method: str, params: Any) -> bytes:
-        return Conversation.notify(self, method, params)  # `initialized` is the only one
+        return BaseSession.notify(self, method, params)  # `initialized` is the only one
 
     def farewell(self) -> tuple[str, Any] | None:
         return ("shutdown", {})
@@ -69,7 +76,7 @@ class KagedSession(JsonRpc):
     def probe(self) -> tuple[str, Any] | None:
         return (PROBES[self._probe], {}) if self._probe < len(PROBES) else None
 
-    def probed(self, answer: Answer) -> None:
+    def probed(self, answer: Response) -> None:
         if answer.error is not NOTHING and errors.decode(answer.error).code == METHOD_NOT_FOUND:
             self._probe += 1
 
@@ -78,8 +85,8 @@ class KagedSession(JsonRpc):
             return None
         incoming = super().receive(frame)
         if isinstance(incoming, messages.Notification) and incoming.method not in self._notifications:
-            return Noise("a notification that its manifest does not declare", bytes(frame[:HEAD]))
-        if self.ready or not isinstance(incoming, Answer) or incoming.id != INITIALIZE:
+            return Unusable("a notification that its manifest does not declare", bytes(frame[:HEAD]))
+        if self.ready or not isinstance(incoming, Response) or incoming.id != INITIALIZE:
             return incoming
         if incoming.error is not NOTHING:
             error = errors.decode(incoming.error)
@@ -89,7 +96,7 @@ class KagedSession(JsonRpc):
         return None
 
     def bare(self, number: int, frame: Frame) -> Incoming:
-        return Noise("an answer with neither result nor error", bytes(frame[:HEAD]))
+        return Unusable("an answer with neither result nor error", bytes(frame[:HEAD]))
 
     def _judge(self, result: msgspec.Raw) -> Iterable[str]:
         """Whether it is the plugin of the manifest and fits this host; what should be better."""

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost.contracts.mcptest.errors import ApplicationError, InvalidResponse
-from plughost.wire.messages import ABSENT, Answer, decode
+from plughost.wire.messages import ABSENT, Response, decode
 
 
-class Calls(Protocol):
+class McptestCalls(Protocol):
     async def call(
         self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
     ) -> Any: ...
@@ -27,7 +27,7 @@ class PluginResponse(msgspec.Struct, frozen=True):
 class Mcptest:
     """A typed view of an mcptest plugin: an application error is a response, not an exception."""
 
-    def __init__(self, plugin: Calls) -> None:
+    def __init__(self, plugin: McptestCalls) -> None:
         self._plugin = plugin
 
     async def request(
@@ -35,7 +35,7 @@ class Mcptest:
     ) -> PluginResponse:
         """Send a request; raises only host errors (SpawnFailed, PluginCrashed, TimedOut, …)."""
         try:
-            answer = await self._plugin.call(method, params, timeout=timeout, type=Answer)
+            answer = await self._plugin.call(method, params, timeout=timeout, type=Response)
         except ApplicationError as said:
             return PluginResponse(said.id, error=said.error)
         return PluginResponse(answer.id, result=decode(answer.result, InvalidResponse))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import Binding, PluginSpec, Reverse, from_host, read_options
+from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, from_host, read_options
 from plughost.contracts.mcptest.client import Mcptest, PluginResponse
 from plughost.contracts.mcptest.errors import (
     InvalidJson,
@@ -19,7 +19,7 @@ from plughost.contracts.mcptest.errors import (
 )
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, author_may_set_up_to
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
 
 PROTOCOL_VERSION = "v1"
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class McptestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """An mcptest plugin's own settings."""
 
     call_timeout: Annotated[float, msgspec.Meta(gt=0), AUTHOR_MAY_LOWER] = 30.0
@@ -51,8 +51,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 class McptestContract:
     name = "mcptest"
-    options: type[msgspec.Struct] = Options
-    reverse: Mapping[str, Reverse] = {}
+    options: type[msgspec.Struct] = McptestOptions
+    reverse: Mapping[str, HostMethod] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
     binds_without_files = True
@@ -60,13 +60,13 @@ class McptestContract:
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest
 
-    def bind(self, spec: PluginSpec) -> Binding:
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
         if spec.grants:
             raise InvalidSpec(
                 f"mcptest knows no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
             )
-        options: Options = read_options(Options, spec)
-        policy = Policy(
+        options: McptestOptions = read_options(McptestOptions, spec)
+        policy = LifecyclePolicy(
             call_timeout=options.call_timeout,
             timeout_from_write=True,
             max_in_flight=options.max_in_flight,
@@ -74,9 +74,9 @@ class McptestContract:
             forget_launch_failures=True,
         )
         env = {**from_host("PATH", "HOME", "LANG", "TERM"), **spec.env}
-        return Binding(policy, env, asked=(), settings=options)
+        return ResolvedSpec(policy, env, asked=(), settings=options)
 
-    def session(self, spec: PluginSpec, binding: Binding) -> McptestSession:
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> McptestSession:
         return McptestSession(binding.settings.max_line)
 
 

@@ -16,7 +16,7 @@ from plughost.contracts.mcptest.errors import (
     SpawnFailed,
     TimedOut,
 )
-from plughost.engine.session import Conversation, Incoming
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import (
     CallFailed,
     Crashed,
@@ -28,7 +28,7 @@ from plughost.errors import (
     Timeout,
 )
 from plughost.wire.framing import Frame, FrameError, Lines
-from plughost.wire.messages import ABSENT, NOTHING, Answer, encode, is_utf8
+from plughost.wire.messages import ABSENT, NOTHING, Response, encode, is_utf8
 from plughost.wire.surrogates import decode_replacing
 
 MAX_REQUEST = 16 << 20
@@ -36,24 +36,24 @@ RAW_LINE = 4096
 """How much of a malformed line is kept for diagnosis."""
 
 
-class Request(msgspec.Struct, omit_defaults=True, gc=False):
+class McptestRequest(msgspec.Struct, omit_defaults=True, gc=False):
     method: str
     id: int
     params: Any = ABSENT
 
 
-class ErrorObject(msgspec.Struct):
+class McptestError(msgspec.Struct):
     code: int
     message: str
     data: msgspec.Raw = NOTHING
 
 
-_answers = msgspec.json.Decoder(Answer)
-_errors = msgspec.json.Decoder(ErrorObject)
+_answers = msgspec.json.Decoder(Response)
+_errors = msgspec.json.Decoder(McptestError)
 _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
-class McptestSession(Conversation):
+class McptestSession(BaseSession):
     errors: Mapping[type[PluginError], type[PluginError]] = {
         LaunchFailed: SpawnFailed,
         Crashed: PluginCrashed,
@@ -71,7 +71,7 @@ class McptestSession(Conversation):
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         if context:
             raise InvalidSpec("mcptest requests carry no context")
-        return encode(Request(method, number, params))
+        return encode(McptestRequest(method, number, params))
 
     def receive(self, frame: Frame) -> Incoming:
         try:
@@ -86,7 +86,7 @@ class McptestSession(Conversation):
             return InvalidResponse("the response has neither result nor error", head=bytes(frame[:RAW_LINE]))
         return answer
 
-    def _with_error(self, answer: Answer, frame: Frame) -> Answer | Malformed:
+    def _with_error(self, answer: Response, frame: Frame) -> Response | Malformed:
         if bytes(answer.error) == b"null" and answer.result is not NOTHING:
             answer.error = NOTHING
             return answer
@@ -105,10 +105,10 @@ class McptestSession(Conversation):
     def broken(self, error: FrameError) -> Incoming:
         return InvalidResponse(error.message, head=error.head)
 
-    def unasked(self, answer: Answer, head: bytes) -> Incoming:
+    def unasked(self, answer: Response, head: bytes) -> Incoming:
         return InvalidResponse(f"the response's id {answer.id} was never given to a request", head=head)
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)
         return ApplicationError(
             f"it answered {method!r} with error {error.code}: {bounded(error.message)}",

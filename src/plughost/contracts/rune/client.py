@@ -9,10 +9,10 @@ import msgspec
 
 from plughost.contracts.rune.errors import MalformedResponse
 from plughost.contracts.rune.messages import RuneAnswer
-from plughost.wire.messages import ABSENT, Answer, decode
+from plughost.wire.messages import ABSENT, Response, decode
 
 
-class Calls(Protocol):
+class RuneCalls(Protocol):
     async def call(
         self,
         method: str,
@@ -32,7 +32,7 @@ class RuneResult(msgspec.Struct, frozen=True):
 class Rune:
     """A typed view of a rune plugin."""
 
-    def __init__(self, plugin: Calls) -> None:
+    def __init__(self, plugin: RuneCalls) -> None:
         self._plugin = plugin
 
     async def execute(
@@ -45,7 +45,7 @@ class Rune:
     ) -> RuneResult:
         """Run `tool` in a process of its own; ExecutionError when the plugin says no."""
         answer: RuneAnswer = await self._plugin.call(
-            tool, input, timeout=timeout, context=context, type=Answer
+            tool, input, timeout=timeout, context=context, type=Response
         )
         metadata = {name: decode(value, MalformedResponse) for name, value in (answer.metadata or {}).items()}
         return RuneResult(decode(answer.result, MalformedResponse), metadata)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import Binding, PluginSpec, Reverse, read_options
+from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, read_options
 from plughost.contracts.rune.client import Rune, RuneResult
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
@@ -20,7 +20,7 @@ from plughost.contracts.rune.errors import (
 )
 from plughost.contracts.rune.session import MAX_LINE, RuneSession, RuneSettings
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions.capability import Capability
 
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class RuneOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A rune plugin's own settings, in seconds; zero or less means the default."""
 
     timeout: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
@@ -58,8 +58,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 class RuneContract:
     name = "rune"
-    options: type[msgspec.Struct] = Options
-    reverse: Mapping[str, Reverse] = {}
+    options: type[msgspec.Struct] = RuneOptions
+    reverse: Mapping[str, HostMethod] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
     binds_without_files = True
@@ -67,13 +67,13 @@ class RuneContract:
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake
 
-    def bind(self, spec: PluginSpec) -> Binding:
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
         problems = [*_blank(spec), *_bad_grants(spec.grants)]
         if problems:
             raise InvalidSpec("; ".join(problems), plugin=spec.name)
-        given: Options = read_options(Options, spec)
-        usual = Options()
-        policy = Policy(
+        given: RuneOptions = read_options(RuneOptions, spec)
+        usual = RuneOptions()
+        policy = LifecyclePolicy(
             one_shot=True,
             call_timeout=_or(given.timeout, usual.timeout),
             launch_timeout=_or(given.launch_timeout, usual.launch_timeout),
@@ -83,9 +83,9 @@ class RuneContract:
         )
         granted = frozenset(Capability(word) for word in spec.grants)
         settings = RuneSettings(given.protocol.strip() or PROTOCOL_VERSION, given.max_request)
-        return Binding(policy, dict(spec.env), capabilities=granted, settings=settings)
+        return ResolvedSpec(policy, dict(spec.env), capabilities=granted, settings=settings)
 
-    def session(self, spec: PluginSpec, binding: Binding) -> RuneSession:
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> RuneSession:
         return RuneSession(spec.name, binding.settings, binding.capabilities)
 
 

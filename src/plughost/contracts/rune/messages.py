@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
-from plughost.wire.messages import NOTHING, Answer
+from plughost.wire.messages import NOTHING, Response
 
 
 class HandshakeRequest(msgspec.Struct, tag="handshake"):
     protocol_version: str
 
 
-class Manifest(msgspec.Struct):
+class RuneManifest(msgspec.Struct):
     plugin_id: str | None = None
     plugin_version: str | None = None
     protocol_version: str | None = None
@@ -23,10 +23,10 @@ class Manifest(msgspec.Struct):
 
 class HandshakeResponse(msgspec.Struct):
     type: str | None = None
-    manifest: Manifest | None = None
+    manifest: RuneManifest | None = None
 
 
-class Context(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+class RuneContext(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """Where a call comes from."""
 
     workspace_id: str | None = None
@@ -39,11 +39,11 @@ class Context(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
 class ExecuteRequest(msgspec.Struct, tag="request"):
     request_id: str
     tool_name: str
-    context: Context
+    context: RuneContext
     input: Any
 
 
-class ErrorObject(msgspec.Struct):
+class RuneError(msgspec.Struct):
     code: str | None = None
     message: str | None = None
 
@@ -53,9 +53,9 @@ class ExecuteResponse(msgspec.Struct):
     request_id: str | None = None
     status: str | None = None
     output: msgspec.Raw = NOTHING
-    error: ErrorObject | None = None
+    error: RuneError | None = None
     metadata: dict[str, msgspec.Raw] | None = None
 
 
-class RuneAnswer(Answer):
+class RuneAnswer(Response):
     metadata: dict[str, msgspec.Raw] | None = None

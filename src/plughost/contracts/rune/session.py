@@ -18,21 +18,21 @@ from plughost.contracts.rune.errors import (
     ToolNotExposed,
 )
 from plughost.contracts.rune.messages import (
-    Context,
-    ErrorObject,
     ExecuteRequest,
     ExecuteResponse,
     HandshakeRequest,
     HandshakeResponse,
-    Manifest,
     RuneAnswer,
+    RuneContext,
+    RuneError,
+    RuneManifest,
 )
-from plughost.engine.session import Conversation, Incoming
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import CallFailed, HandshakeFailed, InvalidSpec, Malformed, PluginError
 from plughost.permissions.capabilities import ungranted
 from plughost.permissions.capability import Capability
 from plughost.wire.framing import HEAD, Frame, FrameError, Lines
-from plughost.wire.messages import ABSENT, NOTHING, Answer, encode, is_utf8
+from plughost.wire.messages import ABSENT, NOTHING, Response, encode, is_utf8
 from plughost.wire.surrogates import Decoder, decode_replacing
 
 MAX_LINE = 1 << 20
@@ -50,7 +50,7 @@ class RuneSettings(msgspec.Struct, frozen=True):
     max_request: int = MAX_LINE
 
 
-class RuneSession(Conversation):
+class RuneSession(BaseSession):
     errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: MalformedResponse}
 
     def __init__(self, name: str, settings: RuneSettings, granted: frozenset[Capability]) -> None:
@@ -74,9 +74,9 @@ class RuneSession(Conversation):
         if not method.strip():
             raise InvalidSpec("the tool's name is blank")
         try:
-            origin = msgspec.convert(dict(context or {}), Context)
+            origin = msgspec.convert(dict(context or {}), RuneContext)
         except msgspec.ValidationError as error:
-            known = ", ".join(Context.__struct_fields__)
+            known = ", ".join(RuneContext.__struct_fields__)
             raise InvalidSpec(f"the context is wrong: {error}; it knows: {known}") from error
         self._number = number
         self._request_id = f"plugin_req_{secrets.token_hex(8)}"
@@ -108,7 +108,7 @@ class RuneSession(Conversation):
             )
         self._check_capabilities(manifest.capabilities or [])
 
-    def _check_identity(self, manifest: Manifest) -> None:
+    def _check_identity(self, manifest: RuneManifest) -> None:
         version = (manifest.protocol_version or "").strip()
         if version != self._protocol:
             raise ProtocolVersionMismatch(f"it speaks {version!r}, the host {self._protocol!r}")
@@ -152,13 +152,13 @@ class RuneSession(Conversation):
             output = msgspec.Raw(b"{}")
         return RuneAnswer(self._number, result=output, metadata=response.metadata)
 
-    def _failed(self, error: ErrorObject | None, frame: Frame) -> RuneAnswer:
+    def _failed(self, error: RuneError | None, frame: Frame) -> RuneAnswer:
         if error is None or not (error.message or "").strip():
             raise _malformed("its answer is an error without a message", frame)
         said = {"code": error.code or "", "message": error.message}
         return RuneAnswer(self._number, error=msgspec.Raw(encode(said)))
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         error = msgspec.json.decode(answer.error)
         code = f" {bounded(error['code'], WHOLE)}" if error["code"] else ""
         told = f"it answered {method!r} with error{code}: {bounded(error['message'])}"

@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.contracts.vai.manifest import Export, Manifest
+from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
 from plughost.contracts.vai.request_bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
 from plughost.contracts.vai.results import (
     CompactorResult,
     HarnessResult,
-    Outcome,
-    Problem,
+    HookOutcome,
+    ResultProblem,
     ToolResult,
     outcome,
 )
@@ -28,7 +28,7 @@ Event = dict[str, Any]
 Hear = Callable[[Event], object]
 
 
-class Plugin(Protocol):
+class VaiPlugin(Protocol):
     name: str
 
     @property
@@ -48,38 +48,38 @@ class Plugin(Protocol):
 class Vai:
     """A typed view of one process of a package."""
 
-    def __init__(self, plugin: Plugin) -> None:
+    def __init__(self, plugin: VaiPlugin) -> None:
         self._plugin = plugin
 
     @property
-    def manifest(self) -> Manifest:
-        manifest: Manifest = self._plugin.settings.manifest
+    def manifest(self) -> VaiManifest:
+        manifest: VaiManifest = self._plugin.settings.manifest
         return manifest
 
     async def tool(
         self, body: ToolBody, *, timeout: float | None = None, on_event: Hear | None = None
-    ) -> Outcome[ToolResult]:
+    ) -> HookOutcome[ToolResult]:
         return await self.invoke("tool.invoke", body, timeout=timeout, on_event=on_event)
 
     async def hook(
         self, body: HookBody, *, timeout: float | None = None, on_event: Hear | None = None
-    ) -> Outcome[None]:
+    ) -> HookOutcome[None]:
         """Its `ack` is a success."""
         return await self.invoke("hook.handle", body, timeout=timeout, on_event=on_event)
 
     async def compact(
         self, body: CompactorBody, *, timeout: float | None = None, on_event: Hear | None = None
-    ) -> Outcome[CompactorResult]:
+    ) -> HookOutcome[CompactorResult]:
         return await self.invoke("compactor.compact", body, timeout=timeout, on_event=on_event)
 
     async def run(
         self, body: HarnessBody, *, timeout: float | None = None, on_event: Hear | None = None
-    ) -> Outcome[HarnessResult]:
+    ) -> HookOutcome[HarnessResult]:
         return await self.invoke("harness.run", body, timeout=timeout, on_event=on_event)
 
     async def invoke(
         self, op: str, body: Body, *, timeout: float | None = None, on_event: Hear | None = None
-    ) -> Outcome[Any]:
+    ) -> HookOutcome[Any]:
         """What an export makes of a body. Without a timeout its own default applies.
 
         Timeout past that: the plugin is told to stop, as it is when the task that waits here is cancelled.
@@ -101,13 +101,15 @@ class Vai:
             raise
 
     @asynccontextmanager
-    async def running(self, op: str, body: Body, *, timeout: float | None = None) -> AsyncIterator[Running]:
+    async def running(
+        self, op: str, body: Body, *, timeout: float | None = None
+    ) -> AsyncIterator[RunningRequest]:
         """The same, with its events to be iterated over while it runs. Left early, it is cancelled."""
         said: asyncio.Queue[Event | None] = asyncio.Queue()
         task = asyncio.create_task(self.invoke(op, body, timeout=timeout, on_event=said.put_nowait))
         task.add_done_callback(lambda _: said.put_nowait(None))
         try:
-            yield Running(task, said)
+            yield RunningRequest(task, said)
         finally:
             if not task.done():
                 task.cancel("cancelled")
@@ -125,10 +127,10 @@ class Vai:
         return export
 
 
-class Running:
+class RunningRequest:
     """A call under way: iterate over its events, then ask for its outcome."""
 
-    def __init__(self, task: asyncio.Task[Outcome[Any]], said: asyncio.Queue[Event | None]) -> None:
+    def __init__(self, task: asyncio.Task[HookOutcome[Any]], said: asyncio.Queue[Event | None]) -> None:
         self._task = task
         self._said = said
         self._reason: str | None = None
@@ -138,10 +140,10 @@ class Running:
             yield event
         self._said.put_nowait(None)
 
-    async def outcome(self) -> Outcome[Any]:
+    async def outcome(self) -> HookOutcome[Any]:
         await asyncio.wait([self._task])
         if self._reason is not None and self._task.cancelled():
-            return Outcome("cancelled", None, Problem("cancelled", self._reason))
+            return HookOutcome("cancelled", None, ResultProblem("cancelled", self._reason))
         return self._task.result()
 
     def cancel(self, reason: str) -> None:

@@ -12,10 +12,10 @@ import msgspec
 
 from plughost._util.real_path import real_path
 from plughost.contracts.base import (
-    Binding,
     DataFolder,
+    HostMethod,
     PluginSpec,
-    Reverse,
+    ResolvedSpec,
     folder_of,
     from_host,
     read_options,
@@ -25,23 +25,23 @@ from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
 from plughost.contracts.vai.client import Vai
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
-from plughost.contracts.vai.manifest import ASSETS, Export, Manifest, Permissions
-from plughost.contracts.vai.messages import OPS, About
-from plughost.contracts.vai.results import Outcome
+from plughost.contracts.vai.manifest import ASSETS, Export, PermissionsSection, VaiManifest
+from plughost.contracts.vai.messages import OPS, VaiAbout
+from plughost.contracts.vai.results import HookOutcome
 from plughost.contracts.vai.session import VaiSession
-from plughost.engine.policy import Policy
+from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
-from plughost.permissions.access import Powers
+from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
 
 __all__ = [
     "CONTRACT",
+    "HookOutcome",
     "IdentityMismatch",
     "InvalidFrame",
-    "Manifest",
-    "Outcome",
     "Vai",
     "VaiContract",
+    "VaiManifest",
     "spec_of",
 ]
 
@@ -49,7 +49,7 @@ MOST_PARTS = 100
 """Entries at the root of a package."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class VaiOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A vai process's own settings; times in seconds."""
 
     exports: list[str] | None = None
@@ -74,23 +74,23 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     failure_window: float = 60.0
 
 
-class Settings(msgspec.Struct, frozen=True):
-    manifest: Manifest
+class VaiSettings(msgspec.Struct, frozen=True):
+    manifest: VaiManifest
     served: tuple[Export, ...]
 
 
 class VaiContract:
     name = "vai"
-    options: type[msgspec.Struct] = Options
+    options: type[msgspec.Struct] = VaiOptions
     default_grants: tuple[str, ...] = ()
     sandbox = "strict"
-    reverse: Mapping[str, Reverse] = {}
+    reverse: Mapping[str, HostMethod] = {}
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return spec_of(folder) if (folder / manifest.FILE).exists() else None
 
-    def bind(self, spec: PluginSpec) -> Binding:
-        options: Options = read_options(Options, spec)
+    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+        options: VaiOptions = read_options(VaiOptions, spec)
         folder = folder_of(spec)
         if not (folder / manifest.FILE).exists():
             raise InvalidSpec(
@@ -105,30 +105,30 @@ class VaiContract:
         parts = _parts(folder, served, options)
         scratch = () if options.scratch is None else (options.scratch,)
         temporary = {} if options.scratch is None else {"TMPDIR": options.scratch}
-        return Binding(
+        return ResolvedSpec(
             _policy(served, options),
             {**from_host("PATH", "LANG"), **temporary, **spec.env},
             asked=(),
             asked_by_call=tuple(_permissions(served)),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
-            settings=Settings(told, tuple(served)),
+            settings=VaiSettings(told, tuple(served)),
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced(sandbox_of(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),
-            own=Powers(read=parts, write=scratch),
+            own=Access(read=parts, write=scratch),
             listable=(str(folder),),
             resolved={part: part for part in parts},
             writable_tmp=options.scratch is None and _may_write(served, options),
             file_locks=_may_write(served, options),
         )
 
-    def session(self, spec: PluginSpec, binding: Binding) -> VaiSession:
-        settings: Settings = binding.settings
+    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> VaiSession:
+        settings: VaiSettings = binding.settings
         return VaiSession(settings.manifest, _host())
 
 
-def spec_of(folder: Path, *, name: str | None = None, told: Manifest | None = None) -> PluginSpec:
+def spec_of(folder: Path, *, name: str | None = None, told: VaiManifest | None = None) -> PluginSpec:
     """A process of the package in a folder. Of one package there may be many, each with a name of its own.
 
     The folder is not its own as a whole: of `assets` it sees what its exports have permission for. `told` is
@@ -147,12 +147,12 @@ def spec_of(folder: Path, *, name: str | None = None, told: Manifest | None = No
     )
 
 
-def _command(folder: Path, told: Manifest) -> tuple[str, ...]:
+def _command(folder: Path, told: VaiManifest) -> tuple[str, ...]:
     program, *arguments = told.runtime.entrypoint
     return (str(folder / program), *arguments)
 
 
-def _served(told: Manifest, options: Options, plugin: str) -> list[Export]:
+def _served(told: VaiManifest, options: VaiOptions, plugin: str) -> list[Export]:
     if options.exports is None:
         return told.exports
     served = [export for export in told.exports if export.id in options.exports]
@@ -176,14 +176,14 @@ def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
 
 def _permissions(served: Sequence[Export]) -> Iterator[Capability]:
     """What the manifest asks for, all exports together."""
-    for name in Permissions.__struct_fields__:
+    for name in PermissionsSection.__struct_fields__:
         asked = [getattr(export.permissions, name) for export in served]
         words = {word for each in asked for word in ([each] if isinstance(each, str) else each)} - {"none"}
         if words:
             yield Capability(name, tuple(sorted(words)))
 
 
-def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[str, ...]:
+def _parts(folder: Path, served: Sequence[Export], options: VaiOptions) -> tuple[str, ...]:
     """What it may read of its package; symlinks lead anywhere, so they are none of it."""
     names = sorted(name for name in os.listdir(folder) if not os.path.islink(folder / name))
     if len(names) > MOST_PARTS:
@@ -193,14 +193,14 @@ def _parts(folder: Path, served: Sequence[Export], options: Options) -> tuple[st
     return tuple(str(folder / name) for name in names if name != ASSETS or assets)
 
 
-def _may_write(served: Sequence[Export], options: Options) -> bool:
+def _may_write(served: Sequence[Export], options: VaiOptions) -> bool:
     """Whether any of its exports has the permission `scratch`."""
     asked = any(export.permissions.filesystem == "scratch" for export in served)
     return asked and options.filesystem in (None, "scratch")
 
 
-def _policy(served: Sequence[Export], options: Options) -> Policy:
-    return Policy(
+def _policy(served: Sequence[Export], options: VaiOptions) -> LifecyclePolicy:
+    return LifecyclePolicy(
         ready_timeout=options.hello_timeout,
         call_timeout=max((export.default_timeout_ms for export in served), default=1) / 1000,
         max_in_flight=options.max_in_flight,
@@ -223,10 +223,10 @@ def _unenforced(sandbox: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def _host() -> About:
+def _host() -> VaiAbout:
     from importlib.metadata import version
 
-    return About("plughost", version("plughost"))
+    return VaiAbout("plughost", version("plughost"))
 
 
 CONTRACT = VaiContract()

@@ -7,7 +7,7 @@ import msgspec
 from plughost._util.text import brief
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.contracts.vai.manifest import PROTOCOL
-from plughost.contracts.vai.messages import Envelope
+from plughost.contracts.vai.messages import VaiEnvelope
 from plughost.wire.framing import HEAD, ContentLength, Frame
 from plughost.wire.messages import is_utf8
 from plughost.wire.surrogates import decode_replacing
@@ -16,14 +16,14 @@ MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10
 _BRACE = ord("{")
 
-_envelopes = msgspec.json.Decoder(Envelope)
+_envelopes = msgspec.json.Decoder(VaiEnvelope)
 
 
 def framing() -> ContentLength:
     return ContentLength(MAX_BODY, header_limit=MAX_HEADER, lsp=True)
 
 
-def read(frame: Frame) -> Envelope:
+def read(frame: Frame) -> VaiEnvelope:
     """A frame of the protocol, whatever its type; InvalidFrame when it is none."""
     try:
         envelope = decode_replacing(_envelopes, frame)

@@ -40,7 +40,7 @@ Milliseconds = Annotated[int, msgspec.Meta(ge=1, le=24 * 60 * 60 * 1000)]
 Concurrency = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
-class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeSection(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Literal["vai.rpc.v1"]
     transport: Literal["stdio"]
     entrypoint: list[str]
@@ -49,7 +49,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True):
     arch: list[Arch]
 
 
-class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+class PermissionsSection(msgspec.Struct, frozen=True, kw_only=True):
     """What an export asks for; it is granted no more than its binding and the host's policy allow."""
 
     network: Literal["none", "egress"] = "none"
@@ -58,13 +58,13 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     secret_slots: list[str] = []
 
 
-class Harness(msgspec.Struct, frozen=True, kw_only=True):
+class HarnessExport(msgspec.Struct, frozen=True, kw_only=True):
     mode: Literal["composite"]
     fidelity: Fidelity
     supports: list[Literal["continue", "branch_session", "compact", "tool"]] = []
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class ToolExport(msgspec.Struct, frozen=True, kw_only=True):
     effect_class: EffectClass = "unknown"
     streaming: bool = False
     """Whether events go to the caller while it works; recorded they are in any case."""
@@ -72,11 +72,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: str | None = None
 
 
-class Hook(msgspec.Struct, frozen=True, kw_only=True):
+class HookExport(msgspec.Struct, frozen=True, kw_only=True):
     subscribes_to: list[str]
 
 
-class Compactor(msgspec.Struct, frozen=True, kw_only=True):
+class CompactorExport(msgspec.Struct, frozen=True, kw_only=True):
     target_context: str
     supports_pinned_items: bool = False
 
@@ -92,11 +92,11 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     default_timeout_ms: Milliseconds
     max_concurrency: Concurrency | None = None
     config_schema: str | None = None
-    permissions: Permissions = Permissions()
-    harness: Harness | None = None
-    tool: Tool | None = None
-    hook: Hook | None = None
-    compactor: Compactor | None = None
+    permissions: PermissionsSection = PermissionsSection()
+    harness: HarnessExport | None = None
+    tool: ToolExport | None = None
+    hook: HookExport | None = None
+    compactor: CompactorExport | None = None
 
     @property
     def execution_class(self) -> ExecutionClass:
@@ -112,7 +112,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
         return {field: path for field, path in named.items() if path is not None}
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class VaiManifest(msgspec.Struct, frozen=True, kw_only=True):
     api_version: Literal["vai.plugin.v1"]
     package_id: str
     """`publisher/name`."""
@@ -121,7 +121,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     license: str = ""
     source: str = ""
-    runtime: Runtime
+    runtime: RuntimeSection
     exports: list[Export]
 
     @property
@@ -132,13 +132,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return next((export for export in self.exports if export.id == id), None)
 
 
-def read(path: Path, holds: Holds | None = None) -> Manifest:
+def read(path: Path, holds: Holds | None = None) -> VaiManifest:
     """The manifest of a package's folder, or that file itself; InvalidConfig with all that is wrong."""
     file = path / FILE if path.is_dir() else path
     return _checked(read_text(file, LARGEST), str(file), holds)
 
 
-def parse(text: bytes, name: str = FILE, holds: Holds | None = None) -> Manifest:
+def parse(text: bytes, name: str = FILE, holds: Holds | None = None) -> VaiManifest:
     """The same for a manifest out of an archive. With `holds`, files that it names must be there."""
     return _checked(as_text(text, name), name, holds)
 
@@ -157,9 +157,9 @@ def in_folder(folder: Path) -> Holds:
     return holds
 
 
-def _checked(text: str, name: str, holds: Holds | None) -> Manifest:
+def _checked(text: str, name: str, holds: Holds | None) -> VaiManifest:
     document = parse_authors_toml(text, name)
-    manifest = document.read(Manifest, (), document.data)
+    manifest = document.read(VaiManifest, (), document.data)
     manifest_rules.check(document, get_args(Kind), holds)
     document.check()
     assert manifest is not None

@@ -51,10 +51,10 @@ def is_package_id(text: str) -> bool:
 
 def check(document: Document, kinds: Sequence[str], holds: Holds | None) -> None:
     """Note every problem that the types of the fields do not show."""
-    Rules(document, kinds, holds).package(document.data)
+    ManifestRules(document, kinds, holds).package(document.data)
 
 
-class Rules:
+class ManifestRules:
     def __init__(self, document: Document, kinds: Sequence[str], holds: Holds | None) -> None:
         self._document = document
         self._kinds = kinds

@@ -18,7 +18,7 @@ OPS = {
 """What is asked of an export, by its kind."""
 
 
-class About(msgspec.Struct, frozen=True):
+class VaiAbout(msgspec.Struct, frozen=True):
     """A host, as it introduces itself."""
 
     name: str
@@ -35,7 +35,7 @@ class Identity(msgspec.Struct, frozen=True):
         return f"{self.package_id} {self.version}"
 
 
-class ErrorObject(msgspec.Struct, frozen=True):
+class VaiError(msgspec.Struct, frozen=True):
     code: str
     message: str
 
@@ -47,7 +47,7 @@ class _Frame(msgspec.Struct, kw_only=True):
 class HostHello(_Frame, kw_only=True):
     type: str = "hello"
     role: str = "host"
-    host: About
+    host: VaiAbout
 
 
 class PluginHello(_Frame, kw_only=True):
@@ -56,31 +56,31 @@ class PluginHello(_Frame, kw_only=True):
     plugin: Identity
 
 
-class Request(_Frame, kw_only=True):
+class VaiRequest(_Frame, kw_only=True):
     type: str = "request"
     id: str
     op: str
     body: Any
 
 
-class Event(_Frame, kw_only=True):
+class VaiEvent(_Frame, kw_only=True):
     type: str = "event"
     request_id: str
     event: Any
 
 
-class Response(_Frame, kw_only=True):
+class VaiResponse(_Frame, kw_only=True):
     type: str = "response"
     id: str
     ok: bool = True
     body: Any
 
 
-class Refusal(_Frame, kw_only=True):
+class VaiRefusal(_Frame, kw_only=True):
     type: str = "response"
     id: str
     ok: bool = False
-    error: ErrorObject
+    error: VaiError
 
 
 class Cancel(_Frame, kw_only=True):
@@ -89,11 +89,11 @@ class Cancel(_Frame, kw_only=True):
     reason: str
 
 
-class Shutdown(_Frame, kw_only=True):
+class VaiShutdown(_Frame, kw_only=True):
     type: str = "shutdown"
 
 
-class Envelope(msgspec.Struct, gc=False):
+class VaiEnvelope(msgspec.Struct, gc=False):
     """Anything that came. What only one type of frame has is looked at when the type is known."""
 
     protocol: str = ""

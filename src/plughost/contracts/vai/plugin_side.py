@@ -11,23 +11,23 @@ from plughost.contracts.vai.errors import INVALID_FRAME
 from plughost.contracts.vai.messages import (
     OPS,
     Cancel,
-    ErrorObject,
-    Event,
     Identity,
     PluginHello,
-    Refusal,
-    Request,
-    Response,
-    Shutdown,
+    VaiError,
+    VaiEvent,
+    VaiRefusal,
+    VaiRequest,
+    VaiResponse,
+    VaiShutdown,
 )
 from plughost.wire.framing import ContentLength, Frame
 from plughost.wire.messages import encode
 
-Told = Request | Cancel | Shutdown
+Told = VaiRequest | Cancel | VaiShutdown
 """What a host tells a plugin once both have said hello."""
 
 
-class PluginSide:
+class VaiPluginSide:
     def __init__(self, package_id: str, version: str) -> None:
         self._identity = Identity(package_id, version)
         self._open: set[str] = set()
@@ -58,33 +58,33 @@ class PluginSide:
             if not frames.is_object(envelope.body):
                 return None, [self._refusal(envelope.id, "missing body")]
             self._open.add(envelope.id)
-            return Request(id=envelope.id, op=envelope.op, body=envelope.body), []
+            return VaiRequest(id=envelope.id, op=envelope.op, body=envelope.body), []
         if envelope.type == "cancel" and envelope.request_id in self._open:
             reason = msgspec.json.decode(envelope.reason or b'""')
             return Cancel(request_id=envelope.request_id, reason=str(reason)), []
         if envelope.type == "shutdown":
             self.ended = True
-            return Shutdown(), []
+            return VaiShutdown(), []
         return None, []
 
     def event(self, request_id: str, event: Any) -> bytes | None:
         """An event of an open request; None when it is answered already."""
-        return encode(Event(request_id=request_id, event=event)) if request_id in self._open else None
+        return encode(VaiEvent(request_id=request_id, event=event)) if request_id in self._open else None
 
     def respond(self, request_id: str, body: Any) -> bytes | None:
         """The one response to a request; None when there was one already."""
         if request_id not in self._open:
             return None
         self._open.discard(request_id)
-        return encode(Response(id=request_id, body=body))
+        return encode(VaiResponse(id=request_id, body=body))
 
     def refuse(self, request_id: str, code: str, message: str) -> bytes | None:
         """The one response to a request that failed in the protocol itself."""
         if request_id not in self._open:
             return None
         self._open.discard(request_id)
-        return encode(Refusal(id=request_id, error=ErrorObject(code, message)))
+        return encode(VaiRefusal(id=request_id, error=VaiError(code, message)))
 
     @staticmethod
     def _refusal(request_id: str, why: str) -> bytes:
-        return encode(Refusal(id=request_id, error=ErrorObject(INVALID_FRAME, why)))
+        return encode(VaiRefusal(id=request_id, error=VaiError(INVALID_FRAME, why)))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 
-class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     delegation_token: str | None = None
     """Null without scopes."""
@@ -20,7 +20,7 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
         return f"Gateway(base_url={self.base_url!r}, scopes={self.scopes!r})"
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     invocation_id: str
     trace_id: str
     org_id: str
@@ -31,14 +31,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     deadline_at: str
     """RFC 3339."""
     scratch_dir: str | None
-    gateway: Gateway
+    gateway: GatewayAccess
 
 
 class Body(msgspec.Struct, frozen=True):
     """Whose it is comes first, in this order; what is asked goes by name."""
 
     export_id: str
-    context: Context
+    context: RequestContext
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
     """By slot."""
@@ -52,7 +52,7 @@ class ToolBody(Body, frozen=True, kw_only=True):
     input: Any
 
 
-class Subject(msgspec.Struct, frozen=True):
+class EventSubject(msgspec.Struct, frozen=True):
     kind: str
     id: str
 
@@ -62,7 +62,7 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     type: str
     occurred_at: str
-    subject: Subject
+    subject: EventSubject
     summary: dict[str, Any] = {}
 
 
@@ -87,7 +87,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, tag_field="transport",
     token_estimate: int
 
 
-class Source(msgspec.Struct, frozen=True):
+class CompactionSource(msgspec.Struct, frozen=True):
     chain_id: str
     projection: Inline | Artifact
 
@@ -104,7 +104,7 @@ class CompactionPolicy(msgspec.Struct, frozen=True):
 
 class CompactorBody(Body, frozen=True, kw_only=True):
     compaction_id: str
-    source: Source
+    source: CompactionSource
     target: CompactionTarget
     policy: CompactionPolicy = CompactionPolicy()
 

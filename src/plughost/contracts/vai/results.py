@@ -86,31 +86,31 @@ class HarnessResult(msgspec.Struct, frozen=True, kw_only=True):
     artifacts: list[Any] = []
 
 
-class Problem(msgspec.Struct, frozen=True):
+class ResultProblem(msgspec.Struct, frozen=True):
     """Why an export did not succeed, in its own words."""
 
     code: str = ""
     message: str = ""
 
 
-class Outcome(msgspec.Struct, Generic[T], frozen=True):
+class HookOutcome(msgspec.Struct, Generic[T], frozen=True):
     status: Status
     result: T | None = None
     """There whenever it succeeded; of a hook there is none."""
-    problem: Problem | None = msgspec.field(default=None, name="error")
+    problem: ResultProblem | None = msgspec.field(default=None, name="error")
 
 
 class _HookBody(msgspec.Struct):
     status: Literal["ack"] | Status
-    error: Problem | None = None
+    error: ResultProblem | None = None
 
 
 HOOK = "hook.handle"
 _hooks = msgspec.json.Decoder(_HookBody)
 _bodies: dict[str, msgspec.json.Decoder[Any]] = {
-    "tool.invoke": msgspec.json.Decoder(Outcome[ToolResult]),
-    "compactor.compact": msgspec.json.Decoder(Outcome[CompactorResult]),
-    "harness.run": msgspec.json.Decoder(Outcome[HarnessResult]),
+    "tool.invoke": msgspec.json.Decoder(HookOutcome[ToolResult]),
+    "compactor.compact": msgspec.json.Decoder(HookOutcome[CompactorResult]),
+    "harness.run": msgspec.json.Decoder(HookOutcome[HarnessResult]),
 }
 _EXPECTED = {
     "tool.invoke": ", ".join(ToolResult.__struct_fields__),
@@ -125,13 +125,13 @@ def plain(result: Any) -> Any:
     return msgspec.structs.asdict(result) if isinstance(result, ToolResult) else msgspec.to_builtins(result)
 
 
-def outcome(op: str, body: msgspec.Raw) -> Outcome[Any]:
+def outcome(op: str, body: msgspec.Raw) -> HookOutcome[Any]:
     """The body of a response to `op`; Malformed says what was expected, and where."""
     try:
         if op == HOOK:
             told = _hooks.decode(body)
-            return Outcome("succeeded" if told.status == "ack" else told.status, None, told.error)
-        answered: Outcome[Any] = _bodies[op].decode(body)
+            return HookOutcome("succeeded" if told.status == "ack" else told.status, None, told.error)
+        answered: HookOutcome[Any] = _bodies[op].decode(body)
         if answered.result is None and answered.status == "succeeded":
             raise ValueError(f"`result` is missing; expected {_EXPECTED[op]}")
     except (ValueError, RecursionError) as error:

@@ -10,23 +10,23 @@ import msgspec
 from plughost._util.text import WHOLE, bounded, brief
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
-from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.manifest import VaiManifest
 from plughost.contracts.vai.messages import (
     OPS,
-    About,
     Cancel,
-    Envelope,
-    ErrorObject,
     HostHello,
     Identity,
-    Request,
-    Shutdown,
+    VaiAbout,
+    VaiEnvelope,
+    VaiError,
+    VaiRequest,
+    VaiShutdown,
 )
-from plughost.contracts.vai.standalone import Local
-from plughost.engine.session import Conversation, Incoming
+from plughost.contracts.vai.standalone import StandaloneRequest
+from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import CallFailed, HandshakeFailed, Malformed, PluginError
 from plughost.wire.framing import HEAD, ContentLength, Frame, FrameError
-from plughost.wire.messages import ABSENT, Answer, Noise, Progress, encode
+from plughost.wire.messages import ABSENT, Progress, Response, Unusable, encode
 
 _PREFIX = "req_"
 LONGEST_REASON = 200
@@ -34,17 +34,17 @@ _LONGEST_ID = len(_PREFIX) + 18
 _OPS = frozenset(OPS.values())
 _TRUE, _FALSE = msgspec.Raw(b"true"), msgspec.Raw(b"false")
 
-_errors = msgspec.json.Decoder(ErrorObject)
+_errors = msgspec.json.Decoder(VaiError)
 _identities = msgspec.json.Decoder(Identity)
 
 
-class VaiSession(Conversation):
+class VaiSession(BaseSession):
     errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: InvalidFrame}
 
-    def __init__(self, manifest: Manifest, host: About) -> None:
+    def __init__(self, manifest: VaiManifest, host: VaiAbout) -> None:
         self._identity = Identity(manifest.package_id, manifest.version)
         self._host = host
-        self._local = Local(manifest)
+        self._local = StandaloneRequest(manifest)
         self.ready = False
 
     def framing(self) -> ContentLength:
@@ -59,13 +59,13 @@ class VaiSession(Conversation):
         op, body = method, {} if params is ABSENT else params
         if method not in _OPS:
             op, body = self._local.request(method, params)
-        return encode(Request(id=f"{_PREFIX}{number}", op=op, body=body))
+        return encode(VaiRequest(id=f"{_PREFIX}{number}", op=op, body=body))
 
     def cancel(self, number: int, reason: str) -> bytes | None:
         return encode(Cancel(request_id=f"{_PREFIX}{number}", reason=reason[:LONGEST_REASON]))
 
     def parting(self) -> Sequence[bytes]:
-        return (encode(Shutdown()),)
+        return (encode(VaiShutdown()),)
 
     def broken(self, error: FrameError) -> Incoming:
         raise InvalidFrame(error.message, head=error.head)
@@ -80,9 +80,9 @@ class VaiSession(Conversation):
             return self._response(envelope, frame)
         if envelope.type == "event":
             return self._event(envelope, frame)
-        return Noise(f"a frame of type {brief(envelope.type)}, which a host is not sent", _head(frame))
+        return Unusable(f"a frame of type {brief(envelope.type)}, which a host is not sent", _head(frame))
 
-    def _greeted(self, envelope: Envelope) -> None:
+    def _greeted(self, envelope: VaiEnvelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
             error = _error(envelope)
             raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
@@ -98,26 +98,26 @@ class VaiSession(Conversation):
                 hint="build it anew, or mend vai-plugin.toml",
             )
 
-    def _response(self, envelope: Envelope, frame: Frame) -> Incoming:
+    def _response(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:
         number = _number(envelope.id)
         if number is None:
-            return Noise("a response to a request that was never made", _head(frame))
+            return Unusable("a response to a request that was never made", _head(frame))
         if envelope.ok == _TRUE and frames.is_object(envelope.body):
-            return Answer(number, envelope.body)
+            return Response(number, envelope.body)
         if envelope.ok == _FALSE:
-            return Answer(number, error=msgspec.Raw(encode(_error(envelope))))
+            return Response(number, error=msgspec.Raw(encode(_error(envelope))))
         wrong = "without `ok`" if envelope.ok != _TRUE else "that is ok, without a body"
-        return Answer(number, error=msgspec.Raw(encode(ErrorObject(INVALID_FRAME, f"a response {wrong}"))))
+        return Response(number, error=msgspec.Raw(encode(VaiError(INVALID_FRAME, f"a response {wrong}"))))
 
-    def _event(self, envelope: Envelope, frame: Frame) -> Incoming:
+    def _event(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:
         number = _number(envelope.request_id)
         if number is None:
-            return Noise("an event of a request that was never made", _head(frame))
+            return Unusable("an event of a request that was never made", _head(frame))
         if not frames.is_object(envelope.event):
-            return Noise("an event that is no object", _head(frame))
+            return Unusable("an event that is no object", _head(frame))
         return Progress(number, envelope.event)
 
-    def failure(self, method: str, answer: Answer) -> CallFailed:
+    def failure(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)
         told = f"it answered {method!r} with {error.code}: {error.message}"
         return CallFailed(told, error=msgspec.to_builtins(error))
@@ -134,12 +134,12 @@ def _number(id: str | None) -> int | None:
     return number if id == f"{_PREFIX}{number}" and number > 0 else None  # there is one way to write it
 
 
-def _error(envelope: Envelope) -> ErrorObject:
+def _error(envelope: VaiEnvelope) -> VaiError:
     try:
         said = _errors.decode(envelope.error)
-        return ErrorObject(bounded(said.code, WHOLE), bounded(said.message))
+        return VaiError(bounded(said.code, WHOLE), bounded(said.message))
     except (ValueError, RecursionError):
-        return ErrorObject(INVALID_FRAME, "a response that is not ok, without an error of code and message")
+        return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 
 
 def _head(frame: Frame) -> bytes:

@@ -6,9 +6,9 @@ import itertools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plughost.contracts.vai.manifest import Export, Manifest
+from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
-from plughost.contracts.vai.request_bodies import Context, Gateway
+from plughost.contracts.vai.request_bodies import GatewayAccess, RequestContext
 from plughost.errors import InvalidSpec
 from plughost.wire.messages import ABSENT
 
@@ -16,8 +16,8 @@ SCRATCH = "/tmp"
 """Of a confined plugin that is its own; without a sandbox it is everybody's."""
 
 
-class Local:
-    def __init__(self, manifest: Manifest) -> None:
+class StandaloneRequest:
+    def __init__(self, manifest: VaiManifest) -> None:
         self._manifest = manifest
         self._numbers = itertools.count(1)
 
@@ -41,9 +41,9 @@ class Local:
         return OPS[export.kind], {**body, "config": {}, "secrets": {}}
 
 
-def _context(export: Export, number: int) -> Context:
+def _context(export: Export, number: int) -> RequestContext:
     deadline = datetime.now(UTC) + timedelta(milliseconds=export.default_timeout_ms)
-    return Context(
+    return RequestContext(
         invocation_id=f"inv_local_{number}",
         trace_id=f"tr_local_{number}",
         org_id="local",
@@ -53,5 +53,5 @@ def _context(export: Export, number: int) -> Context:
         run_id=None,
         deadline_at=deadline.strftime("%Y-%m-%dT%H:%M:%SZ"),
         scratch_dir=SCRATCH if export.permissions.filesystem == "scratch" else None,
-        gateway=Gateway(base_url="http://gateway.invalid"),
+        gateway=GatewayAccess(base_url="http://gateway.invalid"),
     )

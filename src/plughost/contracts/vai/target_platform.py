@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.manifest import VaiManifest
 from plughost.errors import InvalidSpec
 
 _ARCHES = {
@@ -18,7 +18,7 @@ _ARCHES = {
 }
 
 
-class Machine(NamedTuple):
+class TargetPlatform(NamedTuple):
     os: str
     arch: str
 
@@ -26,19 +26,19 @@ class Machine(NamedTuple):
         return f"{self.os} on {self.arch}"
 
 
-def here() -> Machine:
+def here() -> TargetPlatform:
     """This machine."""
     uname = os.uname()
-    return Machine(uname.sysname.lower(), _ARCHES.get(uname.machine, uname.machine.lower()))
+    return TargetPlatform(uname.sysname.lower(), _ARCHES.get(uname.machine, uname.machine.lower()))
 
 
-def runs_here(manifest: Manifest, machine: Machine | None = None) -> bool:
+def runs_here(manifest: VaiManifest, machine: TargetPlatform | None = None) -> bool:
     """Whether a package is built for `machine`; for this one when none is named."""
     machine = machine or here()
     return machine.os in manifest.runtime.os and machine.arch in manifest.runtime.arch
 
 
-def refuse_foreign(manifest: Manifest, machine: Machine | None = None) -> None:
+def refuse_foreign(manifest: VaiManifest, machine: TargetPlatform | None = None) -> None:
     """InvalidSpec for a package that is built for other machines."""
     machine = machine or here()
     if not runs_here(manifest, machine):

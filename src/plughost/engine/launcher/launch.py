@@ -96,7 +96,7 @@ def raise_fd_limit() -> None:
     _original_nofile = soft
 
 
-class Report:
+class LaunchReport:
     """What the launcher said on its report pipe."""
 
     __slots__ = ("_text",)

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from plughost._util.text import visible
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import endpoint
 from plughost.sandbox.denials import connections, grant_hint
 from plughost.sandbox.denials.local_fs import Look, walk_quietly
-from plughost.sandbox.denials.visible_access import Reach, within
+from plughost.sandbox.denials.visible_access import VisibleAccess, within
 from plughost.sandbox.host_dirs import check_private
 from plughost.sandbox.resolve.grants import KERNELS
 from plughost.sandbox.resolve.trusted_files import is_beneath
@@ -63,7 +63,7 @@ def parse(record: bytes) -> tuple[str, str] | None:
     return (letter, path) if letter in KINDS and is_plain else None
 
 
-def is_worth_a_look(letter: str, path: str, reach: Reach) -> bool:
+def is_worth_a_look(letter: str, path: str, reach: VisibleAccess) -> bool:
     """What can be said without looking."""
     if letter == "n":
         return reach.connect is not None
@@ -75,7 +75,7 @@ def is_worth_a_look(letter: str, path: str, reach: Reach) -> bool:
 
 
 def judge(
-    letter: str, path: str, reach: Reach, lstat: Look, interpreter: Callable[[str], str | None]
+    letter: str, path: str, reach: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
 ) -> Denial | None:
     """`interpreter` tells what a script is run by: a program that is there may fail for want of that."""
     if letter == "n":
@@ -104,7 +104,7 @@ def judge(
     return Denial(kind, real, path)
 
 
-def _not_connected(path: str, reach: Reach) -> Denial | None:
+def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
     endpoint = connections.parse(path)
     if endpoint is None or reach.connect is None:
         return None
@@ -113,15 +113,15 @@ def _not_connected(path: str, reach: Reach) -> Denial | None:
     return Denial("connect", place, path, why, helps)
 
 
-def _is_grantable(real: str, reach: Reach) -> bool:
+def _is_grantable(real: str, reach: VisibleAccess) -> bool:
     try:
         check_private((real,), reach.private)
-    except Unconfinable:
+    except SandboxUnavailable:
         return False
     return real != "/" and not within(real, KERNELS)
 
 
-def _is_probed(real: str, reach: Reach) -> bool:
+def _is_probed(real: str, reach: VisibleAccess) -> bool:
     folder, name = os.path.split(real)
     above = any(is_beneath(program, folder) for program in reach.programs)
     return PROBED.fullmatch(real) is not None or (above and SOUGHT_ABOVE.fullmatch(name) is not None)

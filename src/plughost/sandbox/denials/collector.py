@@ -8,7 +8,7 @@ from collections.abc import Callable
 from plughost.clock import Clock
 from plughost.sandbox.denials import classify, local_fs
 from plughost.sandbox.denials.classify import Denial
-from plughost.sandbox.denials.visible_access import Reach
+from plughost.sandbox.denials.visible_access import VisibleAccess
 from plughost.sandbox.resolve.shebang import interpreter
 
 MOST_WAITING = 256
@@ -21,19 +21,19 @@ FORGOTTEN_AFTER = 60.0
 Tell = Callable[[Denial | None], None]
 
 
-class Hearing:
+class DenialCollector:
     """One plugin's. `hear` returns at once; files are looked at in a thread, a batch at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: list[tuple[str, str, Reach, Tell]] = []
+        self._waiting: list[tuple[str, str, VisibleAccess, Tell]] = []
         self._looked: set[tuple[str, str]] = set()
         self._since = clock.time()
         self._generation = 0
         self._told: set[tuple[str, str]] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def hear(self, records: list[bytes], generation: int, reach: Reach, tell: Tell) -> None:
+    def hear(self, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell) -> None:
         """`tell` is called with each denial, and with None when there are more than will be told."""
         if generation > self._generation or self._clock.time() >= self._since + FORGOTTEN_AFTER:
             self._looked.clear()
@@ -78,7 +78,7 @@ class Hearing:
         tell(found if len(self._told) <= MOST_TOLD else None)
 
 
-def _judged(batch: list[tuple[str, str, Reach, Tell]]) -> list[tuple[Denial, Tell]]:
+def _judged(batch: list[tuple[str, str, VisibleAccess, Tell]]) -> list[tuple[Denial, Tell]]:
     found: list[tuple[Denial, Tell]] = []
     lstat = local_fs.look()
     for letter, path, reach, tell in batch:

@@ -12,7 +12,7 @@ from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import literal
 
 
-class Words(msgspec.Struct, frozen=True):
+class GrantHint(msgspec.Struct, frozen=True):
     key: str
     """In plughost.toml: `grants`, or `allow.` and a kind."""
     word: str
@@ -29,17 +29,17 @@ class Words(msgspec.Struct, frozen=True):
         return f"to allow it, {self.toml()}" + (f" or {self.option}" if self.word.isprintable() else "")
 
 
-def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> Words:
+def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> GrantHint:
     """`granting` are the contract's own words by kind. They have none for what is not TLS, nor for a name
     that leads to a private address; an address says by itself that it is one."""
     what = spelled(item)
     is_private_name = isinstance(item, Endpoint) and item.private and literal(item.host) is None
     is_plain = isinstance(item, Endpoint) and item.plain
     if kind not in granting or is_private_name or is_plain:
-        return Words(f"allow.{kind}", what, f"--allow {shlex.quote(f'{kind}={what}')}")
+        return GrantHint(f"allow.{kind}", what, f"--allow {shlex.quote(f'{kind}={what}')}")
     what = "*" if item == Endpoint("*", 0) else what.removesuffix(" private")
     word = granting[kind].format(path=what, name=os.path.basename(what))
-    return Words("grants", word, f"--grant {shlex.quote(word)}")
+    return GrantHint("grants", word, f"--grant {shlex.quote(word)}")
 
 
 def spelled(item: str | Endpoint) -> str:

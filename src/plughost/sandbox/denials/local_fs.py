@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.trusted_files import Walk, is_beneath, walk
 
 MOUNTS = "/proc/self/mountinfo"
@@ -41,7 +41,7 @@ def walk_quietly(path: str, lstat: Look) -> Walk | None:
     """Where a path leads; None when that cannot be told."""
     try:
         return walk(path, lstat)
-    except (OSError, Unconfinable):
+    except (OSError, SandboxUnavailable):
         return None
 
 

@@ -10,7 +10,7 @@ from plughost.permissions.access import Endpoint
 from plughost.sandbox.resolve.trusted_files import is_beneath
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class VisibleAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Real paths; nothing that was made for the plugin in a place where the machine has something else."""
 
     read: tuple[str, ...] = ()

@@ -38,15 +38,15 @@ _SERVER_NAME = 0
 _HOST_NAME = 0
 
 
-class Mismatch(Exception):
+class SniMismatch(Exception):
     """The plugin opens TLS to something else than the granted name."""
 
 
-class NotTLS(Mismatch):
+class NotTLS(SniMismatch):
     """The plugin begins with something else, where TLS has to come first."""
 
 
-class Opening:
+class SniFilter:
     """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`.
 
     `is_second` is the second hello of a connection: it is TLS, and an empty record may come before it. With
@@ -85,18 +85,18 @@ class Opening:
             if not bytes((_CLIENT_HELLO, 3)).startswith(held[2:4]):
                 return True
             if len(held) >= self.needed:
-                raise Mismatch(f"its ClientHello names no host; it has to name {self.name}")
+                raise SniMismatch(f"its ClientHello names no host; it has to name {self.name}")
             return None
         return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
 
-    def again(self) -> Opening:
+    def again(self) -> SniFilter:
         """For the hello that the server asks for after this one."""
-        return Opening(self.name, is_second=True)
+        return SniFilter(self.name, is_second=True)
 
     def end(self) -> bytes:
         """The plugin sends no more: what was held back."""
         if self._held:
-            raise Mismatch("its ClientHello ends before it is whole")
+            raise SniMismatch("its ClientHello ends before it is whole")
         return bytes(self._held)
 
     def _hello(self) -> bytes | None:
@@ -111,39 +111,39 @@ class Opening:
                 at += 5 + size
                 continue
             if held[at] != _HANDSHAKE or not size:
-                raise Mismatch("it opens TLS with something else than a ClientHello")
+                raise SniMismatch("it opens TLS with something else than a ClientHello")
             if size > MAX_HELLO:
-                raise Mismatch("its ClientHello is too long")
+                raise SniMismatch("its ClientHello is too long")
             if len(held) < at + 5 + size:
                 self.needed = at + 5 + size
                 return None
             hello += held[at + 5 : at + 5 + size]
             at += 5 + size
             if hello[0] != _CLIENT_HELLO:
-                raise Mismatch("it opens TLS with something else than a ClientHello")
+                raise SniMismatch("it opens TLS with something else than a ClientHello")
             whole = 4 + int.from_bytes(hello[1:4], "big") if len(hello) >= 4 else 0
             if whole > MAX_HELLO:
-                raise Mismatch("its ClientHello is too long")
+                raise SniMismatch("its ClientHello is too long")
             if whole and len(hello) > whole:
-                raise Mismatch("something else is in the record that its ClientHello ends in")
+                raise SniMismatch("something else is in the record that its ClientHello ends in")
             if whole and len(hello) == whole:
                 self.hello_ends = at
                 return bytes(hello[4:whole])
-        raise Mismatch("its ClientHello is in too many pieces")
+        raise SniMismatch("its ClientHello is in too many pieces")
 
     def _check(self, hello: bytes) -> None:
         try:
             name = server_name(hello)
             same = name is not None and canonical_host(name) == self.name
         except ValueError:
-            raise Mismatch("its ClientHello cannot be read") from None
+            raise SniMismatch("its ClientHello cannot be read") from None
         if name is None:
-            raise Mismatch(f"its ClientHello names no host; it has to name {self.name}")
+            raise SniMismatch(f"its ClientHello names no host; it has to name {self.name}")
         if not same:
-            raise Mismatch(f"its ClientHello names {name[:253]!a}, and not {self.name}")
+            raise SniMismatch(f"its ClientHello names {name[:253]!a}, and not {self.name}")
 
 
-class Answer:
+class ServerHelloReader:
     """What a server says first: whether it asks for a second hello."""
 
     def __init__(self) -> None:

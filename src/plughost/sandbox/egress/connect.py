@@ -15,7 +15,7 @@ _REQUEST = re.compile(rb"([!-~]{1,32}) ([!-~]{1,2048}) HTTP/1\.[01]")
 _AUTHORITY = re.compile(r"(\[[^\[\]@]*\]|[^:\[\]@]*):([0-9]{1,5})")
 
 
-class Refusal(Exception):
+class ConnectRefusal(Exception):
     """Why there is no connection, how HTTP calls it, and the endpoint whose grant would have made one."""
 
     def __init__(self, status: int, why: str, wanting: Endpoint | None = None) -> None:
@@ -55,21 +55,23 @@ def asked(head: bytes) -> tuple[str, int]:
     """
     request = _REQUEST.fullmatch(head.partition(b"\r\n")[0])
     if request is None:
-        raise Refusal(400, "this is a proxy; ask it for `CONNECT host:port HTTP/1.1`")
+        raise ConnectRefusal(400, "this is a proxy; ask it for `CONNECT host:port HTTP/1.1`")
     if request[1] != b"CONNECT":
-        raise Refusal(
+        raise ConnectRefusal(
             405, "only CONNECT is answered; for http:// connect to the host itself, without a proxy"
         )
     authority = _AUTHORITY.fullmatch(request[2].decode("ascii"))
     if authority is None:
-        raise Refusal(400, "after CONNECT comes host:port and nothing else, such as api.example.com:443")
+        raise ConnectRefusal(
+            400, "after CONNECT comes host:port and nothing else, such as api.example.com:443"
+        )
     port = int(authority[2])
     if not 0 < port < 65536:
-        raise Refusal(400, f"there is no port {port}")
+        raise ConnectRefusal(400, f"there is no port {port}")
     try:
         return canonical_host(authority[1]), port
     except ValueError as error:
-        raise Refusal(400, str(error)) from None
+        raise ConnectRefusal(400, str(error)) from None
 
 
 def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:

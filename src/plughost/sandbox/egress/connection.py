@@ -33,7 +33,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class EgressLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Of one plugin instance. What comes above waits, unread, at its own side."""
 
     connections: int = 64

@@ -28,7 +28,7 @@ _FIRST = ipaddress.IPv4Address("127.83.0.1")
 _PROXY_PORTS = range(3128, 65536)
 
 
-class Signposts(msgspec.Struct, frozen=True):
+class ProxyEnvironment(msgspec.Struct, frozen=True):
     """What the inside of a sandbox is given."""
 
     hosts: str
@@ -38,7 +38,7 @@ class Signposts(msgspec.Struct, frozen=True):
     env: dict[str, str]
 
 
-def signposts(endpoints: Iterable[Endpoint]) -> Signposts:
+def signposts(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     """The way to each endpoint, the same for the same endpoints."""
     wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port})
     homes = dict(_homes([host for host, _ in wanted]))
@@ -51,7 +51,7 @@ def signposts(endpoints: Iterable[Endpoint]) -> Signposts:
     ]
     lines = [f"host {home} {port} {host}\n" for (home, port), host in doors.items()]
     url = f"http://127.0.0.1:{proxy}"
-    return Signposts(
+    return ProxyEnvironment(
         hosts="".join(["127.0.0.1 localhost\n", *named]),
         listing="".join([f"proxy 127.0.0.1 {proxy}\n", *lines]),
         env={"HTTPS_PROXY": url, "https_proxy": url, "NO_PROXY": "", "no_proxy": ""},

@@ -10,15 +10,15 @@ from pathlib import Path
 from plughost._util.rmtree import remove
 from plughost.permissions.access import Endpoint
 from plughost.permissions.resolver import Resolve
-from plughost.sandbox.egress.connection import Bounds, Connection
+from plughost.sandbox.egress.connection import Connection, EgressLimits
 from plughost.sandbox.egress.hosts_file import signposts
-from plughost.sandbox.egress.proxy import Egress
+from plughost.sandbox.egress.proxy import EgressProxy
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 _BACKLOG = 256
 
 
-class WayOut:
+class EgressInstance:
     """Open from its making to `close`; `folder`, which it makes, is its own.
 
     `owner` is the uid and gid of the plugin, where they are not ours.
@@ -31,7 +31,7 @@ class WayOut:
         on_connection: Callable[[Connection], None],
         *,
         owner: tuple[int, int] | None = None,
-        bounds: Bounds | None = None,
+        bounds: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
         posts = signposts(endpoints)
@@ -43,7 +43,7 @@ class WayOut:
         """Whoever can connect to it is the plugin: only its uid can."""
         listener = _listen(self._folder, owner)
         try:
-            self._egress = Egress(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+            self._egress = EgressProxy(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
         except BaseException:
             listener.close()
             remove(str(self._folder))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from plughost.sandbox.egress.client_hello import Mismatch, Opening
+from plughost.sandbox.egress.client_hello import SniFilter, SniMismatch
 
 _START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
 """A record's type, version and length, and the first byte of a ClientHello."""
@@ -29,7 +29,7 @@ _LOOK = 1024
 """Bytes within which that has to be seen, in however small records."""
 
 
-class LateHello:
+class LateSniFilter:
     """Passes a plugin's bytes on, but no ClientHello that does not name `name`."""
 
     def __init__(self, name: str) -> None:
@@ -52,12 +52,12 @@ class LateHello:
         while (at := _next_start(seen, at)) >= 0:
             starts += 1
             if starts > MOST_STARTS:
-                raise Mismatch("too much of what it sends looks like the beginning of TLS")
+                raise SniMismatch("too much of what it sends looks like the beginning of TLS")
             is_hello = _is_hello(seen[at : at + _LOOK])
             if is_hello is None and undecided is None:
                 undecided = at
             if is_hello:
-                opening = Opening(self._name, is_second=True)
+                opening = SniFilter(self._name, is_second=True)
                 if opening.feed(seen[at:]) is None:
                     kept = at if undecided is None else undecided
                     passed = self._pass(at, kept)
@@ -69,7 +69,7 @@ class LateHello:
     def end(self) -> None:
         """The plugin sends no more; Mismatch when something is held back."""
         if self._passed < len(self._seen):
-            raise Mismatch("its ClientHello ends before it is whole")
+            raise SniMismatch("its ClientHello ends before it is whole")
 
     def _pass(self, end: int, kept: int) -> bytes:
         """The bytes up to `end` that were not passed on yet; those from `kept` on are looked at again."""

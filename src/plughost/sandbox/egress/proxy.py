@@ -18,13 +18,13 @@ from functools import partial
 
 from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import Address, shown
-from plughost.permissions.resolver import Lookup, Resolve, addresses, leads_away
+from plughost.permissions.resolver import Resolve, Resolver, addresses, leads_away
 from plughost.sandbox.denials.connections import wanted
-from plughost.sandbox.egress.client_hello import Mismatch, NotTLS, Opening
-from plughost.sandbox.egress.connect import Refusal, asked, granted
-from plughost.sandbox.egress.connection import Bounds, Connection, Verdict
+from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
+from plughost.sandbox.egress.connect import ConnectRefusal, asked, granted
+from plughost.sandbox.egress.connection import Connection, EgressLimits, Verdict
 from plughost.sandbox.egress.tls_ports import beginning
-from plughost.sandbox.egress.tunnel import Ended, Tunnel, linger
+from plughost.sandbox.egress.tunnel import Tunnel, TunnelResult, linger
 
 RESOLVERS = 2
 """Threads of each plugin that look names up: its slow names are its own trouble."""
@@ -38,7 +38,7 @@ MOST_OF_METHOD = 20
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
-class Egress:
+class EgressProxy:
     """Serves the plugin that connects to `listener`, from now on; `on_connection` is told when one ends."""
 
     def __init__(
@@ -47,14 +47,14 @@ class Egress:
         endpoints: tuple[Endpoint, ...],
         on_connection: Callable[[Connection], None],
         *,
-        bounds: Bounds | None = None,
+        bounds: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
         self._listener = listener
         self._endpoints = endpoints
         self._on_connection = on_connection
-        self._bounds = bounds or Bounds()
-        self._lookup = Lookup(RESOLVERS, "plughost-egress")
+        self._bounds = bounds or EgressLimits()
+        self._lookup = Resolver(RESOLVERS, "plughost-egress")
         self._resolve = resolve or self._lookup
         self._loop = asyncio.get_running_loop()
         self._live: set[asyncio.Task[None]] = set()
@@ -146,9 +146,9 @@ class Egress:
             endpoint = granted(self._endpoints, visit.host, visit.port)
             if endpoint is None:
                 place = wanted(visit.host, visit.port)
-                raise Refusal(403, f"{Endpoint(place.host, place.port)} was not granted", place)
+                raise ConnectRefusal(403, f"{Endpoint(place.host, place.port)} was not granted", place)
             server = await self._dial(visit, endpoint)
-        except Refusal as refusal:
+        except ConnectRefusal as refusal:
             visit.verdict = "failed" if refusal.status in {502, 504} else "refused"
             visit.why, visit.wanting = refusal.why, refusal.wanting
             with contextlib.suppress(OSError):
@@ -161,16 +161,16 @@ class Egress:
         with server:
             visit.verdict, visit.why = "made", "done"
             begins = beginning(endpoint, visit.host, visit.port)
-            opening = None if begins == "anything" else Opening(visit.host, tls_only=begins == "TLS")
+            opening = None if begins == "anything" else SniFilter(visit.host, tls_only=begins == "TLS")
             visit.tunnel = Tunnel(plugin, server, self._bounds, self._spend)
             try:
                 await self._loop.sock_sendall(plugin, _ESTABLISHED)
                 await visit.tunnel.run(early, opening)
-            except Mismatch as mismatch:
+            except SniMismatch as mismatch:
                 visit.verdict, visit.why = "refused", str(mismatch)
                 if isinstance(mismatch, NotTLS):
                     visit.wanting = Endpoint(visit.host, visit.port, endpoint.private, plain=True)
-            except Ended as end:
+            except TunnelResult as end:
                 visit.why = str(end)
             except OSError:
                 visit.why = "the plugin broke it off"
@@ -182,13 +182,15 @@ class Egress:
             async with asyncio.timeout(self._bounds.head_seconds):
                 while (end := head.find(b"\r\n\r\n")) < 0:
                     if len(head) >= self._bounds.head:
-                        raise Refusal(431, f"a request has at most {self._bounds.head} bytes")
+                        raise ConnectRefusal(431, f"a request has at most {self._bounds.head} bytes")
                     data = await self._loop.sock_recv(plugin, self._bounds.head - len(head))
                     if not data:
-                        raise Refusal(400, "the request ended before it was whole")
+                        raise ConnectRefusal(400, "the request ended before it was whole")
                     head += data
         except TimeoutError:
-            raise Refusal(408, f"the request was not whole within {self._bounds.head_seconds:g} s") from None
+            raise ConnectRefusal(
+                408, f"the request was not whole within {self._bounds.head_seconds:g} s"
+            ) from None
         return bytes(head[:end]), bytes(head[end + 4 :])
 
     async def _dial(self, visit: _Visit, endpoint: Endpoint) -> socket.socket:
@@ -204,10 +206,10 @@ class Egress:
                     except OSError as error:
                         failures.append(f"{address}: {error.strerror or 'no answer'}")
         except TimeoutError:
-            raise Refusal(
+            raise ConnectRefusal(
                 504, f"{visit.host} was not reached within {self._bounds.connect_seconds:g} s"
             ) from None
-        raise Refusal(502, f"cannot connect to {visit.host}: {', '.join(failures)}")
+        raise ConnectRefusal(502, f"cannot connect to {visit.host}: {', '.join(failures)}")
 
     async def _admissible(self, visit: _Visit, endpoint: Endpoint) -> list[Address]:
         host = visit.host
@@ -216,11 +218,11 @@ class Egress:
         except OSError:
             found = []
         if not found:
-            raise Refusal(502, f"the name {host} cannot be looked up")
+            raise ConnectRefusal(502, f"the name {host} cannot be looked up")
         private = [str(address) for address in found if not leads_away(address)]
         if private and not endpoint.private:
             needed = Endpoint(host, visit.port, private=True)
-            raise Refusal(403, f"{host} leads to {private[0]}, which is not public", needed)
+            raise ConnectRefusal(403, f"{host} leads to {private[0]}, which is not public", needed)
         return found[:ADDRESSES]
 
     async def _connect(self, address: Address, port: int) -> socket.socket:
@@ -243,7 +245,7 @@ class Egress:
             await self._loop.sock_connect(server, path)
         except OSError as error:
             server.close()
-            raise Refusal(502, f"{visit.host} does not answer: {error.strerror}") from error
+            raise ConnectRefusal(502, f"{visit.host} does not answer: {error.strerror}") from error
         except BaseException:
             server.close()
             raise
@@ -252,7 +254,7 @@ class Egress:
     def _spend(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise Ended("more bytes than this plugin may send and receive")
+            raise TunnelResult("more bytes than this plugin may send and receive")
 
 
 def _told(request: bytes) -> str:

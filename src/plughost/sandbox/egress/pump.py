@@ -22,7 +22,7 @@ class TargetBroken(Exception):
     """It can no longer be written to."""
 
 
-class Flow:
+class Pump:
     """`spend` is told of bytes before they are passed on; what it raises ends the flow. `heard` sees them."""
 
     def __init__(

@@ -12,10 +12,16 @@ import socket
 import struct
 from collections.abc import Callable
 
-from plughost.sandbox.egress.client_hello import ACCESS_DENIED, Answer, Mismatch, NotTLS, Opening
-from plughost.sandbox.egress.connection import Bounds
-from plughost.sandbox.egress.late_client_hello import LateHello
-from plughost.sandbox.egress.pump import BUFFER, Flow, SourceBroken, TargetBroken
+from plughost.sandbox.egress.client_hello import (
+    ACCESS_DENIED,
+    NotTLS,
+    ServerHelloReader,
+    SniFilter,
+    SniMismatch,
+)
+from plughost.sandbox.egress.connection import EgressLimits
+from plughost.sandbox.egress.late_client_hello import LateSniFilter
+from plughost.sandbox.egress.pump import BUFFER, Pump, SourceBroken, TargetBroken
 
 LINGER_SECONDS = 2.0
 """For a plugin to take its last bytes before its socket is closed."""
@@ -23,7 +29,7 @@ LINGER_SECONDS = 2.0
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Ended(Exception):
+class TunnelResult(Exception):
     """Why a tunnel was cut."""
 
 
@@ -31,15 +37,15 @@ class Tunnel:
     """`spend` is told of bytes before they are passed on, and raises Ended when there were too many."""
 
     def __init__(
-        self, plugin: socket.socket, server: socket.socket, bounds: Bounds, spend: Callable[[int], None]
+        self, plugin: socket.socket, server: socket.socket, bounds: EgressLimits, spend: Callable[[int], None]
     ) -> None:
         self._plugin = plugin
         self._server = server
         self._bounds = bounds
         self._spend_of_all = spend
-        self._up = Flow(plugin, server, self._spend)
-        self._down = Flow(server, plugin, self._spend, self._heard)
-        self._answer = Answer()
+        self._up = Pump(plugin, server, self._spend)
+        self._down = Pump(server, plugin, self._spend, self._heard)
+        self._answer = ServerHelloReader()
         self._answered = asyncio.Event()
         self._server_deaf = False
         self._server_done = False
@@ -52,7 +58,7 @@ class Tunnel:
     def down(self) -> int:
         return self._down.bytes
 
-    async def run(self, early: bytes, opening: Opening | None) -> None:
+    async def run(self, early: bytes, opening: SniFilter | None) -> None:
         """Until both sides are done. Ended when it was cut; Mismatch when TLS is opened to another name."""
         up = asyncio.create_task(self._upwards(early, opening))
         down = asyncio.create_task(self._downwards())
@@ -60,7 +66,7 @@ class Tunnel:
             await self._watch(up, down)
         except BaseException as error:
             self._server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            speaks_tls = isinstance(error, Mismatch) and not isinstance(error, NotTLS)
+            speaks_tls = isinstance(error, SniMismatch) and not isinstance(error, NotTLS)
             if speaks_tls and (self._answer.asks_again or not self.down):
                 with contextlib.suppress(OSError):
                     self._plugin.send(ACCESS_DENIED)
@@ -79,35 +85,35 @@ class Tunnel:
             patience = bounds.idle_seconds if len(waiting) == len(tasks) else bounds.half_closed_seconds
             left = max(self._up.moved, self._down.moved) + patience - loop.time()
             if left <= 0:
-                raise Ended(f"no byte for {patience:g} s")
+                raise TunnelResult(f"no byte for {patience:g} s")
             done, _ = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
 
-    async def _upwards(self, early: bytes, opening: Opening | None) -> None:
-        late: LateHello | None = None
+    async def _upwards(self, early: bytes, opening: SniFilter | None) -> None:
+        late: LateSniFilter | None = None
         try:
             if opening is not None:
                 early = await self._opened(early, opening)
                 if opening.tls_only and early:
                     early = await self._greeted(early, opening)
                 elif early:
-                    late = LateHello(opening.name)
+                    late = LateSniFilter(opening.name)
                     self._up.screen = late.feed
             await self._up.run(early)
             if late is not None:
                 late.end()
         except SourceBroken:
-            raise Ended("the plugin broke it off") from None
+            raise TunnelResult("the plugin broke it off") from None
         except TargetBroken:  # what the server has said before is still on its way down
             self._server_deaf = True
             return
         if not self._server_done and _hung_up(self._plugin):
-            raise Ended("the plugin broke it off")
+            raise TunnelResult("the plugin broke it off")
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_WR)
 
-    async def _opened(self, data: bytes, opening: Opening) -> bytes:
+    async def _opened(self, data: bytes, opening: SniFilter) -> bytes:
         """The plugin's first bytes, once they may pass; it may wait for the server to speak before it."""
         loop = asyncio.get_running_loop()
         try:
@@ -118,12 +124,14 @@ class Tunnel:
                         return passed
                     data = await loop.sock_recv(self._plugin, BUFFER)
         except TimeoutError:
-            raise Mismatch(f"its ClientHello was not whole within {self._bounds.head_seconds:g} s") from None
+            raise SniMismatch(
+                f"its ClientHello was not whole within {self._bounds.head_seconds:g} s"
+            ) from None
         except OSError:
-            raise Ended("the plugin broke it off") from None
+            raise TunnelResult("the plugin broke it off") from None
         return opening.end()
 
-    async def _greeted(self, data: bytes, opening: Opening) -> bytes:
+    async def _greeted(self, data: bytes, opening: SniFilter) -> bytes:
         """Passes the hello on, and returns what may follow it. No byte does before the server has answered:
         it might be the second hello that the server asks for."""
         hello, rest = data[: opening.hello_ends], data[opening.hello_ends :]
@@ -139,9 +147,9 @@ class Tunnel:
         try:
             await self._down.run(b"")
         except SourceBroken:
-            raise Ended("the server broke it off") from None
+            raise TunnelResult("the server broke it off") from None
         except TargetBroken:
-            raise Ended("the plugin broke it off") from None
+            raise TunnelResult("the plugin broke it off") from None
         self._server_done = True
         self._answered.set()
         with contextlib.suppress(OSError):
@@ -149,7 +157,7 @@ class Tunnel:
 
     def _spend(self, count: int) -> None:
         if self.up + self.down > self._bounds.bytes_per_connection:
-            raise Ended("more bytes than one connection may carry")
+            raise TunnelResult("more bytes than one connection may carry")
         self._spend_of_all(count)
 
 

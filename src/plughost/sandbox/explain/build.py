@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from plughost.contracts.base import Binding, Contract, PluginSpec, sandbox_of
+from plughost.contracts.base import Contract, PluginSpec, ResolvedSpec, sandbox_of
 from plughost.errors import PluginError
 from plughost.permissions import capabilities
-from plughost.permissions.access import NONE, Endpoint, Limits, Powers
+from plughost.permissions.access import NONE, Access, Endpoint, ResourceLimits
 from plughost.permissions.capability import Capability
 from plughost.permissions.intersection import overlap
 from plughost.permissions.parse import KINDS
@@ -19,10 +19,19 @@ from plughost.sandbox.denials import grant_hint
 from plughost.sandbox.denials.grant_hint import spelled
 from plughost.sandbox.enforcement import holdings
 from plughost.sandbox.explain.lints import lints
-from plughost.sandbox.explain.report import Asked, Bound, Check, Explanation, Grant, Limit, Missing, Source
+from plughost.sandbox.explain.report import (
+    AskedAccess,
+    Check,
+    EnforcedLimit,
+    Explanation,
+    Grant,
+    GrantSource,
+    Limit,
+    Missing,
+)
 from plughost.sandbox.manager import effective
-from plughost.sandbox.mechanisms.features import Machine
-from plughost.sandbox.plan import Confinement, Holding, Place
+from plughost.sandbox.mechanisms.features import KernelFeatures
+from plughost.sandbox.plan import Enforcement, SandboxPlan, VisiblePath
 from plughost.sandbox.planner import rlimits_for
 
 LIMITS = {
@@ -41,13 +50,13 @@ MADE = ("/dev", "/proc", *SCRATCH)
 def explain(
     spec: PluginSpec,
     contract: Contract,
-    binding: Binding,
-    confinement: Confinement | PluginError,
-    machine: Machine,
-    source: Source | None = None,
+    binding: ResolvedSpec,
+    confinement: SandboxPlan | PluginError,
+    machine: KernelFeatures,
+    source: GrantSource | None = None,
 ) -> Explanation:
     """`confinement` is what was decided for the plugin, or why nothing could be."""
-    source = source or Source()
+    source = source or GrantSource()
     confined = sandbox_of(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
@@ -79,7 +88,7 @@ def explain(
         if spec.sandbox
         else "the contract's default",
         problem=confinement.report() if isinstance(confinement, PluginError) else None,
-        asked=Asked(
+        asked=AskedAccess(
             None if binding.asked is None else tuple(map(str, binding.asked)),
             None
             if binding.declared is None
@@ -98,22 +107,26 @@ def explain(
     )
 
 
-def _items(powers: Powers) -> Iterator[tuple[str, str | Endpoint]]:
+def _items(powers: Access) -> Iterator[tuple[str, str | Endpoint]]:
     return ((kind, item) for kind in KINDS for item in getattr(powers, kind))
 
 
-def _only(kind: str, item: str | Endpoint) -> Powers:
+def _only(kind: str, item: str | Endpoint) -> Access:
     return msgspec.structs.replace(NONE, **{kind: (item,)})
 
 
-def _planned(confined: str, powers: Powers, limits: Limits, machine: Machine) -> tuple[Holding, ...]:
+def _planned(
+    confined: str, powers: Access, limits: ResourceLimits, machine: KernelFeatures
+) -> tuple[Enforcement, ...]:
     """What would hold it, if the machine could. As whom it would run is not known without trying."""
     rlimits = rlimits_for(confined, limits, machine, None)
     held = holdings(confined, powers, limits, rlimits, machine, None, grouped=False)
     return tuple(holding for holding in held if holding.what != "user")
 
 
-def _capabilities(spec: PluginSpec, contract: Contract, binding: Binding, source: Source) -> Iterator[Grant]:
+def _capabilities(
+    spec: PluginSpec, contract: Contract, binding: ResolvedSpec, source: GrantSource
+) -> Iterator[Grant]:
     for capability in sorted(binding.capabilities, key=str):
         words = [word for word in spec.grants if _gives(word, capability, binding)]
         usual = [word for word in spec.grants if word in contract.default_grants]
@@ -131,17 +144,17 @@ def _capabilities(spec: PluginSpec, contract: Contract, binding: Binding, source
         yield Grant("capability", str(capability), f"{asked}{whose}: {', '.join(words)}", f"the host{at}")
 
 
-def _gives(word: str, capability: Capability, binding: Binding) -> bool:
+def _gives(word: str, capability: Capability, binding: ResolvedSpec) -> bool:
     if word in binding.given:
         return capability in binding.given[word].capabilities
     return word.partition("=")[0] == capability.name
 
 
-def _granted_by(words: Sequence[str], source: Source) -> str:
+def _granted_by(words: Sequence[str], source: GrantSource) -> str:
     return "--grant" if set(words) <= set(source.grants) else source.file
 
 
-def _power_rule(kind: str, item: str | Endpoint, binding: Binding, source: Source) -> str:
+def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
     is_asked = binding.declared is not None and overlap(binding.declared, _only(kind, item)) != NONE
     asked = "its manifest asks; " if is_asked else ""
     words = [word for word, given in binding.given.items() if item in getattr(given.powers, kind)]
@@ -154,7 +167,7 @@ def _power_rule(kind: str, item: str | Endpoint, binding: Binding, source: Sourc
     return f"{asked}{source.file}: allow.{kind}"
 
 
-def _is_within(kind: str, item: str | Endpoint, allowed: Powers) -> bool:
+def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
     """Whether these powers are enough for that one."""
     got = getattr(overlap(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
@@ -165,19 +178,19 @@ def _is_within(kind: str, item: str | Endpoint, allowed: Powers) -> bool:
     return item in got
 
 
-def _class_rule(spec: PluginSpec, source: Source) -> str:
+def _class_rule(spec: PluginSpec, source: GrantSource) -> str:
     if source.sandbox:
         return "--sandbox"
     return "the contract's default" if spec.sandbox is None else source.file
 
 
-def _limit_rule(name: str, value: int | None, source: Source) -> str:
+def _limit_rule(name: str, value: int | None, source: GrantSource) -> str:
     if name in source.limits:
         return "--limit"
-    return "plughost's default" if value == getattr(Limits(), name) else f"{source.file}: limits"
+    return "plughost's default" if value == getattr(ResourceLimits(), name) else f"{source.file}: limits"
 
 
-def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[Missing]:
+def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iterator[Missing]:
     usual = contract.default_grants if tuple(spec.grants) == contract.default_grants else ()
     for wanted in capabilities.ungranted(binding.asked or (), binding.capabilities):
         part = [str(held) for held in binding.capabilities if held.name == wanted.name]
@@ -191,7 +204,7 @@ def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Binding
         )
 
 
-def _words_for(wanted: Capability, binding: Binding) -> list[str]:
+def _words_for(wanted: Capability, binding: ResolvedSpec) -> list[str]:
     """The grants of what is missing of a capability: item by item where the contract has words for that."""
     held = {item for each in binding.capabilities if each.name == wanted.name for item in each.scope or ()}
     missing = [item for item in wanted.scope or () if item not in held]
@@ -200,7 +213,7 @@ def _words_for(wanted: Capability, binding: Binding) -> list[str]:
     return [binding.granting["item"].format(name=wanted.name, path=item) for item in missing]
 
 
-def _missing_powers(spec: PluginSpec, binding: Binding, powers: Powers) -> Iterator[Missing]:
+def _missing_powers(spec: PluginSpec, binding: ResolvedSpec, powers: Access) -> Iterator[Missing]:
     for kind, item in _items(binding.declared or NONE):
         if _is_within(kind, item, powers):
             continue
@@ -216,7 +229,7 @@ def _missing_powers(spec: PluginSpec, binding: Binding, powers: Powers) -> Itera
         )
 
 
-def _unused(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[str]:
+def _unused(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iterator[str]:
     held = {capability.name for capability in binding.capabilities}
     for word in spec.grants:
         if not (word in contract.default_grants or word in binding.given or word.partition("=")[0] in held):
@@ -227,7 +240,7 @@ def _unused(spec: PluginSpec, contract: Contract, binding: Binding) -> Iterator[
                 yield f"allow {kind} {spelled(item)}"
 
 
-def _bound(decided: Confinement, limits: Limits) -> Bound:
+def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
     places = sorted(decided.places, key=lambda place: place.path)
     if decided.confined != "strict":
         network = "no sockets at all"
@@ -236,7 +249,7 @@ def _bound(decided: Confinement, limits: Limits) -> Bound:
     else:
         network = "its own, and empty"
     strict = decided.confined == "strict"
-    return Bound(
+    return EnforcedLimit(
         read_only=_paths(places, writable=False),
         writable=(*(SCRATCH if strict and decided.writable_tmp else ()), *_paths(places, writable=True)),
         made=(*(MADE if strict else ()), *(place.path for place in places if place.made)),
@@ -246,7 +259,7 @@ def _bound(decided: Confinement, limits: Limits) -> Bound:
     )
 
 
-def _elsewhere(spec: PluginSpec, decided: Confinement | None) -> Iterator[str]:
+def _elsewhere(spec: PluginSpec, decided: SandboxPlan | None) -> Iterator[str]:
     if decided is not None and decided.starts_in in ("/tmp", "$TMPDIR") and spec.cwd is not None:
         yield (
             f"it starts in {decided.starts_in}: nothing of {spec.cwd} is there inside, which is only where "
@@ -254,11 +267,11 @@ def _elsewhere(spec: PluginSpec, decided: Confinement | None) -> Iterator[str]:
         )
 
 
-def _paths(places: Sequence[Place], *, writable: bool) -> tuple[str, ...]:
+def _paths(places: Sequence[VisiblePath], *, writable: bool) -> tuple[str, ...]:
     return tuple(place.path for place in places if place.writable == writable)
 
 
-def _checks(contract: Contract, binding: Binding) -> Iterator[Check]:
+def _checks(contract: Contract, binding: ResolvedSpec) -> Iterator[Check]:
     for method, reverse in contract.reverse.items():
         needs = reverse.checks if reverse.capability is None else (reverse.capability,)
         yield Check(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plughost.contracts.base import PluginSpec
-from plughost.permissions.access import NONE, Limits
+from plughost.permissions.access import NONE, ResourceLimits
 
 HOW = '`sandbox = "strict"` in plughost.toml (or --sandbox strict)'
 
@@ -17,5 +17,5 @@ def lints(spec: PluginSpec, confined: str) -> Iterator[str]:
         yield f"it is chosen to run unconfined: it may do whatever its user may; {HOW} confines it"
     if spec.allow != NONE:
         yield f"`allow` is not enforced without a sandbox: it may reach everything; {HOW} holds it to that"
-    if spec.limits != Limits():
+    if spec.limits != ResourceLimits():
         yield f"`limits` are not enforced without a sandbox; {HOW} holds it to them"

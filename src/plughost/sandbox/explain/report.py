@@ -6,21 +6,21 @@ from typing import Any
 
 import msgspec
 
-from plughost.permissions.access import NONE, Powers
-from plughost.sandbox.plan import Holding
+from plughost.permissions.access import NONE, Access
+from plughost.sandbox.plan import Enforcement
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class GrantSource(msgspec.Struct, frozen=True, kw_only=True):
     """Where a spec's words were said: these on the command line, the others in `file`."""
 
     file: str = "plughost.toml"
     grants: tuple[str, ...] = ()
-    allow: Powers = NONE
+    allow: Access = NONE
     limits: tuple[str, ...] = ()
     sandbox: bool = False
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AskedAccess(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...] | None
     """None when they are not known before it runs."""
     powers: tuple[str, ...] | None
@@ -50,7 +50,7 @@ class Missing(msgspec.Struct, frozen=True):
     """The words that would grant it, in plughost.toml and on the command line."""
 
 
-class Bound(msgspec.Struct, frozen=True):
+class EnforcedLimit(msgspec.Struct, frozen=True):
     """What there is inside."""
 
     read_only: tuple[str, ...]
@@ -86,16 +86,16 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     chosen_by: str
     problem: dict[str, Any] | None
     """Why it cannot be run like this here; then everything else is what would be."""
-    asked: Asked
+    asked: AskedAccess
     granted: tuple[Grant, ...]
     missing: tuple[Missing, ...]
     unused: tuple[str, ...]
     """Granted, and without effect: its manifest does not ask for it."""
-    bound: Bound | None
+    bound: EnforcedLimit | None
     environment: tuple[str, ...]
     """The names of the variables that it gets."""
     limits: tuple[Limit, ...]
-    held: tuple[Holding, ...]
+    held: tuple[Enforcement, ...]
     """Everything else that it is held to."""
     wire: tuple[Check, ...]
     lints: tuple[str, ...]

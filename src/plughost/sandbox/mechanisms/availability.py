@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from plughost.engine.launcher.launch import NATIVE
-from plughost.errors import InvalidSpec, Unconfinable
+from plughost.errors import InvalidSpec, SandboxUnavailable
 from plughost.permissions.access import NONE
-from plughost.sandbox.mechanisms.features import Machine
+from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.memory import cgroups
 from plughost.sandbox.planner import check
 from plughost.sandbox.users import UIDS, is_mapped
@@ -32,27 +32,27 @@ class Mechanism(msgspec.Struct, frozen=True):
     remedy: str = ""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class MechanismReport(msgspec.Struct, frozen=True):
     """What is known beside the machine itself."""
 
     compiled: bool
     """The launcher."""
     users: bool
     """The users that plugins of a root host become exist here."""
-    parent: cgroups.Parent | str | None
+    parent: cgroups.CgroupParent | str | None
     """Where control groups can be made; or why the one that was named cannot be used."""
 
 
-def surroundings(named: str | None) -> Surroundings:
+def surroundings(named: str | None) -> MechanismReport:
     """Here; `named` is the control group that the operator named."""
     try:
-        parent: cgroups.Parent | str | None = cgroups.find(named)
+        parent: cgroups.CgroupParent | str | None = cgroups.find(named)
     except InvalidSpec as error:
         parent = error.message
-    return Surroundings(os.access(NATIVE, os.X_OK), is_mapped(UIDS[-1]), parent)
+    return MechanismReport(os.access(NATIVE, os.X_OK), is_mapped(UIDS[-1]), parent)
 
 
-def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
+def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mechanism]:
     """Everything that may be part of a sandbox."""
     if not machine.linux:
         yield Mechanism("sandbox", False, "plugins can be confined on Linux only")
@@ -89,11 +89,11 @@ def mechanisms(machine: Machine, around: Surroundings) -> Iterator[Mechanism]:
     yield _groups(around.parent)
 
 
-def unavailable(confined: str, machine: Machine) -> tuple[str, str] | None:
+def unavailable(confined: str, machine: KernelFeatures) -> tuple[str, str] | None:
     """Why a class cannot be had here, and what to do; None when nothing is known to be missing."""
     try:
         check(confined, machine, NONE)
-    except Unconfinable as error:
+    except SandboxUnavailable as error:
         return error.message, error.hint or ""
     return None
 
@@ -109,7 +109,7 @@ _COMPILER = (
 )
 
 
-def _bubblewrap(machine: Machine) -> Mechanism:
+def _bubblewrap(machine: KernelFeatures) -> Mechanism:
     if machine.bubblewrap is None:
         remedy = "apt install bubblewrap (or dnf, pacman, apk: the package has the same name)"
         return Mechanism("bubblewrap", False, "not installed", remedy)
@@ -120,7 +120,7 @@ def _bubblewrap(machine: Machine) -> Mechanism:
     return Mechanism("bubblewrap", True, version)
 
 
-def _namespaces(machine: Machine) -> Mechanism:
+def _namespaces(machine: KernelFeatures) -> Mechanism:
     if machine.bubblewrap is None:
         return Mechanism("namespaces", False, "not tried: bubblewrap makes them")
     if machine.namespaces:
@@ -129,7 +129,7 @@ def _namespaces(machine: Machine) -> Mechanism:
     return Mechanism("namespaces", True, f"user, mount, PID, network, IPC{counted}")
 
 
-def _landlock(machine: Machine) -> Mechanism:
+def _landlock(machine: KernelFeatures) -> Mechanism:
     if not machine.landlock:
         remedy = "Linux 5.13 or later, with landlock among the modules of the boot parameter lsm="
         return Mechanism("Landlock", False, "the kernel has none, or it is switched off", remedy)
@@ -139,7 +139,7 @@ def _landlock(machine: Machine) -> Mechanism:
     return Mechanism("Landlock", True, f"ABI {machine.landlock}: {', '.join(holds)}{missing}")
 
 
-def _user(machine: Machine, around: Surroundings) -> Mechanism:
+def _user(machine: KernelFeatures, around: MechanismReport) -> Mechanism:
     if machine.uid != 0:
         return Mechanism("user", True, f"plugins run as the host's own user, {machine.uid}")
     if around.users:
@@ -148,7 +148,7 @@ def _user(machine: Machine, around: Surroundings) -> Mechanism:
     return Mechanism("user", False, "root, and there is no user that a plugin could become", remedy)
 
 
-def _groups(parent: cgroups.Parent | str | None) -> Mechanism:
+def _groups(parent: cgroups.CgroupParent | str | None) -> Mechanism:
     if isinstance(parent, str):
         return Mechanism("control groups", False, parent, "correct PLUGHOST_CGROUP, or unset it")
     if parent is None:

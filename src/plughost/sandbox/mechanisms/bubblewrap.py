@@ -19,7 +19,7 @@ INNER = "/run/plughost/inner"
 _OBEYED = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|GETCONF_DIR|LOCPATH|MALLOC_.*|NLSPATH")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class MountView(msgspec.Struct, frozen=True, kw_only=True):
     """What there is inside. Mounts are real paths, each in its own place unless `placed` says otherwise."""
 
     read: tuple[str, ...]
@@ -40,7 +40,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """There is a network already, of its own: the launcher made it, with a way out."""
 
 
-def words(view: View, bubblewrap: str, version: tuple[int, ...], env: Mapping[str, str]) -> tuple[str, ...]:
+def words(
+    view: MountView, bubblewrap: str, version: tuple[int, ...], env: Mapping[str, str]
+) -> tuple[str, ...]:
     """Bubblewrap's command up to and without the program it runs.
 
     Variables come with the environment, not on the command line, which every user can read; only those
@@ -72,7 +74,7 @@ def words(view: View, bubblewrap: str, version: tuple[int, ...], env: Mapping[st
     return (*found, "--chdir", view.cwd, "--remount-ro", "/", "--")
 
 
-def mounts(view: View) -> dict[str, tuple[str, str]]:
+def mounts(view: MountView) -> dict[str, tuple[str, str]]:
     """What is mounted: by its place inside, how and from where."""
     wanted = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
     wanted |= {path: ("--ro-bind", path) for path in view.read}

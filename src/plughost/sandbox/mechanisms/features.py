@@ -37,7 +37,7 @@ LIMITS = {
 }
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class KernelFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that decide how a plugin can be confined here."""
 
     linux: bool = True
@@ -64,18 +64,18 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def machine() -> Machine:
+def machine() -> KernelFeatures:
     """This one. Tried at the first call (some 10 ms) and remembered. OSError when the machine lacked
     something for the trial itself: that is not remembered, and the next call tries again."""
     if not sys.platform.startswith("linux"):
-        return Machine(
+        return KernelFeatures(
             linux=False, uid=os.geteuid(), inner=None, bubblewrap=None, landlock=0, seccomp=False,
             counts_apart=False, ceilings={},
         )  # fmt: skip
     bubblewrap = shutil.which("bwrap")
     version, problem = _try(bubblewrap) if bubblewrap else ((), "")
     release = tuple(int(number) for number in re.findall(r"[0-9]+", os.uname().release)[:2])
-    return Machine(
+    return KernelFeatures(
         uid=os.geteuid(),
         inner=INNER if os.access(INNER, os.X_OK) else None,
         bubblewrap=bubblewrap,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class InnerRules(msgspec.Struct, frozen=True, kw_only=True):
     """What Landlock lets through, by paths as they are inside."""
 
     read: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def words(
-    rules: Rules,
+    rules: InnerRules,
     limits: Mapping[str, int],
     *,
     cwd: str | None = None,

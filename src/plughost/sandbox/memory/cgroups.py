@@ -28,16 +28,16 @@ _OURS = re.compile(r"plughost-(\d+)-\d+")
 _numbers = itertools.count(1)
 
 
-class Parent(msgspec.Struct, frozen=True):
+class CgroupParent(msgspec.Struct, frozen=True):
     """Where groups can be made: one folder for both controllers (v2), or one each (v1)."""
 
     version: int
     folders: Mapping[str, str]
 
-    def make(self, memory: int | None, processes: int | None) -> Group:
+    def make(self, memory: int | None, processes: int | None) -> Cgroup:
         """A new group with these limits. OSError when the kernel will not have it."""
         name = f"plughost-{os.getpid()}-{next(_numbers)}"
-        group = Group(tuple(dict.fromkeys(os.path.join(folder, name) for folder in self.folders.values())))
+        group = Cgroup(tuple(dict.fromkeys(os.path.join(folder, name) for folder in self.folders.values())))
         if self.version == 2:
             _enable(self.folders["memory"])
         try:
@@ -73,10 +73,10 @@ class Parent(msgspec.Struct, frozen=True):
             for name in os.listdir(folder):
                 match = _OURS.fullmatch(name)
                 if match and not os.path.exists(f"{PROC}/{match[1]}"):
-                    Group((os.path.join(folder, name),)).remove()
+                    Cgroup((os.path.join(folder, name),)).remove()
 
 
-class Group(msgspec.Struct, frozen=True):
+class Cgroup(msgspec.Struct, frozen=True):
     folders: tuple[str, ...]
 
     @property
@@ -103,7 +103,7 @@ class Group(msgspec.Struct, frozen=True):
         return not any(map(os.path.exists, self.folders))
 
 
-def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> Parent | None:
+def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> CgroupParent | None:
     """The parent that the operator named, or one that is delegated; None when there is neither.
 
     `named` is a group's path below the mount, such as /plughost. InvalidSpec when it is not usable. It only
@@ -114,12 +114,12 @@ def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> Parent | N
             folder = base + group
             available = set(_read(f"{folder}/cgroup.controllers").split())
             if available >= set(_CONTROLLERS) and _is_ours(folder):
-                return Parent(2, dict.fromkeys(_CONTROLLERS, folder))
+                return CgroupParent(2, dict.fromkeys(_CONTROLLERS, folder))
     if named is None:
         return None  # a v1 group is never delegated: one that could be written to may be anybody's
     folders = {name: os.path.join(mounts, name) + named for name in _CONTROLLERS}
     if all(os.access(folder, os.W_OK) for folder in folders.values()):
-        return Parent(1, folders)
+        return CgroupParent(1, folders)
     raise InvalidSpec(
         f"no plugin can be put below the control group {named!r}: {' and '.join(_places(named, mounts))} "
         "must be there, be this user's to write to, and have the controllers memory and pids"

@@ -21,7 +21,7 @@ BREATH = 0.002
 """Seconds between two pieces."""
 
 
-class Watched:
+class MeteredTree:
     """A plugin with a limit: how to find its processes, and what to do when they are past it."""
 
     __slots__ = ("due", "limit", "look", "over", "roots", "used")
@@ -37,13 +37,13 @@ class Watched:
         """What it has found so far."""
 
 
-class Meter:
+class MemoryMeter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._running: dict[Watched, None] = {}
+        self._running: dict[MeteredTree, None] = {}
         self._timer: Timer | None = None
 
-    def started(self, watched: Watched) -> None:
+    def started(self, watched: MeteredTree) -> None:
         """A process of it runs now."""
         self._running[watched] = None
         watched.due = self._clock.time() + SHORTEST
@@ -66,7 +66,7 @@ class Meter:
         finally:
             self._plan()
 
-    def _look_at(self, watched: Watched, now: float) -> None:
+    def _look_at(self, watched: MeteredTree, now: float) -> None:
         if watched.look is None:
             roots = list(watched.roots())
             if not roots:

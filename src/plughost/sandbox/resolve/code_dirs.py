@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve import interpreters
-from plughost.sandbox.resolve.path_recorder import Ways, stamp
-from plughost.sandbox.resolve.trusted_files import Trust, is_beneath, is_broad
+from plughost.sandbox.resolve.path_recorder import PathRecorder, stamp
+from plughost.sandbox.resolve.trusted_files import ExposurePolicy, is_beneath, is_broad
 
 NO_SCRIPT = ("-c", "-m")
 """After these an interpreter is given code, or the name of a module."""
 
 
-class OwnCode:
+class CodeDirs:
     """`kept_from` is a file that none of these folders may hold. What is found is told to `trust`."""
 
     def __init__(
-        self, command: tuple[str, ...], cwd: str | None, kept_from: str | None, trust: Trust, walked: Ways
+        self,
+        command: tuple[str, ...],
+        cwd: str | None,
+        kept_from: str | None,
+        trust: ExposurePolicy,
+        walked: PathRecorder,
     ) -> None:
         self._command = command
         self._cwd = cwd
@@ -29,7 +34,7 @@ class OwnCode:
         """The operator names it."""
         real = self._walked(folder).real
         if self._is_shared(real):
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"its folder would be {real}, which holds far more than its own code",
                 hint="give the plugin a folder of its own (cwd), and grant what else it may read",
             )

@@ -13,20 +13,20 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from plughost.errors import LaunchFailed, Unconfinable
+from plughost.errors import LaunchFailed, SandboxUnavailable
 from plughost.sandbox.resolve import interpreters, shared_libraries, trusted_files
-from plughost.sandbox.resolve.code_dirs import OwnCode, with_whole_path
+from plughost.sandbox.resolve.code_dirs import CodeDirs, with_whole_path
 from plughost.sandbox.resolve.elf import Elf, read_elf
-from plughost.sandbox.resolve.path_recorder import Ways
-from plughost.sandbox.resolve.shared_libraries import Program
-from plughost.sandbox.resolve.shebang import FirstLine, first_line, without_env
+from plughost.sandbox.resolve.path_recorder import PathRecorder
+from plughost.sandbox.resolve.shared_libraries import LoadedProgram
+from plughost.sandbox.resolve.shebang import Shebang, first_line, without_env
 from plughost.sandbox.resolve.trusted_files import Word
 
 MOST_INTERPRETERS = 5
 """How often a script's interpreter may be a script again: the kernel's number."""
 
 
-class Runnable(msgspec.Struct, frozen=True):
+class ResolvedCommand(msgspec.Struct, frozen=True):
     """Real paths, but `path` and the links that lead from it to the real ones."""
 
     path: str
@@ -44,7 +44,7 @@ class Runnable(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, str], ...]
 
 
-class Search:
+class CommandResolver:
     """One look for all that a command needs; `stamps` tells what was looked at, and how it was then."""
 
     def __init__(
@@ -72,16 +72,16 @@ class Search:
         self._execute = execute
         known = dict(resolved)
         programs = (known.get(path) or os.path.realpath(path) for path in execute)
-        self._trust = trusted_files.Trust((*programs, *read), parted)
+        self._trust = trusted_files.ExposurePolicy((*programs, *read), parted)
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
-        self._programs: list[Program] = []
-        self._walked = Ways(self._command[0], self._trust, known)
+        self._programs: list[LoadedProgram] = []
+        self._walked = PathRecorder(self._command[0], self._trust, known)
         self.stamps = self._walked.stamps
 
-    def run(self) -> Runnable:
+    def run(self) -> ResolvedCommand:
         start = self._located(self._command[0])
-        own = OwnCode(self._command, self._cwd, self._kept_from, self._trust, self._walked)
+        own = CodeDirs(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
             own.by_folder(self._cwd)
         elif self._cwd is None and self._command_is_told and os.path.isabs(self._command[0]):
@@ -96,14 +96,14 @@ class Search:
         for granted in self._execute:
             self._chain(granted, (granted,))
         self._programs += [
-            Program(path, Elf(elf.kind, None, shared_libraries.STANDING))
+            LoadedProgram(path, Elf(elf.kind, None, shared_libraries.STANDING))
             for path, elf, _ in self._programs[:1]
             if elf.loader is not None
         ]
         needed = (self._library(library) for library in shared_libraries.closure(self._programs))
         found = tuple(dict.fromkeys(path for path in needed if path is not None))
         public = {folder: trusted_files.is_public(folder) for folder in map(os.path.dirname, found)}
-        return Runnable(
+        return ResolvedCommand(
             path,
             argv,
             tuple(self._trust.code),
@@ -169,7 +169,7 @@ class Search:
                 word = Word.PLUGIN if self._path_is_told else Word.OPERATOR
             else:
                 path, script, by_kernel = line.interpreter, real, True
-        raise Unconfinable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
+        raise SandboxUnavailable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
     def _program(self, path: str, word: Word, script: str | None) -> tuple[str, Word]:
         """The real path of a program that may be brought in, and whose word it is what is written in it.
@@ -177,7 +177,7 @@ class Search:
         `script` is the file whose first line names it, if one does.
         """
         if not path.startswith("/"):
-            raise Unconfinable(f"the interpreter {path!r} is not given with its whole path")
+            raise SandboxUnavailable(f"the interpreter {path!r} is not given with its whole path")
         walked = self._walked(path)
         if not os.path.isfile(walked.real):
             raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
@@ -187,11 +187,11 @@ class Search:
         if after is Word.OPERATOR and script is not None and self._is_beside(script, walked):
             return walked.real, after
         if trusted_files.is_public(walked.real):
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"it wants to run {path}, and the way there is neither part of it nor public",
                 hint="if it is meant to run that, name it in the command, in a plughost.toml of your own",
             )
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"it leads to {walked.real}, which is neither part of it nor a public program",
             hint=f"if it is meant to run that, grant it: execute {walked.real}",
         )
@@ -211,9 +211,9 @@ class Search:
             and read_elf(walked.real) is not None
         )
 
-    def _by_name(self, line: FirstLine, script: str) -> str:
+    def _by_name(self, line: Shebang, script: str) -> str:
         if not interpreters.is_interpreter(line.interpreter):
-            raise Unconfinable(
+            raise SandboxUnavailable(
                 f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
                 hint="give the command with its interpreter",
             )
@@ -229,11 +229,11 @@ class Search:
         authors = self._trust.is_authors(real)
         prefix = os.path.dirname(os.path.dirname(real))
         prefixes = (*self._trust.code, *self._trust.parted) if authors else (prefix,)
-        self._programs.append(Program(real, elf, prefixes))
+        self._programs.append(LoadedProgram(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)
             if not self._trust.may_lead(walked, by_plugin=True):
-                raise Unconfinable(
+                raise SandboxUnavailable(
                     f"{real} wants the loader {elf.loader}, which is no public file of the system",
                     hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
@@ -251,7 +251,9 @@ class Search:
         for folder in belongings.folders:
             self._bring(folder, prefix, by)
         self._programs += [
-            Program(module, found, prefixes) for module in belongings.modules if (found := read_elf(module))
+            LoadedProgram(module, found, prefixes)
+            for module in belongings.modules
+            if (found := read_elf(module))
         ]
 
     # What is brought in
@@ -271,7 +273,7 @@ class Search:
         if beneath or public:
             self._reads[real] = None
 
-    def _library(self, library: Program) -> str | None:
+    def _library(self, library: LoadedProgram) -> str | None:
         """A library's real path; None for one that is there anyhow, or may not be brought in."""
         walked = trusted_files.walk(library.path)
         by_plugin = any(self._trust.is_authors(prefix) for prefix in library.prefixes)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
-from plughost.sandbox.resolve.command import Runnable, Search
+from plughost.sandbox.resolve.command import CommandResolver, ResolvedCommand
 from plughost.sandbox.resolve.path_recorder import Stamp, stamp
 
-__all__ = ["Runnable", "find"]
+__all__ = ["ResolvedCommand", "find"]
 
 MOST_REMEMBERED = 256
 
@@ -26,7 +26,7 @@ def find(
     kept_from: str | None = None,
     parted: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
-) -> Runnable:
+) -> ResolvedCommand:
     """The command as it can be run; `execute` and `read` are what the operator granted beside it.
 
     `path_is_told`: the PATH in `env` is the plugin's own word, and leads no further than others of its words.
@@ -42,7 +42,7 @@ def find(
         runnable, stamps = remembered
         if all(stamp(path) == then for path, then in stamps.items()):
             return runnable
-    search = Search(command, cwd, env, tuple(execute), tuple(read), *whose)
+    search = CommandResolver(command, cwd, env, tuple(execute), tuple(read), *whose)
     runnable = search.run()
     if len(_remembered) >= MOST_REMEMBERED:
         _remembered.clear()
@@ -50,4 +50,4 @@ def find(
     return runnable
 
 
-_remembered: dict[tuple[object, ...], tuple[Runnable, dict[str, Stamp | None]]] = {}
+_remembered: dict[tuple[object, ...], tuple[ResolvedCommand, dict[str, Stamp | None]]] = {}

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from plughost.errors import Unconfinable
-from plughost.permissions.access import NONE, Powers
+from plughost.errors import SandboxUnavailable
+from plughost.permissions.access import NONE, Access
 from plughost.sandbox.resolve import trusted_files
 
 KERNELS = ("/proc", "/sys", "/dev")
 
 
-class Granted(msgspec.Struct, frozen=True):
+class ResolvedGrants(msgspec.Struct, frozen=True):
     """Real paths, and the symlinks that lead to them from those that were written."""
 
     read: tuple[str, ...] = ()
@@ -23,11 +23,11 @@ class Granted(msgspec.Struct, frozen=True):
 
 
 def granted(
-    powers: Powers,
-    allowed: Powers = NONE,
+    powers: Access,
+    allowed: Access = NONE,
     to_come: str | None = None,
     resolved: Mapping[str, str] | None = None,
-) -> Granted:
+) -> ResolvedGrants:
     """Unconfinable for what cannot be granted: it is not there, or is no file or folder.
 
     `allowed` are the operator's own words: a path below one of them is a manifest's, and must not lead out.
@@ -53,13 +53,13 @@ def granted(
         for path in dict.fromkeys(walked.real for walked in read)
         if not any(trusted_files.is_beneath(path, folder) for folder in writable)
     ]
-    return Granted(tuple(readable), tuple(writable), tuple(links.items()))
+    return ResolvedGrants(tuple(readable), tuple(writable), tuple(links.items()))
 
 
 def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
     above = [folder for folder in allowed if trusted_files.is_beneath(path, folder)]
     if above and not any(trusted_files.is_beneath(real, os.path.realpath(folder)) for folder in above):
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"{path} is in {above[0]}, which is allowed, but leads to {real}, which is not",
             hint=f"if that is meant, allow {real} itself",
         )
@@ -67,21 +67,23 @@ def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
 
 def _walked(path: str, resolved: str | None) -> trusted_files.Walk:
     if not os.path.isabs(path):
-        raise Unconfinable(f"the granted path {path!r} is relative", hint="grant it with its whole path")
+        raise SandboxUnavailable(
+            f"the granted path {path!r} is relative", hint="grant it with its whole path"
+        )
     try:
         walked = trusted_files.walk(path) if resolved is None else trusted_files.walk_again(path, resolved)
     except OSError as error:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"the granted path {path} cannot be given: {error.strerror}",
             hint="create it, or take the grant back",
         ) from error
     if not trusted_files.is_plain(walked.real):
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"the granted path {path} is no file and no folder",
             hint="sockets, FIFOs and devices are not given to a plugin",
         )
     if walked.real == "/" or any(trusted_files.is_beneath(walked.real, folder) for folder in KERNELS):
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"the granted path {path} is no plugin's to have", hint="grant the folders it needs, each by name"
         )
     return walked

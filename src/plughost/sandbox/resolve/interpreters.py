@@ -20,7 +20,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
 _MANAGERS = {"pyenv": ".python-version", "nodenv": ".node-version", "rbenv": ".ruby-version"}
 
 
-class Belongings(NamedTuple):
+class InterpreterFiles(NamedTuple):
     """What an interpreter needs beside its program file; some of it may not exist."""
 
     folders: tuple[str, ...] = ()
@@ -33,23 +33,23 @@ def is_interpreter(program: str) -> bool:
     return _NAMES.fullmatch(os.path.basename(program)) is not None
 
 
-def belongings(program: str, triplet: str) -> Belongings:
+def belongings(program: str, triplet: str) -> InterpreterFiles:
     """Of an interpreter's real path. A program that brings nothing along has none."""
     name, prefix = os.path.basename(program), os.path.dirname(os.path.dirname(program))
     if (python := _PYTHON.fullmatch(name)) is not None:
         return _python(prefix, python["version"] or "")
     if name in ("node", "nodejs") and prefix == "/usr":
-        return Belongings(("/usr/share/nodejs",))
+        return InterpreterFiles(("/usr/share/nodejs",))
     if name == "java" and os.path.exists(f"{prefix}/lib/modules"):
         folders = (f"{prefix}/lib", f"{prefix}/conf", f"{prefix}/release", *_settings(f"{prefix}/conf"))
         modules = [*_modules(f"{prefix}/lib"), *_modules(f"{prefix}/lib/server")]
-        return Belongings(folders, tuple(modules))
+        return InterpreterFiles(folders, tuple(modules))
     if name.startswith("perl") and prefix == "/usr":
         lib = f"/usr/lib/{triplet}"
-        return Belongings(
+        return InterpreterFiles(
             (f"{lib}/perl-base", f"{lib}/perl", f"{lib}/perl5", "/usr/share/perl", "/usr/share/perl5")
         )
-    return Belongings()
+    return InterpreterFiles()
 
 
 def venv_of(program: str) -> str | None:
@@ -125,7 +125,7 @@ def _text(path: str) -> str:
         os.close(fd)
 
 
-def _python(prefix: str, version: str) -> Belongings:
+def _python(prefix: str, version: str) -> InterpreterFiles:
     for lib in ("lib", "lib64"):
         for name in sorted(_listed(f"{prefix}/{lib}"), reverse=True):
             match = _PYTHON.fullmatch(name)
@@ -139,8 +139,8 @@ def _python(prefix: str, version: str) -> Belongings:
                 folders += ["/usr/lib/python3", f"/usr/local/lib/{name}"]
             if lib == "lib64":
                 folders.append(f"{prefix}/lib/{name}")
-            return Belongings(tuple(folders), tuple(_modules(f"{own}/lib-dynload")))
-    return Belongings()
+            return InterpreterFiles(tuple(folders), tuple(_modules(f"{own}/lib-dynload")))
+    return InterpreterFiles()
 
 
 def _settings(folder: str) -> list[str]:

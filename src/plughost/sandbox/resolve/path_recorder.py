@@ -7,18 +7,18 @@ import stat
 from collections.abc import Mapping
 
 from plughost.errors import LaunchFailed
-from plughost.sandbox.resolve.trusted_files import Trust, Walk, walk, walk_again
+from plughost.sandbox.resolve.trusted_files import ExposurePolicy, Walk, walk, walk_again
 
 Stamp = tuple[int, int, int]
 
 
-class Ways:
+class PathRecorder:
     """`links` are those that a plugin needs to go the same ways; those in its own folders are seen anyhow.
 
     `resolved` has the real path of each that was checked before: it must lead there still.
     """
 
-    def __init__(self, program: str, trust: Trust, resolved: Mapping[str, str]) -> None:
+    def __init__(self, program: str, trust: ExposurePolicy, resolved: Mapping[str, str]) -> None:
         self.links: dict[str, str] = {}
         self.stamps: dict[str, Stamp | None] = {}
         self._program = program

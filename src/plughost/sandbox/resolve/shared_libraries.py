@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.elf import Elf, open_file, read_elf
 from plughost.sandbox.resolve.trusted_files import is_beneath
 
@@ -35,7 +35,7 @@ def triplet(elf: Elf) -> str:
     return _TRIPLETS.get(elf.kind[0], "")
 
 
-class Program(NamedTuple):
+class LoadedProgram(NamedTuple):
     """A file that is loaded, and how far its own word reaches."""
 
     path: str
@@ -44,13 +44,13 @@ class Program(NamedTuple):
     """Below these it may say where its libraries are."""
 
 
-def closure(programs: Iterable[Program]) -> list[Program]:
+def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
     """Every library that these programs need, and those need in turn.
 
     A name with a slash in it, and a folder outside a program's prefixes that it wants searched, count for
     nothing: both are the program's own word.
     """
-    found: dict[str, Program] = {}
+    found: dict[str, LoadedProgram] = {}
     waiting = list(programs)
     asked: set[tuple[str, tuple[str, ...]]] = set()
     look = _Look()
@@ -66,7 +66,7 @@ def closure(programs: Iterable[Program]) -> list[Program]:
                     continue
                 if len(found) >= MOST_LIBRARIES:
                     return list(found.values())
-                found[path] = Program(path, elf, program.prefixes)
+                found[path] = LoadedProgram(path, elf, program.prefixes)
                 waiting.append(found[path])
     return list(found.values())
 
@@ -80,7 +80,7 @@ class _Look:
     def __call__(self, path: str, kind: tuple[int, int]) -> Elf | None:
         if (path, kind) not in self._seen:
             if len(self._seen) >= MOST_LOOKS:
-                raise Unconfinable(
+                raise SandboxUnavailable(
                     f"its libraries were looked for in {MOST_LOOKS} places",
                     hint="build it with fewer libraries, or fewer folders to search for them",
                 )
@@ -88,7 +88,7 @@ class _Look:
         return self._seen[path, kind]
 
 
-def _searched(program: Program) -> Iterable[str]:
+def _searched(program: LoadedProgram) -> Iterable[str]:
     origin = os.path.dirname(program.path)
     for folder in program.elf.search:
         full = os.path.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))

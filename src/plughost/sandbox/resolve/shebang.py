@@ -8,7 +8,7 @@ import shlex
 from typing import NamedTuple
 
 from plughost._util.text import visible
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.elf import open_file
 
 ENV = ("env", "/usr/bin/env", "/bin/env")
@@ -18,7 +18,7 @@ LONGEST = 256
 _SPLIT = re.compile(r"-v*S|--split-string[= ]")
 
 
-class FirstLine(NamedTuple):
+class Shebang(NamedTuple):
     interpreter: str
     words: tuple[str, ...]
     """What the interpreter is given before the script's own path."""
@@ -26,12 +26,12 @@ class FirstLine(NamedTuple):
     """`env` looks the interpreter up on PATH."""
 
 
-def first_line(path: str) -> FirstLine | None:
+def first_line(path: str) -> Shebang | None:
     """None when the file is no script; Unconfinable for one of which it is not clear what runs it."""
     try:
         return parse(_head(path))
     except ValueError as error:
-        raise Unconfinable(
+        raise SandboxUnavailable(
             f"the first line of {path} cannot be used in a sandbox: {error}. There, `env` may only name an "
             "interpreter and its arguments: it takes no options of its own and sets no variables",
             hint="write #!/usr/bin/env python3 or the like, and set variables by `env` in plughost.toml",
@@ -45,7 +45,7 @@ def interpreter(path: str) -> str | None:
     return words[0] if words and words[0].startswith("/") else None
 
 
-def parse(head: bytes) -> FirstLine | None:
+def parse(head: bytes) -> Shebang | None:
     """None when it is no script's; ValueError tells a line that says more than which interpreter it is."""
     if not head.startswith(b"#!"):
         return None
@@ -56,7 +56,7 @@ def parse(head: bytes) -> FirstLine | None:
         return None
     if os.path.basename(interpreter) == "env" and rest:
         return _of_env(rest, line)
-    return FirstLine(interpreter, (rest,) if rest else ())
+    return Shebang(interpreter, (rest,) if rest else ())
 
 
 def _head(path: str) -> bytes:
@@ -75,7 +75,7 @@ def _line(head: bytes) -> bytes:
     return re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]
 
 
-def _of_env(rest: str, line: str) -> FirstLine:
+def _of_env(rest: str, line: str) -> Shebang:
     """The kernel hands all that follows to env as one word; only `-S` makes several of it."""
     words = [rest]
     if (split := _SPLIT.match(rest)) is not None:
@@ -85,7 +85,7 @@ def _of_env(rest: str, line: str) -> FirstLine:
             words = []
     if not words or words[0].startswith("-") or "=" in words[0]:
         raise ValueError(f"#!{visible(line)}")
-    return FirstLine(words[0], tuple(words[1:]), by_name="/" not in words[0])
+    return Shebang(words[0], tuple(words[1:]), by_name="/" not in words[0])
 
 
 def without_env(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -14,11 +14,11 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from plughost.errors import Unconfinable
+from plughost.errors import SandboxUnavailable
 from plughost.permissions.public_files import is_file, is_public
 
 __all__ = [
-    "Trust",
+    "ExposurePolicy",
     "Walk",
     "Word",
     "is_beneath",
@@ -57,7 +57,7 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
     `lstat` is how each step is looked at, by its real path.
     """
     if len(path) > LONGEST or "\0" in path:
-        raise Unconfinable(f"no file can have the path {path[:64]!r}")
+        raise SandboxUnavailable(f"no file can have the path {path[:64]!r}")
     todo = [name for name in path.split("/") if name][::-1]
     here = ""
     links: list[tuple[str, str]] = []
@@ -78,7 +78,7 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
             raise _replaced(step) from error
         links.append((step, text))
         if len(links) > MOST_LINKS or len(text) > LONGEST:
-            raise Unconfinable(f"too many symlinks on the way from {path!r}")
+            raise SandboxUnavailable(f"too many symlinks on the way from {path!r}")
         if text.startswith("/"):
             here = ""
         todo += [part for part in text.split("/") if part][::-1]
@@ -97,8 +97,8 @@ def walk_again(path: str, resolved: str) -> Walk:
     return walked
 
 
-def _replaced(path: str) -> Unconfinable:
-    return Unconfinable(
+def _replaced(path: str) -> SandboxUnavailable:
+    return SandboxUnavailable(
         f"{path} was replaced while it was looked at: it leads elsewhere now",
         hint="if that is meant, remove the plugin and add it again; if not, find out who may write there",
     )
@@ -111,7 +111,7 @@ class Word(enum.Enum):
     PLUGIN = enum.auto()
 
 
-class Trust:
+class ExposurePolicy:
     """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given;
     all are real paths.
 

@@ -12,8 +12,8 @@ from plughost.contracts.ainb.contract import Ainb
 from plughost.errors import Timeout
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.screens.frame_rate import Pace
-from plughost.screens.render import Painting, paint
+from plughost.screens.frame_rate import FrameRate
+from plughost.screens.render import Rendering, paint
 from plughost.screens.stderr_tail import last_words
 from plughost.screens.terminal.error_panel import LAST_LINES
 
@@ -24,8 +24,8 @@ LONGEST = 20.0
 """Seconds for all of it: one that hangs in its start is given less than its contract gives it."""
 
 
-class Still(NamedTuple):
-    painting: Painting
+class Capture(NamedTuple):
+    painting: Rendering
     seconds: float
     """From asking for the frame until it was painted."""
     redraw: bool
@@ -39,7 +39,7 @@ async def still(
     height: int,
     wait: float | None,
     others: Collection[asyncio.Task[None]],
-) -> Still:
+) -> Capture:
     """A frame of a plugin that has run for `wait` seconds, or has come to rest: many show at first that they
     have nothing to show yet, until the `others` are up."""
     limit = LONGEST + (wait or 0)
@@ -58,7 +58,7 @@ async def still(
 
 async def _drawn(
     plugin: Plugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
-) -> Still:
+) -> Capture:
     await plugin.start()
     view = Ainb(plugin)
     with view.shown():
@@ -68,11 +68,11 @@ async def _drawn(
         return await _frame(view, width, height, None)
 
 
-async def _at_rest(view: Ainb, width: int, height: int, others: Collection[asyncio.Task[None]]) -> Still:
+async def _at_rest(view: Ainb, width: int, height: int, others: Collection[asyncio.Task[None]]) -> Capture:
     latest = time.monotonic() + PATIENCE
     if others:
         await asyncio.wait(others, timeout=PATIENCE)
-    pace = Pace(RATE)
+    pace = FrameRate(RATE)
     frame = await _frame(view, width, height, None)
     while pace.after(changed=bool(frame.painting.changed), redraw=frame.redraw) == pace.interval:
         if time.monotonic() > latest:
@@ -82,8 +82,8 @@ async def _at_rest(view: Ainb, width: int, height: int, others: Collection[async
     return frame
 
 
-async def _frame(view: Ainb, width: int, height: int, last: Still | None) -> Still:
+async def _frame(view: Ainb, width: int, height: int, last: Capture | None) -> Capture:
     began = time.monotonic()
     result = await view.render(width, height)
     painting = paint(result.buffer, width, height, last and last.painting)
-    return Still(painting, time.monotonic() - began, result.redraw)
+    return Capture(painting, time.monotonic() - began, result.redraw)

@@ -11,7 +11,7 @@ from plughost.errors import InvalidSpec
 FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts", "~/.fonts")
 
 
-class Family(NamedTuple):
+class FontFamily(NamedTuple):
     """File names of a family; a style that it lacks is drawn in the regular one."""
 
     regular: str
@@ -20,15 +20,15 @@ class Family(NamedTuple):
 
 
 KNOWN = (
-    Family("DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf", "DejaVuSansMono-Oblique.ttf"),
-    Family("LiberationMono-Regular.ttf", "LiberationMono-Bold.ttf", "LiberationMono-Italic.ttf"),
-    Family("NotoSansMono-Regular.ttf", "NotoSansMono-Bold.ttf"),
-    Family("UbuntuMono-R.ttf", "UbuntuMono-B.ttf", "UbuntuMono-RI.ttf"),
-    Family("FreeMono.ttf", "FreeMonoBold.ttf", "FreeMonoOblique.ttf"),
+    FontFamily("DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf", "DejaVuSansMono-Oblique.ttf"),
+    FontFamily("LiberationMono-Regular.ttf", "LiberationMono-Bold.ttf", "LiberationMono-Italic.ttf"),
+    FontFamily("NotoSansMono-Regular.ttf", "NotoSansMono-Bold.ttf"),
+    FontFamily("UbuntuMono-R.ttf", "UbuntuMono-B.ttf", "UbuntuMono-RI.ttf"),
+    FontFamily("FreeMono.ttf", "FreeMonoBold.ttf", "FreeMonoOblique.ttf"),
 )
 
 
-def find(folders: tuple[str, ...] = FOLDERS) -> Family:
+def find(folders: tuple[str, ...] = FOLDERS) -> FontFamily:
     """The first family that is installed, as paths."""
     there = {
         name: os.path.join(place, name)
@@ -38,7 +38,7 @@ def find(folders: tuple[str, ...] = FOLDERS) -> Family:
     }
     for family in KNOWN:
         if family.regular in there:
-            return Family(*(there.get(name, "") for name in family))
+            return FontFamily(*(there.get(name, "") for name in family))
     raise InvalidSpec(
         "there is no monospace font to draw with",
         hint="install one (Debian: apt-get install fonts-dejavu-core), or name a file with --font",

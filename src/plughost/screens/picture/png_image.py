@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from plughost.contracts.ainb.messages import Color
 from plughost.errors import InvalidSpec
 from plughost.screens.cell_width import columns_of
-from plughost.screens.colors import PAPER, Shade, shade
-from plughost.screens.picture.fonts import Family
-from plughost.screens.render import Painting, Run
+from plughost.screens.colors import PAPER, ResolvedStyle, shade
+from plughost.screens.picture.fonts import FontFamily
+from plughost.screens.render import Rendering, Span
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 POINTS = 16
 
 
-class Drawer:
-    def __init__(self, family: Family) -> None:
+class PngDrawer:
+    def __init__(self, family: FontFamily) -> None:
         self._regular = _font(family.regular)
         self._bold = _font(family.bold) if family.bold else self._regular
         self._italic = _font(family.italic) if family.italic else self._regular
         ascent, descent = self._regular.getmetrics()
         self.wide, self.high = max(round(self._regular.getlength("M")), 1), ascent + descent
-        self._tiles: dict[tuple[str, int, Shade], Image] = {}
+        self._tiles: dict[tuple[str, int, ResolvedStyle], Image] = {}
 
-    def draw(self, painting: Painting) -> Image:
+    def draw(self, painting: Rendering) -> Image:
         from PIL import Image
 
         size = (painting.width * self.wide, painting.height * self.high)
@@ -40,13 +40,13 @@ class Drawer:
                 x += run.columns
         return image
 
-    def _run(self, image: Image, run: Run, x: int, y: int) -> None:
+    def _run(self, image: Image, run: Span, x: int, y: int) -> None:
         how = shade(run)
         for text, columns in columns_of(run.text):
             image.paste(self._tile(text, columns, how), (x * self.wide, y * self.high))
             x += columns
 
-    def _tile(self, text: str, columns: int, how: Shade) -> Image:
+    def _tile(self, text: str, columns: int, how: ResolvedStyle) -> Image:
         from PIL import Image, ImageDraw
 
         key = (text, columns, how)
@@ -81,8 +81,8 @@ def _rgb(colour: Color) -> tuple[int, int, int]:
     return colour.r, colour.g, colour.b
 
 
-def png(painting: Painting, family: Family, path: Path) -> tuple[int, int]:
+def png(painting: Rendering, family: FontFamily, path: Path) -> tuple[int, int]:
     """Write it; how large it is in pixels."""
-    image = Drawer(family).draw(painting)
+    image = PngDrawer(family).draw(painting)
     image.save(path, "PNG")
     return image.size

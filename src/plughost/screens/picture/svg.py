@@ -8,14 +8,14 @@ from xml.sax.saxutils import escape
 from plughost.contracts.ainb.messages import Color
 from plughost.screens.cell_width import columns_of
 from plughost.screens.colors import INK, PAPER, shade
-from plughost.screens.render import Painting, Run
+from plughost.screens.render import Rendering, Span
 
 WIDE, HIGH, BASELINE = 9, 18, 14
 """Of a cell, in units of the picture."""
 FITTED = 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"'
 
 
-def svg(painting: Painting) -> str:
+def svg(painting: Rendering) -> str:
     width, height = painting.width * WIDE, painting.height * HIGH
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -30,7 +30,7 @@ def svg(painting: Painting) -> str:
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _run(run: Run, x: int, y: int) -> list[str]:
+def _run(run: Span, x: int, y: int) -> list[str]:
     """Its ground, then its text."""
     how = shade(run)
     drawn: list[str] = []
@@ -55,7 +55,7 @@ def _run(run: Run, x: int, y: int) -> list[str]:
     return drawn
 
 
-def _pieces(run: Run) -> Iterable[tuple[str, int]]:
+def _pieces(run: Span) -> Iterable[tuple[str, int]]:
     """Each is stretched to its cells: one by one where fonts differ in how wide a character is."""
     return [(run.text, run.columns)] if run.text.isascii() else columns_of(run.text)
 

@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from plughost.screens.frame_source import Sight
-from plughost.screens.terminal.chrome import Tab, places, status_line, tab_line
+from plughost.screens.frame_source import ScreenView
+from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
 from plughost.screens.terminal.driver import STDERR, TerminalDriver
 from plughost.screens.terminal.row_widget import Rows
-from plughost.screens.terminal.screen_widget import Canvas
+from plughost.screens.terminal.screen_widget import ScreenWidget
 
 STATUS_PERIOD = 0.25
 
@@ -49,7 +49,7 @@ class ScreenApp(App[None]):
         Binding("ctrl+pageup", "turn(-1)", priority=True),
     ]
 
-    def __init__(self, tabs: Sequence[Tab], hang_up: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, tabs: Sequence[TabLabel], hang_up: Callable[[], None] = lambda: None) -> None:
         """`hang_up` is called once nobody can see it any more."""
         super().__init__(driver_class=TerminalDriver)
         self._hang_up = hang_up
@@ -59,7 +59,7 @@ class ScreenApp(App[None]):
         self._watching: asyncio.Task[None] | None = None
         self._told = (0, 0.0)
         self._rate = 0.0
-        self._canvas = Canvas()
+        self._canvas = ScreenWidget()
         self._terminal = select.poll()
         self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
@@ -105,7 +105,7 @@ class ScreenApp(App[None]):
     def room(self) -> tuple[int, int]:
         return self._canvas.size.width, self._canvas.size.height
 
-    def see(self, sight: Sight) -> None:
+    def see(self, sight: ScreenView) -> None:
         self._canvas.show(sight.rows, sight.changed)
 
     def takes_more(self) -> bool:

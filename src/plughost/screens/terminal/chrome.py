@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED, Cell
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.render import BLANK, Row, cells_of, line, row_of
 
 MORE = 2
 """Columns of … and a space, for tabs that are out of sight."""
 
 
-class Tab(NamedTuple):
-    feed: Feed
+class TabLabel(NamedTuple):
+    feed: FrameSource
     screen: str
 
     @property
@@ -22,7 +22,7 @@ class Tab(NamedTuple):
         return f"{self.feed.name}/{self.screen}"
 
 
-def status_line(tabs: Sequence[Tab], chosen: int, rate: float, width: int) -> Row:
+def status_line(tabs: Sequence[TabLabel], chosen: int, rate: float, width: int) -> Row:
     """State, frame time, frames a second, dropped frames; and how to get out."""
     tab = tabs[chosen]
     feed = tab.feed
@@ -32,7 +32,7 @@ def status_line(tabs: Sequence[Tab], chosen: int, rate: float, width: int) -> Ro
     return line(told + " " * gap + keys if gap > 0 else told, width, REVERSED)
 
 
-def tab_line(tabs: Sequence[Tab], chosen: int, width: int) -> Row:
+def tab_line(tabs: Sequence[TabLabel], chosen: int, width: int) -> Row:
     """The chosen tab and those around it that have room; … where there are more."""
     cells = [BLANK] * width
     seen = places(tabs, chosen, width)
@@ -47,7 +47,7 @@ def tab_line(tabs: Sequence[Tab], chosen: int, width: int) -> Row:
     return row_of(cells[:width])
 
 
-def places(tabs: Sequence[Tab], chosen: int, width: int) -> dict[int, tuple[int, int]]:
+def places(tabs: Sequence[TabLabel], chosen: int, width: int) -> dict[int, tuple[int, int]]:
     """Where titles are, in columns, by the numbers of their tabs: from the first one on that leaves the
     chosen one its room."""
     for first in range(chosen + 1):
@@ -57,7 +57,7 @@ def places(tabs: Sequence[Tab], chosen: int, width: int) -> dict[int, tuple[int,
     return {chosen: (0, width)}
 
 
-def _from(first: int, tabs: Sequence[Tab], width: int) -> dict[int, tuple[int, int]]:
+def _from(first: int, tabs: Sequence[TabLabel], width: int) -> dict[int, tuple[int, int]]:
     """Those that fit as a whole, beginning with this one."""
     seen: dict[int, tuple[int, int]] = {}
     start = MORE if first else 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from plughost.screens.terminal.key_parser import Keyboard
+from plughost.screens.terminal.key_parser import KeyParser
 
 LOOK = 100
 """Milliseconds: how soon a lone Escape is taken for the key, and the end is noticed."""
@@ -37,7 +37,7 @@ class TerminalDriver(LinuxDriver):
             self._writer_thread.write(data)
 
     def run_input_thread(self) -> None:
-        parser, decode = Keyboard(), getincrementaldecoder("utf-8")("replace").decode
+        parser, decode = KeyParser(), getincrementaldecoder("utf-8")("replace").decode
         terminal = select.poll()
         terminal.register(self.fileno, select.POLLIN)
         while not self.exit_event.is_set():
@@ -54,7 +54,7 @@ class TerminalDriver(LinuxDriver):
                 for event in (*(parser.feed(text) if text else ()), *parser.tick()):
                     self.process_message(event)
             except Exception:  # what the parser could not read is dropped, and it is of no use any more
-                parser = Keyboard()
+                parser = KeyParser()
 
     def _sigcont_application(self, *_: Any) -> None:
         """Only who was suspended is resumed: the library would start everything a second time."""

@@ -15,7 +15,7 @@ RED = Color(224, 108, 117)
 LAST_LINES = 8
 
 
-class Trouble(NamedTuple):
+class ErrorPanel(NamedTuple):
     """Why there is no frame, in words for people."""
 
     title: str
@@ -27,29 +27,29 @@ class Trouble(NamedTuple):
 
 FAILED = ("Backoff", "Quarantined")
 """States that come of a failure."""
-STARTING = Trouble("is starting", restartable=False)
+STARTING = ErrorPanel("is starting", restartable=False)
 
 
-def of_state(state: str, why: str) -> Trouble | None:
+def of_state(state: str, why: str) -> ErrorPanel | None:
     """The trouble that a plugin's state is; None when it may well answer."""
     if state == "Backoff":
-        return Trouble("has crashed", why, "The host starts it again by itself, a little later each time.")
+        return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
     if state == "Quarantined":
         remedy = "It has failed too often and is not started again. Mend it, then restart it."
-        return Trouble("is quarantined", why, remedy)
+        return ErrorPanel("is quarantined", why, remedy)
     if state in ("Idle", "Spawning"):
         return STARTING
     if state == "Running":
         return None
-    return Trouble("has been stopped", why)
+    return ErrorPanel("has been stopped", why)
 
 
-def unresponsive(seconds: float) -> Trouble:
+def unresponsive(seconds: float) -> ErrorPanel:
     remedy = "It may come back by itself: then its screen does, too."
-    return Trouble("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
+    return ErrorPanel("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
 
 
-def panel(name: str, trouble: Trouble, stderr: Sequence[str], width: int, height: int) -> list[Row]:
+def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, height: int) -> list[Row]:
     """The trouble as rows, as many as there are; the last words first to be left out."""
     rows = [line("", width), line(f"  {visible(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
     # A plugin's words may be megabytes: wrapping them would hold up everything and leave the rest no room.

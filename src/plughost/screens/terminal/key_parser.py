@@ -21,7 +21,7 @@ _EXTENDED = re.compile(r"\x1b\[([\d:]*);([\d:]*)((?:;[\d:]*)?[u~A-HPQRS])")
 _RELEASED = "3"
 
 
-class Keyboard(XTermParser):
+class KeyParser(XTermParser):
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         if len(sequence) == 2 and sequence[0] == ESC and sequence[1] not in _BEGINS:
             return self._with_alt(sequence[1])

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from plughost import interrupt
 from plughost.contracts.base import PluginSpec
 from plughost.host import Host
-from plughost.screens.frame_source import Feed
+from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, stage
 from plughost.screens.terminal.app import ScreenApp
-from plughost.screens.terminal.chrome import Tab
+from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.driver import TerminalDriver
 
 PATIENCE = 15.0
@@ -28,9 +28,9 @@ async def run(
     """Show these screens; the exit code, if there is any."""
     specs = {spec.name: spec for spec, _ in screens}
     async with stage([*specs.values()], others) as (host, plugins, _):
-        feeds = {plugin.name: Feed(host, plugin, rate) for plugin in plugins}
+        feeds = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
         leaving = Leaving(host)
-        app = ScreenApp([Tab(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)
+        app = ScreenApp([TabLabel(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)
         leaving.follow(app)
         async with fed(host, [*feeds.values()]):
             await app.run_async()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from textual import events
 
-from plughost.screens.terminal.chrome import Tab
+from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.input_events import key_event, mouse_event, pasted
 from plughost.screens.terminal.row_widget import Rows
 
 
-class Canvas(Rows, can_focus=True):
+class ScreenWidget(Rows, can_focus=True):
     def __init__(self) -> None:
         super().__init__("canvas")
-        self.tab: Tab | None = None
+        self.tab: TabLabel | None = None
         self._held: set[int] = set()
 
     def on_key(self, event: events.Key) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from plughost._util.text import bounded
 from plughost.errors import Denied, InvalidSpec
-from plughost.permissions.open_beneath import O_PATH, Escapes, identity, open_beneath
+from plughost.permissions.open_beneath import O_PATH, EscapesFolder, identity, open_beneath
 from plughost.permissions.public_files import others_may_read
 
 MOST_ENTRIES = 100_000
@@ -26,7 +26,7 @@ LONGEST = 4096
 """What the system takes for a path; a request may be as long as a frame."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class FolderEntry(msgspec.Struct, frozen=True):
     """One name in a folder, told as it stands there: a symlink to a folder is no folder."""
 
     name: str
@@ -36,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True):
     """When its content last changed, in nanoseconds of Unix time."""
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """Bytes of a file, where in it they begin, and how large it was then."""
 
     data: bytes
@@ -87,7 +87,9 @@ class Files:
                 )
             self._roots[capability] = folder
 
-    def read_dir(self, granted: Collection[str], path: str, told: ByManifest = NOTHING_TOLD) -> list[Entry]:
+    def read_dir(
+        self, granted: Collection[str], path: str, told: ByManifest = NOTHING_TOLD
+    ) -> list[FolderEntry]:
         """What is in a folder, in the order of the filesystem."""
         place = self._place("read_dir", granted, path)
         with (
@@ -120,7 +122,7 @@ class Files:
         offset: int,
         length: int,
         told: ByManifest = NOTHING_TOLD,
-    ) -> Content:
+    ) -> FileContent:
         """Up to `length` bytes of a regular file of any size, fewer at its end and none behind it."""
         place = self._place("read", granted, path)
         with (
@@ -129,9 +131,9 @@ class Files:
             _closing(_readable(seen, place, None, told)) as file,
         ):
             data = os.pread(file, min(length, LARGEST), offset)
-            return Content(data, offset, os.fstat(file).st_size)
+            return FileContent(data, offset, os.fstat(file).st_size)
 
-    def _place(self, verb: str, granted: Collection[str], path: str) -> Place:
+    def _place(self, verb: str, granted: Collection[str], path: str) -> GrantedFolder:
         """Where a request leads, decided by names alone; the guard sees to it that it does."""
         _check_name(verb, path)
         if not path.startswith("/"):
@@ -153,10 +155,10 @@ class Files:
             for other, (*_, inner) in spellings.items()
             if other not in granted and len(inner) > len(outer) and inner[: len(outer)] == outer
         ]
-        return Place(capability, self._roots[capability], _below(names, above), closed)
+        return GrantedFolder(capability, self._roots[capability], _below(names, above), closed)
 
 
-class Place(msgspec.Struct, frozen=True):
+class GrantedFolder(msgspec.Struct, frozen=True):
     """A path below the folder of a capability."""
 
     capability: str
@@ -223,7 +225,7 @@ def _below(names: list[str], above: list[str]) -> str:
     return "./" + "/".join(names[at:])
 
 
-def _readable(seen: int, place: Place, limit: int | None, told: ByManifest) -> int:
+def _readable(seen: int, place: GrantedFolder, limit: int | None, told: ByManifest) -> int:
     """Opens the file that was looked at. A device or FIFO is not opened: that alone can do something."""
     info = os.fstat(seen)
     told.check(place.capability, seen)
@@ -259,7 +261,7 @@ def _content(file: int, limit: int) -> bytes:
     return b"".join(pieces)
 
 
-def _entries(folder: int) -> Iterator[Entry]:
+def _entries(folder: int) -> Iterator[FolderEntry]:
     with os.scandir(folder) as entries:
         for count, entry in enumerate(entries):
             if count >= MOST_ENTRIES:
@@ -269,7 +271,7 @@ def _entries(folder: int) -> Iterator[Entry]:
             except OSError:
                 continue
             is_dir = stat.S_ISDIR(info.st_mode)
-            yield Entry(_lossy(entry.name), is_dir, 0 if is_dir else info.st_size, info.st_mtime_ns)
+            yield FolderEntry(_lossy(entry.name), is_dir, 0 if is_dir else info.st_size, info.st_mtime_ns)
 
 
 @contextmanager
@@ -277,7 +279,7 @@ def _told(verb: str, path: str, capability: str) -> Iterator[None]:
     """Failures in the words that a plugin gets to read."""
     try:
         yield
-    except Escapes:
+    except EscapesFolder:
         raise Denied(f"capability denied: {capability}") from None
     except OSError as error:
         raise _invalid(verb, path, error.strerror or str(error)) from None

@@ -24,16 +24,16 @@ import msgspec
 
 from plughost._util.text import bounded
 from plughost.errors import Denied, InvalidSpec, Stopped
-from plughost.permissions.addresses import Target, names, parse_url, shown
-from plughost.permissions.operator_only import OperatorsWord
-from plughost.permissions.resolver import Lookup, Resolve, addresses, leads_away
+from plughost.permissions.addresses import UrlTarget, names, parse_url, shown
+from plughost.permissions.operator_only import OperatorAccess
+from plughost.permissions.resolver import Resolve, Resolver, addresses, leads_away
 
 if TYPE_CHECKING:
     import ssl
 
     from plughost.services.network.http_exchange import Connect
 
-NOTHING_SAID = OperatorsWord()
+NOTHING_SAID = OperatorAccess()
 RESOLVERS = 4
 """Threads that look names up."""
 
@@ -92,7 +92,7 @@ class Network:
         self._max_redirects = max_redirects
         self._turns = asyncio.Semaphore(at_once)
         self._tls = tls
-        self._lookup = Lookup(RESOLVERS, "plughost-network")
+        self._lookup = Resolver(RESOLVERS, "plughost-network")
         self._resolve = resolve or self._lookup
         self._connect = connect
         self._running: set[asyncio.Timeout] = set()
@@ -100,7 +100,7 @@ class Network:
         self._closed = False
 
     async def fetch(
-        self, hosts: tuple[str, ...] | None, request: Fetch, word: OperatorsWord = NOTHING_SAID
+        self, hosts: tuple[str, ...] | None, request: Fetch, word: OperatorAccess = NOTHING_SAID
     ) -> Fetched:
         """`hosts` are the only ones asked; None is any. All are asked at public addresses only, but for those
         that the operator's own `word` names."""
@@ -112,7 +112,7 @@ class Network:
                 self._running.add(limit)
                 try:
                     async with self._turns:
-                        return await self._follow(Reach(hosts, word), hop)
+                        return await self._follow(FetchAccess(hosts, word), hop)
                 finally:
                     self._running.discard(limit)
                     if not self._running:
@@ -133,7 +133,7 @@ class Network:
             await self._idle.wait()
         self._lookup.close()
 
-    async def _follow(self, reach: Reach, hop: Hop) -> Fetched:
+    async def _follow(self, reach: FetchAccess, hop: Hop) -> Fetched:
         start = hop.target
         for _ in range(self._max_redirects + 1):
             answer = await self._ask(reach, hop)
@@ -143,7 +143,7 @@ class Network:
             hop = following
         raise InvalidSpec(f"fetch {start}: more than {self._max_redirects} redirects")
 
-    async def _ask(self, reach: Reach, hop: Hop) -> Fetched:
+    async def _ask(self, reach: FetchAccess, hop: Hop) -> Fetched:
         if _EXCHANGE not in sys.modules:  # httpx takes a sixth of a second: the loop serves others meanwhile
             await self._lookup.in_thread(partial(importlib.import_module, _EXCHANGE))
         from plughost.services.network.http_exchange import Dialler, certificates, exchange, tcp
@@ -155,7 +155,7 @@ class Network:
         answer = await exchange(dialler, self._tls, target, hop.method, hop.headers, hop.body, self._max_body)
         return Fetched(*answer)
 
-    async def _admit(self, reach: Reach, host: str, port: int) -> list[str]:
+    async def _admit(self, reach: FetchAccess, host: str, port: int) -> list[str]:
         """The addresses that may be dialled for `host`: all that it has, or Denied."""
         if reach.hosts is not None and not names(reach.hosts, host):
             raise _denied(host)
@@ -166,17 +166,17 @@ class Network:
         return [str(address) for address in found]
 
 
-class Reach(msgspec.Struct, frozen=True):
+class FetchAccess(msgspec.Struct, frozen=True):
     """Which hosts one plugin may have fetched from."""
 
     hosts: tuple[str, ...] | None
-    word: OperatorsWord
+    word: OperatorAccess
 
 
 class Hop(msgspec.Struct, frozen=True):
     """One request on the way to the answer."""
 
-    target: Target
+    target: UrlTarget
     method: str
     headers: tuple[tuple[str, str], ...]
     body: bytes | None

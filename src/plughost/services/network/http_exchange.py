@@ -12,7 +12,7 @@ import httpcore
 import httpx
 
 from plughost.errors import InvalidSpec
-from plughost.permissions.addresses import Target
+from plughost.permissions.addresses import UrlTarget
 
 CONNECT_PATIENCE = 5.0
 """For each of a name's addresses, so that a dead one does not use up the time of the next."""
@@ -77,7 +77,7 @@ class Transport(httpx.AsyncHTTPTransport):
 async def exchange(
     dialler: Dialler,
     tls: ssl.SSLContext | None,
-    target: Target,
+    target: UrlTarget,
     method: str,
     headers: Sequence[tuple[str, str]],
     body: bytes | None,

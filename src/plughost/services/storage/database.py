@@ -10,12 +10,12 @@ import msgspec
 from plughost.errors import Overloaded, PluginError
 from plughost.services.storage.messages import (
     Answer,
-    Delete,
     Deleted,
+    DeleteKey,
     Found,
     Get,
+    KeyPage,
     List,
-    Page,
     Request,
     Set,
     Stored,
@@ -25,7 +25,7 @@ from plughost.services.storage.sqlite_file import PATIENCE, code_of, opened, tra
 Outcome = Answer | PluginError
 
 
-class Database:
+class KeyValueDatabase:
     """Opened at the first request, and anew after trouble, so that a mended file is taken at once."""
 
     def __init__(self, path: str, quota: int, owner: str | None = None) -> None:
@@ -105,14 +105,14 @@ class Database:
             case Set(key, value):
                 self._set(connection, key, value)
                 return Stored()
-            case Delete(key):
+            case DeleteKey(key):
                 return Deleted(self._delete(connection, key))
             case List(first, after, end, limit):
                 keys = connection.execute(
                     "SELECT key FROM entries WHERE key >= ? AND key < ? AND key != ? ORDER BY key LIMIT ?",
                     (first, end, after, limit + 1),
                 ).fetchall()
-                return Page([key.decode() for (key,) in keys[:limit]], len(keys) > limit)
+                return KeyPage([key.decode() for (key,) in keys[:limit]], len(keys) > limit)
 
     def _set(self, connection: sqlite3.Connection, key: bytes, value: bytes) -> None:
         before = _size(connection, key)
@@ -167,4 +167,4 @@ def _size(connection: sqlite3.Connection, key: bytes) -> int:
 
 
 def _writes(request: Request) -> bool:
-    return isinstance(request, Set | Delete)
+    return isinstance(request, Set | DeleteKey)

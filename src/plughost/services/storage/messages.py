@@ -26,7 +26,7 @@ class Set(msgspec.Struct, frozen=True):
         return f"Set(key={self.key!r}, value=<{len(self.value)} bytes>)"
 
 
-class Delete(msgspec.Struct, frozen=True):
+class DeleteKey(msgspec.Struct, frozen=True):
     key: bytes
 
 
@@ -39,7 +39,7 @@ class List(msgspec.Struct, frozen=True):
     limit: int
 
 
-Request = Get | Set | Delete | List
+Request = Get | Set | DeleteKey | List
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -55,14 +55,14 @@ class Deleted(msgspec.Struct, frozen=True):
     deleted: bool
 
 
-class Page(msgspec.Struct, frozen=True):
+class KeyPage(msgspec.Struct, frozen=True):
     """In the order of their UTF-8 bytes; `more` come after the last."""
 
     keys: list[str]
     more: bool
 
 
-Answer = Found | Stored | Deleted | Page
+Answer = Found | Stored | Deleted | KeyPage
 
 
 def key_of(key: str) -> bytes:

@@ -13,7 +13,7 @@ from plughost.errors import PluginError
 from plughost.services.storage.messages import Request
 
 if TYPE_CHECKING:  # SQLite is loaded by the first request
-    from plughost.services.storage.database import Database, Outcome
+    from plughost.services.storage.database import KeyValueDatabase, Outcome
 
 PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 """No capitals: where a filesystem does not tell them apart, plugins would share a file."""
@@ -21,18 +21,18 @@ LONGEST_NAME = 200
 """With all that SQLite appends, it stays below the 255 bytes that filesystems take."""
 
 
-class Asked(NamedTuple):
+class StorageRequest(NamedTuple):
     request: Request
     caller: Caller
     answer: asyncio.Future[Any]
 
 
-class Shelf:
+class PluginStore:
     """`run` and `close` block; everything else happens in the event loop, while no thread holds it."""
 
     def __init__(self, name: str, path: str, quota: int, owner: str | None) -> None:
         self.name = name
-        self.waiting: deque[Asked] = deque()
+        self.waiting: deque[StorageRequest] = deque()
         self.callers: set[Caller] = set()
         """Processes that have used it and live; after the last its file is closed."""
         self.held = False
@@ -40,7 +40,7 @@ class Shelf:
         self._path = path
         self._quota = quota
         self._owner = owner
-        self._database: Database | None = None
+        self._database: KeyValueDatabase | None = None
         self._trouble = ""
         """That the operator was told of last."""
 
@@ -52,21 +52,21 @@ class Shelf:
     def wants_a_turn(self) -> bool:
         return not self.held and (bool(self.waiting) or (self.is_open and not self.callers))
 
-    def take(self, most: int) -> list[Asked]:
+    def take(self, most: int) -> list[StorageRequest]:
         return [self.waiting.popleft() for _ in range(min(len(self.waiting), most))]
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
         if self._database is None:
-            from plughost.services.storage.database import Database
+            from plughost.services.storage.database import KeyValueDatabase
 
-            self._database = Database(self._path, self._quota, self._owner)
+            self._database = KeyValueDatabase(self._path, self._quota, self._owner)
         return self._database.run(requests)
 
     def close(self) -> None:
         if self._database is not None:
             self._database.close()
 
-    def answer(self, batch: Sequence[Asked], outcomes: Sequence[Outcome | BaseException]) -> None:
+    def answer(self, batch: Sequence[StorageRequest], outcomes: Sequence[Outcome | BaseException]) -> None:
         for asked, outcome in zip(batch, outcomes, strict=True):
             if isinstance(outcome, PluginError):
                 self._tell(asked.caller, outcome)

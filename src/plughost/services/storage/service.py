@@ -22,11 +22,11 @@ import msgspec
 from plughost.engine.caller import Caller
 from plughost.errors import Overloaded, Stopped
 from plughost.services.storage.messages import (
-    Delete,
     Deleted,
+    DeleteKey,
     Found,
     Get,
-    Page,
+    KeyPage,
     Request,
     Set,
     Stored,
@@ -34,7 +34,7 @@ from plughost.services.storage.messages import (
     listing,
     value_of,
 )  # fmt: skip
-from plughost.services.storage.plugin_store import Asked, Shelf, file_name
+from plughost.services.storage.plugin_store import PluginStore, StorageRequest, file_name
 
 if TYPE_CHECKING:
     from plughost.services.storage.database import Outcome
@@ -88,10 +88,10 @@ class Storage:
         self._quota = quota
         # Threads of its own: a slow disk must not use up those of the program.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="plughost-storage")
-        self._shelves: dict[str, Shelf] = {}
-        self._ready: dict[Shelf, None] = {}
+        self._shelves: dict[str, PluginStore] = {}
+        self._ready: dict[PluginStore, None] = {}
         """Those that want a turn, the first first."""
-        self._open: dict[Shelf, None] = {}
+        self._open: dict[PluginStore, None] = {}
         """Those whose file is open, or in a thread that may open it; the longest unused first."""
         self._running = 0
         self._closed = False
@@ -106,11 +106,11 @@ class Storage:
         return stored
 
     async def delete(self, caller: Caller, params: OnKey) -> Deleted:
-        deleted: Deleted = await self._ask(caller, Delete(key_of(params.key)))
+        deleted: Deleted = await self._ask(caller, DeleteKey(key_of(params.key)))
         return deleted
 
-    async def list(self, caller: Caller, params: ToList) -> Page:
-        page: Page = await self._ask(caller, listing(params.prefix, params.after, params.limit))
+    async def list(self, caller: Caller, params: ToList) -> KeyPage:
+        page: KeyPage = await self._ask(caller, listing(params.prefix, params.after, params.limit))
         return page
 
     async def close(self) -> None:
@@ -133,10 +133,10 @@ class Storage:
         name = caller.name
         shelf = self._shelves.get(name)
         if shelf is None:
-            shelf = self._shelves[name] = Shelf(name, self.file_of(name), self._quota, _owner(caller))
+            shelf = self._shelves[name] = PluginStore(name, self.file_of(name), self._quota, _owner(caller))
         if len(shelf.waiting) >= MOST_WAITING:
             raise Overloaded(f"{len(shelf.waiting)} requests to its storage wait already")
-        asked = Asked(request, caller, asyncio.get_running_loop().create_future())
+        asked = StorageRequest(request, caller, asyncio.get_running_loop().create_future())
         shelf.waiting.append(asked)
         if caller not in shelf.callers:
             shelf.callers.add(caller)
@@ -144,11 +144,11 @@ class Storage:
         self._go_on(shelf)
         return await asked.answer
 
-    def _left(self, shelf: Shelf, caller: Caller) -> None:
+    def _left(self, shelf: PluginStore, caller: Caller) -> None:
         shelf.callers.discard(caller)
         self._go_on(shelf)
 
-    def _go_on(self, shelf: Shelf) -> None:
+    def _go_on(self, shelf: PluginStore) -> None:
         """After anything that has happened to a shelf."""
         if shelf.wants_a_turn:
             if not self._ready:
@@ -167,7 +167,7 @@ class Storage:
         while self._ready and self._running < THREADS:
             self._start(next(iter(self._ready)))
 
-    def _start(self, shelf: Shelf) -> None:
+    def _start(self, shelf: PluginStore) -> None:
         batch = shelf.take(MOST_TOGETHER)
         closing = self._to_close(shelf) if batch else shelf
         for one in (shelf, closing):
@@ -182,13 +182,15 @@ class Storage:
         work = asyncio.get_running_loop().run_in_executor(self._threads, _work, shelf, requests, closing)
         work.add_done_callback(partial(self._done, shelf, batch, closing))
 
-    def _to_close(self, shelf: Shelf) -> Shelf | None:
+    def _to_close(self, shelf: PluginStore) -> PluginStore | None:
         """Whose file is closed before one more is opened; threads hold fewer than may be open."""
         if shelf in self._open or len(self._open) < MOST_OPEN:
             return None
         return next(other for other in self._open if not other.held)
 
-    def _done(self, shelf: Shelf, batch: Sequence[Asked], closing: Shelf | None, work: Work) -> None:
+    def _done(
+        self, shelf: PluginStore, batch: Sequence[StorageRequest], closing: PluginStore | None, work: Work
+    ) -> None:
         self._running -= 1
         error = work.exception()
         shelf.answer(batch, work.result() if error is None else [error] * len(batch))
@@ -207,7 +209,7 @@ def _owner(caller: Caller) -> str | None:
     return None if caller.plugin is None else caller.plugin.folder
 
 
-def _work(shelf: Shelf, requests: Sequence[Request], closing: Shelf | None) -> list[Outcome]:
+def _work(shelf: PluginStore, requests: Sequence[Request], closing: PluginStore | None) -> list[Outcome]:
     if closing is not None:
         closing.close()
     return shelf.run(requests) if requests else []

@@ -15,7 +15,7 @@ class Scope(msgspec.Struct, frozen=True):
     project_id: str | None = None
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class BindingPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a binding or the host allows of what the manifest asks; None narrows nothing."""
 
     network: str | None = None
@@ -39,7 +39,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any] = {}
     secrets: Mapping[str, str] = {}
     """Slot to `secret://…`: where the value is, never the value."""
-    policy: Policy = Policy()
+    policy: BindingPolicy = BindingPolicy()
 
 
 def tenant_of(binding: Binding, project_id: str | None) -> Scope:

@@ -7,13 +7,13 @@ from typing import Protocol
 
 import msgspec
 
-from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.manifest import VaiManifest
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True):
     folder: str
     digest: str
-    manifest: Manifest
+    manifest: VaiManifest
     trusted_inline: bool = False
     """Whether its publisher is trusted with the calls of all tenants in one process."""
     check: Callable[[], None] | None = None

@@ -7,22 +7,22 @@ from functools import partial
 from pathlib import Path
 
 from plughost.contracts.vai import manifest
-from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.manifest import VaiManifest
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.package import Package
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.store import Store
-from plughost.vai.packages.trust.publishers import Publisher, Trust
+from plughost.vai.packages.trust.publishers import Publisher, TrustedPublishers
 from plughost.vai.packages.trust.signature import verify
 
 
-class Shelf:
+class InstalledPackages:
     """The store's packages. In production, only those whose signature counts now."""
 
-    def __init__(self, store: Store, trust: Trust) -> None:
+    def __init__(self, store: Store, trust: TrustedPublishers) -> None:
         self._store = store
         self._trust = trust
-        self._manifests: dict[str, Manifest] = {}
+        self._manifests: dict[str, VaiManifest] = {}
         """By the digest of their release: what was signed stays what it is, whatever becomes of the file."""
 
     def find(self, package_id: str, version: str) -> Package:
@@ -42,14 +42,14 @@ class Shelf:
             check=partial(self._store.check, installed),
         )
 
-    def _manifest(self, installed: Installed) -> Manifest:
+    def _manifest(self, installed: InstalledRelease) -> VaiManifest:
         digest = installed.release.digest
         if digest not in self._manifests:
             self._manifests[digest] = installed.manifest
         return self._manifests[digest]
 
 
-class Workbench:
+class FolderPackage:
     """One folder, as its author has it: nothing is signed, so nothing in it is trusted for inline."""
 
     def __init__(self, folder: Path) -> None:

@@ -13,7 +13,7 @@ from plughost._util.text import brief
 from plughost.contracts.vai import manifest
 from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
-from plughost.vai.bindings.binding import Policy
+from plughost.vai.bindings.binding import BindingPolicy
 
 CLASSES = ("isolated", "worker", "inline")
 """From the narrowest to the widest."""
@@ -31,7 +31,7 @@ USUAL_CONCURRENCY = 16
 ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
     """What a manifest asks for one export."""
 
     network: str = "none"
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrency: int
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
+class GrantedPermissions(msgspec.Struct, frozen=True, kw_only=True):
     """What it gets. Stored with every invocation."""
 
     network: str
@@ -63,11 +63,11 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(ENCODER.encode(fixed)).hexdigest()[:16]
 
 
-Policies = Sequence[tuple[str, Policy]]
+Policies = Sequence[tuple[str, BindingPolicy]]
 """Each with the name of its owner."""
 
 
-def grant(asked: Asked, policies: Policies, *, trusted_inline: bool) -> Granted:
+def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) -> GrantedPermissions:
     """Each policy narrows; none widens. InvalidSpec for one that makes no sense, and inline without trust."""
     if wrong := senseless(policies):
         raise InvalidSpec("; ".join(wrong))
@@ -89,7 +89,7 @@ def grant(asked: Asked, policies: Policies, *, trusted_inline: bool) -> Granted:
             "execution class inline is for publishers that are trusted for it",
             hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
         )
-    return Granted(
+    return GrantedPermissions(
         network=left["network"],
         egress_domains=domains if left["network"] == "egress" else None,
         filesystem=left["filesystem"],

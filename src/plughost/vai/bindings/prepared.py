@@ -10,34 +10,41 @@ from plughost._util.json_schema.cost import LARGEST_AT_ONCE
 from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.messages import OPS
 from plughost.errors import InvalidSpec
-from plughost.vai.bindings.binding import Binding, Policy, Scope
+from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.package import Package, PackageSource
-from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, Asked, Granted, Policies, grant, senseless
-from plughost.vai.bindings.schemas import Schema, Schemas
-from plughost.vai.invocations.concurrency import Gate
-from plughost.vai.invocations.pool import Key
-from plughost.vai.records.record import Bound
+from plughost.vai.bindings.permissions import (
+    USUAL_CONCURRENCY,
+    AskedPermissions,
+    GrantedPermissions,
+    Policies,
+    grant,
+    senseless,
+)
+from plughost.vai.bindings.schemas import CompiledSchema, Schemas
+from plughost.vai.invocations.concurrency import ConcurrencyLimit
+from plughost.vai.invocations.pool import PoolKey
+from plughost.vai.records.record import RecordedBinding
 from plughost.vai.state.retry_schedule import may_retry
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):
     """A binding with all that its invocations have in common."""
 
     binding: Binding
     package: Package
     export: Export
-    granted: Granted
-    key: Key
-    gate: Gate
+    granted: GrantedPermissions
+    key: PoolKey
+    gate: ConcurrencyLimit
     """What runs in the background goes through one more, behind it."""
     retryable: bool
     """Another try does no harm."""
     bound: msgspec.Raw
-    """A `Bound`, written once: it stands in every record."""
-    input: Schema | None
-    output: Schema | None
+    """A `RecordedBinding`, written once: it stands in every record."""
+    input: CompiledSchema | None
+    output: CompiledSchema | None
     """What a tool's schemas want."""
-    config: Schema | None
+    config: CompiledSchema | None
     """What its configuration is still to be checked against, since that may take long."""
     at_once: int
     """Bytes of an event or answer that is decoded, and searched for secrets, on the event loop."""
@@ -56,7 +63,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     furnished: bool
     """Its invocations are given something of their own: a scratch folder, secrets or a token."""
 
-    def key_for(self, scope: Scope) -> Key:
+    def key_for(self, scope: Scope) -> PoolKey:
         """Of the processes that may serve a tenant: an organisation's binding has some for each project."""
         return self.key if self.key.tenant in (None, scope) else self.key._replace(tenant=scope)
 
@@ -65,21 +72,27 @@ class Preparer:
     """Prepares each binding once, and again when it has changed."""
 
     def __init__(
-        self, packages: PackageSource, schemas: Schemas, policy: Policy, *, reuse: str, workers: Gate
+        self,
+        packages: PackageSource,
+        schemas: Schemas,
+        policy: BindingPolicy,
+        *,
+        reuse: str,
+        workers: ConcurrencyLimit,
     ) -> None:
         self._packages = packages
         self._schemas = schemas
         self._policy = policy
         self._reuse = reuse
         self._workers = workers
-        self._known: dict[str, Prepared] = {}
+        self._known: dict[str, PreparedBinding] = {}
 
-    def known(self, binding: Binding) -> Prepared | None:
+    def known(self, binding: Binding) -> PreparedBinding | None:
         """The binding as it was prepared before; None when it was not, or has changed."""
         known = self._known.get(binding.binding_id)
         return known if known is not None and known.binding is binding else None
 
-    async def prepare(self, binding: Binding) -> Prepared:
+    async def prepare(self, binding: Binding) -> PreparedBinding:
         """InvalidSpec says all that is wrong with it; Damaged that its package is not what was signed."""
         if (known := self.known(binding)) is not None:
             return known
@@ -88,7 +101,7 @@ class Preparer:
             await asyncio.to_thread(package.check)
         return self.known(binding) or self._prepare(binding, package)
 
-    def _prepare(self, binding: Binding, package: Package) -> Prepared:
+    def _prepare(self, binding: Binding, package: Package) -> PreparedBinding:
         known = self._known.get(binding.binding_id)
         export = package.manifest.export(binding.export_id)
         if export is None:
@@ -100,17 +113,17 @@ class Preparer:
         tenant = None if granted.execution_class == "inline" else binding.scope
         most, beyond = granted.max_concurrency, self._workers if granted.execution_class == "worker" else None
         same = known is not None and known.granted.max_concurrency == most and known.gate.beyond is beyond
-        gate = known.gate if known is not None and same else Gate(most, beyond)
+        gate = known.gate if known is not None and same else ConcurrencyLimit(most, beyond)
         tool = export.tool
         output = None if tool is None else self._schemas.find(package.folder, tool.output_schema)
         has_secrets = bool(export.permissions.secret_slots or granted.scopes)
         at_once = LARGEST_AT_ONCE // 2 if has_secrets else LARGEST_AT_ONCE
-        prepared = Prepared(
+        prepared = PreparedBinding(
             binding=binding,
             package=package,
             export=export,
             granted=granted,
-            key=Key(package.digest, export.id, tenant, granted.digest),
+            key=PoolKey(package.digest, export.id, tenant, granted.digest),
             gate=gate,
             retryable=tool is not None and may_retry(tool.effect_class),
             bound=_written(binding, package, export, granted),
@@ -129,7 +142,9 @@ class Preparer:
         self._known[binding.binding_id] = prepared
         return prepared
 
-    def _check(self, binding: Binding, package: Package, export: Export, policies: Policies) -> Schema | None:
+    def _check(
+        self, binding: Binding, package: Package, export: Export, policies: Policies
+    ) -> CompiledSchema | None:
         """InvalidSpec says what is wrong. The schema of a configuration that takes a worker process."""
         schema = self._schemas.find(package.folder, export.config_schema)
         config = dict(binding.config)
@@ -144,8 +159,8 @@ class Preparer:
         return None if quick else schema
 
 
-def _written(binding: Binding, package: Package, export: Export, granted: Granted) -> msgspec.Raw:
-    bound = Bound(
+def _written(binding: Binding, package: Package, export: Export, granted: GrantedPermissions) -> msgspec.Raw:
+    bound = RecordedBinding(
         export_kind=export.kind,
         export_id=export.id,
         binding_id=binding.binding_id,
@@ -157,9 +172,9 @@ def _written(binding: Binding, package: Package, export: Export, granted: Grante
     return msgspec.Raw(msgspec.json.encode(bound))
 
 
-def _asked(export: Export) -> Asked:
+def _asked(export: Export) -> AskedPermissions:
     permissions = export.permissions
-    return Asked(
+    return AskedPermissions(
         network=permissions.network,
         filesystem=permissions.filesystem,
         scopes=frozenset(permissions.gateway_api_scopes),

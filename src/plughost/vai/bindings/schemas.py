@@ -13,14 +13,14 @@ import msgspec
 
 from plughost._util.json_schema.cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
 from plughost._util.json_schema.validation import Checker
-from plughost._util.text import Head
+from plughost._util.text import TruncatedText
 from plughost.errors import InvalidSpec
-from plughost.permissions.open_beneath import Escapes, open_beneath
+from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 
 LARGEST = 1 << 20
 
 
-class Schema(msgspec.Struct, frozen=True, eq=False):
+class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     path: str
     text: bytes
     checker: Checker | None
@@ -35,7 +35,7 @@ class Schema(msgspec.Struct, frozen=True, eq=False):
         assert self.checker is not None
         return self.checker.fits(value)
 
-    def problems(self, value: Any) -> list[Head]:
+    def problems(self, value: Any) -> list[TruncatedText]:
         """What is wrong with a value of at most `told_at_once` bytes, by name and not by value: it goes into
         records."""
         assert self.checker is not None
@@ -46,9 +46,9 @@ class Schemas:
     """Of the packages in use, by their folder and the schema's path in it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Schema] = {}
+        self._known: dict[tuple[str, str], CompiledSchema] = {}
 
-    def find(self, package: str, path: str | None) -> Schema | None:
+    def find(self, package: str, path: str | None) -> CompiledSchema | None:
         """InvalidSpec for a schema that cannot be used; None where there is none."""
         if path is None:
             return None
@@ -58,7 +58,7 @@ class Schemas:
         return schema
 
 
-def _read(package: str, path: str) -> Schema:
+def _read(package: str, path: str) -> CompiledSchema:
     folder = -1
     try:
         folder = os.open(package, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -67,19 +67,19 @@ def _read(package: str, path: str) -> Schema:
         if len(text) > LARGEST:
             raise ValueError(f"larger than {LARGEST} bytes")
         return _made(path, text)
-    except (OSError, ValueError, RecursionError, Escapes) as error:
+    except (OSError, ValueError, RecursionError, EscapesFolder) as error:
         raise InvalidSpec(f"its schema {path} cannot be used: {error}") from error
     finally:
         if folder >= 0:
             os.close(folder)
 
 
-def _made(path: str, text: bytes) -> Schema:
+def _made(path: str, text: bytes) -> CompiledSchema:
     if len(text) > LARGEST_AT_ONCE:
-        return Schema(path, text, None, -1, -1)
+        return CompiledSchema(path, text, None, -1, -1)
     document = msgspec.json.decode(text)
     if too_costly(document) is not None:
-        return Schema(path, text, None, -1, -1)
+        return CompiledSchema(path, text, None, -1, -1)
     checker = Checker(document, mask="the value")
     at_once = min(BUDGET // checker.weight, LARGEST_AT_ONCE)
-    return Schema(path, text, checker, at_once, BUDGET // (TOLD * checker.weight))
+    return CompiledSchema(path, text, checker, at_once, BUDGET // (TOLD * checker.weight))

@@ -29,7 +29,7 @@ def handle(head: dict[str, Any], body: bytes) -> worker.Reply:
         told = outcome(head["op"], msgspec.Raw(memoryview(body)[size:]))
     except Malformed as error:
         return {"malformed": error.message, "head": error.head.hex()}, b""
-    reply: dict[str, Any] = {"status": told.status, "code": text.Head(""), "message": None}
+    reply: dict[str, Any] = {"status": told.status, "code": text.TruncatedText(""), "message": None}
     if told.problem is not None:
         reply |= {"code": text.head(told.problem.code, LONGEST)}
         reply |= {"message": text.head(told.problem.message, 4 * LONGEST)}

@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import Head
+from plughost._util.text import TruncatedText
 from plughost.clock import Clock
 from plughost.errors import InvalidSpec, Malformed, Overloaded, PluginError, Timeout
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.bindings.prepared import Prepared
-from plughost.vai.bindings.schemas import Schema
+from plughost.vai.bindings.prepared import PreparedBinding
+from plughost.vai.bindings.schemas import CompiledSchema
 from plughost.vai.checks.worker_pool import Key, WorkerPool
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Tool
+from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.invocations.results import failure, unsuccessful, wrong_output
 from plughost.wire.messages import encode
 
@@ -34,13 +34,13 @@ class Checks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pool = WorkerPool(WORKER, clock)
-        self._good: dict[str, Prepared] = {}
+        self._good: dict[str, PreparedBinding] = {}
         """By their ids, bindings whose configuration was checked."""
 
     async def close(self) -> None:
         await self.pool.close()
 
-    async def config(self, prepared: Prepared) -> None:
+    async def config(self, prepared: PreparedBinding) -> None:
         """InvalidSpec when the configuration of a binding is not as its export wants it."""
         schema, binding = prepared.config, prepared.binding
         if schema is None or self._good.get(binding.binding_id) is prepared:
@@ -53,7 +53,9 @@ class Checks:
             raise InvalidSpec(why, plugin=binding.package_id)
         self._good[binding.binding_id] = prepared
 
-    def input(self, run: Run, schema: Schema, value: Any) -> Outcome | Awaitable[Outcome | None] | None:
+    def input(
+        self, run: Execution, schema: CompiledSchema, value: Any
+    ) -> Outcome | Awaitable[Outcome | None] | None:
         """How an invocation ends whose input is wrong; None when it is right.
 
         Known at once where the value is small for its schema, and otherwise when it was awaited.
@@ -66,14 +68,14 @@ class Checks:
                 return _wrong_input(run, schema.problems(value))
         return self._input(run, schema, written)
 
-    async def _input(self, run: Run, schema: Schema, written: bytes) -> Outcome | None:
+    async def _input(self, run: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
         try:
             wrong = await self._problems(schema, written, _key(run.prepared, run.scope), run.deadline)
         except PluginError as error:
             return failure(run, error)[0]
         return _wrong_input(run, wrong) if wrong else None
 
-    async def answer(self, run: Run, answer: msgspec.Raw) -> Outcome:
+    async def answer(self, run: Execution, answer: msgspec.Raw) -> Outcome:
         """What `Settlement.judged` says of a small answer. The result stays JSON."""
         schema = run.prepared.output
         text = b"" if schema is None else schema.text
@@ -87,11 +89,13 @@ class Checks:
             return wrong_output(run, _heads(told), missing=told["missing"])
         payload = await self._payload(run, told["pieces"], written)
         if told["status"] != "succeeded":
-            code, message = msgspec.convert((told["code"], told["message"]), tuple[Head, Head | None])
+            code, message = msgspec.convert(
+                (told["code"], told["message"]), tuple[TruncatedText, TruncatedText | None]
+            )
             return unsuccessful(run, told["status"], code, message, payload)
         return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
 
-    async def _payload(self, run: Run, pieces: list[int] | None, written: memoryview) -> Any:
+    async def _payload(self, run: Execution, pieces: list[int] | None, written: memoryview) -> Any:
         """A result with its secrets hidden, piece by piece: others have their turn in between."""
         if pieces is None:
             return None
@@ -100,34 +104,36 @@ class Checks:
                 shown = await run.hidden.json(written, pieces)
         except TimeoutError:
             raise Timeout("looking for secrets in its answer took too long") from None
-        if isinstance(run.wanted.work, Tool):
+        if isinstance(run.wanted.work, ToolRequest):
             return msgspec.Raw(shown)
         if len(shown) > LARGEST_DECODED:
             why = f"its result of {run.prepared.op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}"
             raise Malformed(why)
         return msgspec.json.decode(shown)
 
-    async def _problems(self, schema: Schema, written: bytes, key: Key, deadline: float) -> list[Head]:
+    async def _problems(
+        self, schema: CompiledSchema, written: bytes, key: Key, deadline: float
+    ) -> list[TruncatedText]:
         head = {"job": "check", "schema": len(schema.text)}
         told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
         _refuse(told, schema)
         return _heads(told)
 
 
-def _heads(told: dict[str, Any]) -> list[Head]:
-    return msgspec.convert(told["problems"], list[Head])
+def _heads(told: dict[str, Any]) -> list[TruncatedText]:
+    return msgspec.convert(told["problems"], list[TruncatedText])
 
 
-def _wrong_input(run: Run, problems: list[Head]) -> Outcome:
+def _wrong_input(run: Execution, problems: list[TruncatedText]) -> Outcome:
     return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.head, problems)))
 
 
-def _key(prepared: Prepared, scope: Scope) -> Key:
+def _key(prepared: PreparedBinding, scope: Scope) -> Key:
     """Whose turn it is: a package's, in a project of an organisation."""
     return scope.org_id, scope.project_id, prepared.package.digest
 
 
-def _refuse(told: dict[str, Any], schema: Schema | None) -> None:
+def _refuse(told: dict[str, Any], schema: CompiledSchema | None) -> None:
     if (why := told.get("wrong_schema")) is not None:
         path = "" if schema is None else schema.path
         raise InvalidSpec(f"its schema {path} cannot be used: {why}")

@@ -12,12 +12,12 @@ from plughost.errors import InvalidSpec, PluginError
 from plughost.vai.bindings.binding import Binding
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.gateway.guest import Guest, over
-from plughost.vai.gateway.messages import Answer, Head, Problem, number, read
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead, number, read
 from plughost.vai.gateway.tenancy import bound, its_own, named
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.requests import Harness
-from plughost.vai.state.database import State
+from plughost.vai.invocations.requests import HarnessRequest
+from plughost.vai.state.database import TenantState
 from plughost.vai.state.runs import CUT_OFF, RunRecord
 
 LONGEST_WAIT = 60_000
@@ -51,19 +51,19 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ChildRuns:
-    def __init__(self, state: State, bindings: Bindings, invoker: Invoker) -> None:
+    def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings
         self._invoker = invoker
         self._under_way: dict[str, asyncio.Task[None]] = {}
 
-    async def start(self, guest: Guest, _: str, head: Head, body: bytes) -> Answer:
+    async def start(self, guest: Guest, _: str, head: RequestHead, body: bytes) -> HttpAnswer:
         policy = guest.harness.policy
         if policy.max_depth < 1:
-            raise Problem(403, "too_deep", "runs are not nested any deeper here")
+            raise HttpProblem(403, "too_deep", "runs are not nested any deeper here")
         asked = read(body, NewRun)
         if asked.parent_run_id not in (None, guest.run.wanted.related.run_id):
-            raise Problem(403, "not_its_own", "a child run is a part of its parent's own run")
+            raise HttpProblem(403, "not_its_own", "a child run is a part of its parent's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
         if asked.chain_id is not None:
@@ -77,9 +77,11 @@ class ChildRuns:
         guest.has_runs = True
         try:
             if not await self._state.runs.start(run, policy.max_child_runs):
-                raise Problem(403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed")
+                raise HttpProblem(
+                    403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed"
+                )
         except InvalidSpec:  # it was begun before, with the same key
-            return Answer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
+            return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
         if guest.over:  # meanwhile
             await self._state.runs.finish(run.run_id, CUT_OFF, reason="parent_ended")
             raise over()
@@ -88,31 +90,31 @@ class ChildRuns:
             child = guest.begin(self._carry_out(run.run_id, wanted))
             self._under_way[run.run_id] = child
             child.add_done_callback(lambda _: self._under_way.pop(run.run_id, None))
-        return Answer(201, msgspec.to_builtins(run))
+        return HttpAnswer(201, msgspec.to_builtins(run))
 
-    async def look(self, guest: Guest, run_id: str, head: Head, body: bytes) -> Answer:
+    async def look(self, guest: Guest, run_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         run = await its_own(guest, self._state.runs.run(run_id))
         wait = number(head.query, "wait_ms", 0, LONGEST_WAIT)
         task = self._under_way.get(run_id)
         if wait and task is not None:
             await asyncio.wait([task], timeout=min(wait / 1000, guest.run.left))
             run = await self._state.runs.run(run_id)
-        return Answer(200, msgspec.to_builtins(run))
+        return HttpAnswer(200, msgspec.to_builtins(run))
 
-    async def finish(self, guest: Guest, run_id: str, head: Head, body: bytes) -> Answer:
+    async def finish(self, guest: Guest, run_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         asked = read(body, FinishedRun)
         run = await its_own(guest, self._state.runs.run(run_id))
         if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CUT_OFF):
-            raise Problem(403, "not_its_own", "a run is finished by whoever does it")
+            raise HttpProblem(403, "not_its_own", "a run is finished by whoever does it")
         guest.spend(len(body))
         if (task := self._under_way.get(run_id)) is not None:
             task.cancel(BY_PARENT)
             await asyncio.wait([task])
-            return Answer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
+            return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
         output = await guest.run.hidden.everything(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
-            raise Problem(409, "run_is_over", "the run is over already")
-        return Answer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
+            raise HttpProblem(409, "run_is_over", "the run is over already")
+        return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
 
     async def _carry_out(self, run_id: str, wanted: Invocation) -> None:
         """The invocation of a child, to its end and into its run."""
@@ -154,7 +156,7 @@ def _invocation(guest: Guest, asked: NewRun, run: RunRecord, binding: Binding) -
     target, policy = guest.harness.target, guest.harness.policy
     return Invocation(
         binding=binding,
-        work=Harness(
+        work=HarnessRequest(
             target=HarnessTarget(
                 session_id=run.session_id or target.session_id,
                 chain_id=run.chain_id,

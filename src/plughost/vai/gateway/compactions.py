@@ -11,12 +11,12 @@ from plughost.contracts.vai.request_bodies import CompactionPolicy, CompactionTa
 from plughost.errors import PluginError
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.gateway.guest import Guest, over
-from plughost.vai.gateway.messages import Answer, Head, Problem, read
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead, read
 from plughost.vai.gateway.reading import BYTES_PER_TOKEN
 from plughost.vai.gateway.tenancy import bound, its_own, named
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
-from plughost.vai.invocations.requests import Compaction
-from plughost.vai.state.database import State
+from plughost.vai.invocations.requests import CompactionRequest
+from plughost.vai.state.database import TenantState
 
 MOST_BYTES = 32 << 20
 """Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""
@@ -33,29 +33,31 @@ class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Compactions:
-    def __init__(self, state: State, bindings: Bindings, invoker: Invoker) -> None:
+    def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings
         self._invoker = invoker
 
-    async def compact(self, guest: Guest, _: str, head: Head, body: bytes) -> Answer:
+    async def compact(self, guest: Guest, _: str, head: RequestHead, body: bytes) -> HttpAnswer:
         if not guest.harness.policy.allow_compaction:
-            raise Problem(403, "compaction_not_allowed", "this harness may not compact")
+            raise HttpProblem(403, "compaction_not_allowed", "this harness may not compact")
         asked = read(body, NewCompaction)
         chain = await its_own(guest, self._state.chains.chain(asked.chain_id))
         binding = bound(self._bindings, guest, asked.export, asked.package_id)
         compaction_id = named(guest, "cmp", head.key)
         named_so = {"compaction_id": compaction_id, "source_chain_id": chain.chain_id}
         if (made := await self._state.chains.derived(compaction_id)) is not None:
-            return Answer(200, {**named_so, "chain_id": made})
+            return HttpAnswer(200, {**named_so, "chain_id": made})
         size = await self._state.chains.size(asked.chain_id)
         if size > MOST_BYTES:
-            raise Problem(413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted")
+            raise HttpProblem(
+                413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted"
+            )
         guest.spend(len(body))
         blocks = [block.told for block in await self._state.chains.blocks(asked.chain_id)]
         wanted = Invocation(
             binding=binding,
-            work=Compaction(
+            work=CompactionRequest(
                 compaction_id=compaction_id,
                 chain_id=chain.chain_id,
                 blocks=blocks,
@@ -80,10 +82,10 @@ class Compactions:
         try:
             outcome = work.result()
         except PluginError as error:
-            raise Problem(422, "compaction_failed", error.message) from error
+            raise HttpProblem(422, "compaction_failed", error.message) from error
         if not outcome.ok:
             why = outcome.message or outcome.reason
             status = 422 if outcome.status == "failed" else 503  # which says that another try may help
-            raise Problem(status, "compaction_failed", f"{outcome.status}: {why}")
+            raise HttpProblem(status, "compaction_failed", f"{outcome.status}: {why}")
         told = {name: outcome.result[name] for name in ("summary", "diagnostics")}
-        return Answer(201, {**named_so, **told, "chain_id": outcome.result["derived_chain_id"]})
+        return HttpAnswer(201, {**named_so, **told, "chain_id": outcome.result["derived_chain_id"]})

@@ -20,16 +20,16 @@ from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.gateway.child_runs import ChildRuns
 from plughost.vai.gateway.compactions import Compactions
 from plughost.vai.gateway.guest import Guest, over
-from plughost.vai.gateway.http import Bounds, HttpServer
-from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.http import HttpLimits, HttpServer
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead
 from plughost.vai.gateway.reading import Reading
 from plughost.vai.gateway.refusals import Refusals
 from plughost.vai.gateway.routes import ROUTES, Endpoint, find
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.invocation import Invoker
-from plughost.vai.invocations.tokens import Delegation, Issuer, NoGood, OutOfScope
+from plughost.vai.invocations.tokens import Delegation, InvalidToken, OutOfScope, SigningIssuer
 from plughost.vai.records.record import RecordSink
-from plughost.vai.state.database import State
+from plughost.vai.state.database import TenantState
 from plughost.vai.state.runs import CUT_OFF
 
 PREFIX = "plughost-gateway-"
@@ -41,17 +41,17 @@ class Gateway:
 
     def __init__(
         self,
-        state: State,
+        state: TenantState,
         records: RecordSink,
         bindings: Bindings,
         invoker: Invoker,
         *,
-        bounds: Bounds | None = None,
+        bounds: HttpLimits | None = None,
     ) -> None:
         self._state = state
         self._refusals = Refusals(records)
         self._bounds = bounds
-        self._issuer: Issuer | None = None
+        self._issuer: SigningIssuer | None = None
         self._server: HttpServer | None = None
         self._opening = asyncio.Lock()
         self._folder, self._lock = "", -1
@@ -80,7 +80,7 @@ class Gateway:
     async def open(self) -> str:
         async with self._opening:
             if self._server is None:
-                self._issuer = self._issuer or Issuer()
+                self._issuer = self._issuer or SigningIssuer()
                 if self._lock < 0:
                     self._folder, self._lock = _place()
                 server = HttpServer(self._admit, self._bounds)
@@ -88,7 +88,7 @@ class Gateway:
                 self._server = server
         return os.path.join(self._folder, SOCKET)
 
-    def admit(self, run: Run) -> str:
+    def admit(self, run: Execution) -> str:
         if self._issuer is None:
             raise Stopped("the gateway is closed")
         scope = run.scope
@@ -103,7 +103,7 @@ class Gateway:
             )
         )
 
-    def dismiss(self, run: Run) -> None:
+    def dismiss(self, run: Execution) -> None:
         guest = self._guests.pop(run.id, None)
         if guest is None or self._issuer is None:
             return
@@ -132,46 +132,46 @@ class Gateway:
 
     # The way of one request
 
-    def _admit(self, head: Head) -> Callable[[bytes], Awaitable[Answer]]:
+    def _admit(self, head: RequestHead) -> Callable[[bytes], Awaitable[HttpAnswer]]:
         """Everything about a request that can be refused before its body is read."""
         name, id = find(head)
         guest = self._guest(head, ROUTES[name].scope)
 
-        async def answer(body: bytes) -> Answer:
+        async def answer(body: bytes) -> HttpAnswer:
             guest.enter()
             try:
                 return await self._endpoints[name](guest, id, head, body)
-            except Problem as problem:
+            except HttpProblem as problem:
                 self._refusals.of(guest, head, problem)
                 raise
             except Exception as error:  # ours: the guest learns no more than that
                 told = {"message": f"the gateway failed at {head!r}", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(told)
-                raise Problem(500, "host_failure", "the gateway could not do that") from error
+                raise HttpProblem(500, "host_failure", "the gateway could not do that") from error
             finally:
                 guest.leave()
 
         return answer
 
-    def _guest(self, head: Head, scope: str) -> Guest:
+    def _guest(self, head: RequestHead, scope: str) -> Guest:
         try:
             if self._issuer is None:
                 raise Denied("the gateway is closed")
             known = self._guests.get(self._issuer.verify(head.token, scope).invocation_id)
         except OutOfScope as refused:
-            problem = Problem(403, "scope_missing", f"this needs the scope {scope}")
+            problem = HttpProblem(403, "scope_missing", f"this needs the scope {scope}")
             self._refusals.of(self._guests[refused.delegation.invocation_id], head, problem)
             raise problem from refused
         except Denied as error:
-            problem = Problem(401, "unauthenticated", error.message)
-            if isinstance(error, NoGood):
+            problem = HttpProblem(401, "unauthenticated", error.message)
+            if isinstance(error, InvalidToken):
                 self._refuse(error.names, head, problem)
             raise problem from error
         if known is None:
             raise over()
         return known
 
-    def _refuse(self, invocation_id: str, head: Head, problem: Problem) -> None:
+    def _refuse(self, invocation_id: str, head: RequestHead, problem: HttpProblem) -> None:
         """Whatever is done with a token that names it."""
         if (guest := self._guests.get(invocation_id)) is not None:
             self._refusals.of(guest, head, problem)

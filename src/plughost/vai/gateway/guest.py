@@ -7,9 +7,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.gateway.messages import Problem
-from plughost.vai.invocations.execution import Run
-from plughost.vai.invocations.requests import Harness
+from plughost.vai.gateway.messages import HttpProblem
+from plughost.vai.invocations.execution import Execution
+from plughost.vai.invocations.requests import HarnessRequest
 
 MOST_AT_ONCE = 16
 """Requests of one invocation in hand; so that nobody takes all places."""
@@ -18,7 +18,7 @@ MOST_WRITTEN = 64 << 20
 
 
 class Guest:
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Execution) -> None:
         self.run = run
         self.refusals = 0
         self.over = False
@@ -33,11 +33,11 @@ class Guest:
         return self.run.scope
 
     @property
-    def harness(self) -> Harness:
+    def harness(self) -> HarnessRequest:
         """What was asked of it; others begin nothing."""
         work = self.run.wanted.work
-        if not isinstance(work, Harness):
-            raise Problem(403, "harness_only", "runs and compactions are begun by harnesses only")
+        if not isinstance(work, HarnessRequest):
+            raise HttpProblem(403, "harness_only", "runs and compactions are begun by harnesses only")
         return work
 
     @property
@@ -47,7 +47,7 @@ class Guest:
 
     def enter(self) -> None:
         if self._at_once >= MOST_AT_ONCE:
-            raise Problem(429, "too_many_requests", f"{MOST_AT_ONCE} requests at a time are enough")
+            raise HttpProblem(429, "too_many_requests", f"{MOST_AT_ONCE} requests at a time are enough")
         self._at_once += 1
 
     def leave(self) -> None:
@@ -56,7 +56,7 @@ class Guest:
     def spend(self, size: int) -> None:
         """What is to be kept for it counts against its budget."""
         if self._written + size > MOST_WRITTEN:
-            raise Problem(403, "budget_exceeded", f"an invocation writes at most {MOST_WRITTEN} bytes")
+            raise HttpProblem(403, "budget_exceeded", f"an invocation writes at most {MOST_WRITTEN} bytes")
         self._written += size
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -78,6 +78,6 @@ class Guest:
         return begun
 
 
-def over() -> Problem:
+def over() -> HttpProblem:
     """For a guest that ended while it was served."""
-    return Problem(401, "unauthenticated", "the delegation token's invocation is over")
+    return HttpProblem(401, "unauthenticated", "the delegation token's invocation is over")

@@ -12,14 +12,14 @@ from functools import partial
 
 import msgspec
 
-from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead
 from plughost.vai.gateway.talk import READ, Talk
 
-Admit = Callable[[Head], Callable[[bytes], Awaitable[Answer]]]
+Admit = Callable[[RequestHead], Callable[[bytes], Awaitable[HttpAnswer]]]
 """Judges a head, and returns who answers the request; Problem when nobody does."""
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 512
     head: int = 16 << 10
     body: int = 1 << 20
@@ -34,9 +34,9 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 class HttpServer:
     """Answers from `start` to `close`."""
 
-    def __init__(self, admit: Admit, bounds: Bounds | None = None) -> None:
+    def __init__(self, admit: Admit, bounds: HttpLimits | None = None) -> None:
         self._admit = admit
-        self._bounds = bounds or Bounds()
+        self._bounds = bounds or HttpLimits()
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._without: dict[asyncio.Task[None], None] = {}
@@ -91,24 +91,24 @@ class HttpServer:
                     return False
                 answering = self._admit(head)
                 body = await talk.body()
-        except Problem as problem:
+        except HttpProblem as problem:
             answer = problem.answer
         except TimeoutError:
             why = f"a request is whole within {self._bounds.request_seconds:g} s"
-            answer = Problem(408, "too_slow", why).answer
+            answer = HttpProblem(408, "too_slow", why).answer
         else:
             answer = await self._answer(answering(body))
         async with asyncio.timeout(self._bounds.answer_seconds):
             return await talk.answer(answer)
 
-    async def _answer(self, answering: Awaitable[Answer]) -> Answer:
+    async def _answer(self, answering: Awaitable[HttpAnswer]) -> HttpAnswer:
         """Meanwhile it makes way for nobody."""
         task = asyncio.current_task()
         assert task is not None
         self._without.pop(task, None)
         try:
             return await answering
-        except Problem as problem:
+        except HttpProblem as problem:
             return problem.answer
         finally:
             self._without[task] = None

@@ -30,7 +30,7 @@ TITLES = {
 }
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
     """A request before its body is read."""
 
     method: str
@@ -45,13 +45,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return f"Head({self.method} {self.path})"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     status: int
     document: Any
     kind: str = "application/json"
 
 
-class Problem(PluginError):
+class HttpProblem(PluginError):
     """A request that is not answered with what it asked for: problem+json, with a code for programs."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -60,7 +60,7 @@ class Problem(PluginError):
         self.code = code  # type: ignore[misc]  # each has its own
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         document = {
             "type": "about:blank",
             "title": TITLES[self.status],
@@ -68,7 +68,7 @@ class Problem(PluginError):
             "code": self.code,
             "detail": self.message,
         }
-        return Answer(self.status, document, "application/problem+json")
+        return HttpAnswer(self.status, document, "application/problem+json")
 
 
 def read(body: bytes, kind: type[T]) -> T:
@@ -76,7 +76,7 @@ def read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError) as error:
-        raise Problem(400, "invalid_request", f"the body is not what is asked for: {error}") from error
+        raise HttpProblem(400, "invalid_request", f"the body is not what is asked for: {error}") from error
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -86,5 +86,5 @@ def number(query: Mapping[str, str], name: str, usual: int, most: int, least: in
     """A number in the query: at most `most`, whatever it says."""
     told = query.get(name, str(usual))
     if not _NUMBER.fullmatch(told) or int(told) < least:
-        raise Problem(400, "invalid_request", f"{name} is a number from {least}")
+        raise HttpProblem(400, "invalid_request", f"{name} is a number from {least}")
     return min(int(told), most)

@@ -8,10 +8,10 @@ import msgspec
 
 from plughost.contracts.vai.results import SeedBlock, check_blocks
 from plughost.vai.gateway.guest import Guest
-from plughost.vai.gateway.messages import Answer, Head, Problem, number, read
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead, number, read
 from plughost.vai.gateway.tenancy import its_own, named
 from plughost.vai.state.chains import Block
-from plughost.vai.state.database import State
+from plughost.vai.state.database import TenantState
 
 BYTES_PER_TOKEN = 4
 """A rough estimate; compactors count for themselves."""
@@ -31,17 +31,17 @@ class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reading:
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: TenantState) -> None:
         self._state = state
 
-    async def session(self, guest: Guest, session_id: str, head: Head, body: bytes) -> Answer:
+    async def session(self, guest: Guest, session_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         session = await its_own(guest, self._state.sessions.session(session_id))
         limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
         chains = await self._state.sessions.chain_ids(session, head.query.get("after", ""), limit)
         following = chains[-1] if chains and len(chains) == limit else None
-        return Answer(200, {**msgspec.to_builtins(session), "chain_ids": chains, "next": following})
+        return HttpAnswer(200, {**msgspec.to_builtins(session), "chain_ids": chains, "next": following})
 
-    async def chain(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
+    async def chain(self, guest: Guest, chain_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         chain = await its_own(guest, self._state.chains.chain(chain_id))
         after = number(head.query, "after", 0, 10**9)
         limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
@@ -49,15 +49,15 @@ class Reading:
         blocks = [{**block.told, "number": place} for place, block in page.blocks]
         estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
         told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
-        return Answer(200, {**told, "blocks": blocks, "next": page.following})
+        return HttpAnswer(200, {**told, "blocks": blocks, "next": page.following})
 
-    async def append(self, guest: Guest, chain_id: str, head: Head, body: bytes) -> Answer:
+    async def append(self, guest: Guest, chain_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         asked = read(body, NewBlocks)
         await its_own(guest, self._state.chains.chain(chain_id))
         if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
-            raise Problem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
+            raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
         guest.spend(len(body))
         blocks = [Block.of(block) for block in await guest.run.hidden.everything(asked.blocks)]
         once = named(guest, "append", head.key) if head.key else None
         last = await self._state.chains.append(chain_id, blocks, once)
-        return Answer(201, {"chain_id": chain_id, "last": last})
+        return HttpAnswer(201, {"chain_id": chain_id, "last": last})

@@ -10,8 +10,8 @@ import time
 from typing import Any
 
 from plughost.vai.gateway.guest import Guest
-from plughost.vai.gateway.messages import Head, Problem
-from plughost.vai.records.record import AFTERWARDS, RecordSink, Said
+from plughost.vai.gateway.messages import HttpProblem, RequestHead
+from plughost.vai.records.record import AFTERWARDS, EventLogged, RecordSink
 
 MOST = 100
 """Of one invocation while it runs, and as many after its end."""
@@ -26,7 +26,7 @@ class Refusals:
         self._ended: dict[str, int] = {}
         """How often each was refused something since."""
 
-    def of(self, guest: Guest, head: Head, problem: Problem) -> None:
+    def of(self, guest: Guest, head: RequestHead, problem: HttpProblem) -> None:
         """To one that runs."""
         if problem.status not in TOLD or guest.over or guest.refusals >= MOST:
             return
@@ -38,7 +38,7 @@ class Refusals:
         }
         self._records.tell(guest.run.said(told))
 
-    def after(self, invocation_id: str, head: Head, problem: Problem) -> None:
+    def after(self, invocation_id: str, head: RequestHead, problem: HttpProblem) -> None:
         """To one that has ended. Its secrets are forgotten by now, so nothing that was sent is told."""
         count = self._ended.get(invocation_id, MOST)
         if count < MOST:
@@ -46,7 +46,7 @@ class Refusals:
             told = {**_refused(head, problem), "message": problem.message}
             at = time.time()
             self._records.tell(
-                Said(invocation_id=invocation_id, number=AFTERWARDS + count, at=at, event=told)
+                EventLogged(invocation_id=invocation_id, number=AFTERWARDS + count, at=at, event=told)
             )
 
     def ended(self, invocation_id: str) -> None:
@@ -57,7 +57,7 @@ class Refusals:
             del self._ended[next(iter(self._ended))]
 
 
-def _refused(head: Head, problem: Problem) -> dict[str, Any]:
+def _refused(head: RequestHead, problem: HttpProblem) -> dict[str, Any]:
     return {
         "type": "gateway.refused",
         "method": head.method,

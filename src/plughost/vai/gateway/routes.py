@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from plughost.vai.gateway.guest import Guest
-from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead
 
-Endpoint = Callable[[Guest, str, Head, bytes], Awaitable[Answer]]
+Endpoint = Callable[[Guest, str, RequestHead, bytes], Awaitable[HttpAnswer]]
 """Given who asks, the id in the path, the head and the body."""
 
 ID = r"([A-Za-z0-9_.-]{1,128})"
@@ -35,7 +35,7 @@ ROUTES = {
 _PATTERNS = {name: re.compile(re.escape(route.path).replace(r"\{id\}", ID)) for name, route in ROUTES.items()}
 
 
-def find(head: Head) -> tuple[str, str]:
+def find(head: RequestHead) -> tuple[str, str]:
     """The name of the route, and the id in its path."""
     known = False
     for name, route in ROUTES.items():
@@ -44,5 +44,5 @@ def find(head: Head) -> tuple[str, str]:
                 return name, matched[1] if matched.lastindex else ""
             known = True
     if known:
-        raise Problem(405, "method_not_allowed", f"{head.path} has no {head.method}")
-    raise Problem(404, "no_such_endpoint", "there is nothing of that name here")
+        raise HttpProblem(405, "method_not_allowed", f"{head.path} has no {head.method}")
+    raise HttpProblem(404, "no_such_endpoint", "there is nothing of that name here")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import h11
 import msgspec
 
-from plughost.vai.gateway.messages import Answer, Head, Problem
+from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead
 
 READ = 16 << 10
 """Bytes at a time; so no head is larger than that and its own bound."""
@@ -38,7 +38,7 @@ class Talk:
         self._h11.receive_data(data)
         return bool(data)
 
-    async def head(self) -> Head | None:
+    async def head(self) -> RequestHead | None:
         """None when the client has gone instead."""
         request = await self._next()
         return self._head(request) if isinstance(request, h11.Request) else None
@@ -52,10 +52,10 @@ class Talk:
             if len(body) > self._most_body:
                 raise self._too_large()
         if not isinstance(event, h11.EndOfMessage):
-            raise Problem(400, "invalid_request", "the request ended before it was whole")
+            raise HttpProblem(400, "invalid_request", "the request ended before it was whole")
         return bytes(body)
 
-    async def answer(self, answer: Answer) -> bool:
+    async def answer(self, answer: HttpAnswer) -> bool:
         """False when it was the last: of a request that was not whole nobody knows where the next begins."""
         if self._h11.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return False
@@ -89,33 +89,35 @@ class Talk:
             while (event := self._h11.next_event()) is h11.NEED_DATA:
                 self._h11.receive_data(await self._reader.read(READ))
         except h11.RemoteProtocolError as error:
-            raise Problem(error.error_status_hint, "invalid_request", str(error)) from error
+            raise HttpProblem(error.error_status_hint, "invalid_request", str(error)) from error
         return event
 
     def _send(self, *events: h11.Event) -> None:
         for event in events:
             self._writer.write(self._h11.send(event) or b"")
 
-    def _head(self, request: h11.Request) -> Head:
+    def _head(self, request: h11.Request) -> RequestHead:
         headers: dict[bytes, bytes] = {}
         for name, value in request.headers:
             if name in headers and name in (b"authorization", b"idempotency-key", b"transfer-encoding"):
-                raise Problem(400, "invalid_request", f"there are two headers {name.decode()}")
+                raise HttpProblem(400, "invalid_request", f"there are two headers {name.decode()}")
             headers[name] = value
         if b"transfer-encoding" in headers and b"content-length" in headers:
-            raise Problem(400, "invalid_request", "the body has a length or is chunked, not both")
+            raise HttpProblem(400, "invalid_request", "the body has a length or is chunked, not both")
         if int(headers.get(b"content-length", b"0")) > self._most_body:
             raise self._too_large()
         path, _, query = request.target.decode("ascii").partition("?")
         try:
             asked = dict(parse_qsl(query, max_num_fields=MOST_FIELDS))
         except ValueError as error:
-            raise Problem(400, "invalid_request", "the query has too many fields") from error
+            raise HttpProblem(400, "invalid_request", "the query has too many fields") from error
         key = headers.get(b"idempotency-key", b"").decode("latin-1")
         if len(key) > LONGEST_KEY:
-            raise Problem(400, "invalid_request", f"an Idempotency-Key has at most {LONGEST_KEY} characters")
+            raise HttpProblem(
+                400, "invalid_request", f"an Idempotency-Key has at most {LONGEST_KEY} characters"
+            )
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        return Head(
+        return RequestHead(
             method=request.method.decode("ascii"),
             path=path,
             query=asked,
@@ -123,5 +125,5 @@ class Talk:
             key=key,
         )
 
-    def _too_large(self) -> Problem:
-        return Problem(413, "too_large", f"a body has at most {self._most_body} bytes")
+    def _too_large(self) -> HttpProblem:
+        return HttpProblem(413, "too_large", f"a body has at most {self._most_body} bytes")

@@ -14,7 +14,7 @@ from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.gateway.guest import Guest
-from plughost.vai.gateway.messages import Problem
+from plughost.vai.gateway.messages import HttpProblem
 
 
 class Owned(Protocol):
@@ -32,7 +32,7 @@ async def its_own(guest: Guest, found: Awaitable[T]) -> T:
     except InvalidSpec:
         thing = None
     if thing is None or thing.scope != guest.scope:
-        raise Problem(404, "not_found", "there is nothing of that name here")
+        raise HttpProblem(404, "not_found", "there is nothing of that name here")
     return thing
 
 
@@ -52,8 +52,8 @@ def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None)
         if binding.export_id == export and package_id in (None, binding.package_id)
     ]
     if not found:
-        raise Problem(404, "not_bound", f"no export {brief(export)} is bound here")
+        raise HttpProblem(404, "not_bound", f"no export {brief(export)} is bound here")
     if len(found) > 1:
         packages = ", ".join(binding.package_id for binding in found)
-        raise Problem(409, "ambiguous", f"name its package_id, too, one of: {packages}")
+        raise HttpProblem(409, "ambiguous", f"name its package_id, too, one of: {packages}")
     return found[0]

@@ -12,10 +12,10 @@ import secrets
 import stat
 from typing import Any
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import brief
 from plughost.errors import Denied, HostFailed
-from plughost.permissions.open_beneath import Escapes, open_beneath
+from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 MOST = 64
@@ -23,7 +23,7 @@ LARGEST = 64 << 20
 """Bytes of all artifacts of one invocation."""
 
 
-def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Hidden) -> list[Any]:
+def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Redactor) -> list[Any]:
     """The artifacts with digest and size instead of a path; their bytes go into `folder`, if there is one.
 
     Denied for a path that leads out of the scratch folder, or to no file, and for what must stay `hidden`.
@@ -75,7 +75,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
                 return content
         finally:
             os.close(looked)
-    except (OSError, Escapes) as error:
+    except (OSError, EscapesFolder) as error:
         raise Denied(f"the artifact {brief(path)} is not in its scratch folder") from error
     finally:
         os.close(root)

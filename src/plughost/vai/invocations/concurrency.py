@@ -6,10 +6,10 @@ import asyncio
 from collections import deque
 
 
-class Gate:
+class ConcurrencyLimit:
     """With one `beyond` it, a place is one behind both."""
 
-    def __init__(self, most: int, beyond: Gate | None = None) -> None:
+    def __init__(self, most: int, beyond: ConcurrencyLimit | None = None) -> None:
         self.beyond = beyond
         self._free = most
         self._waiting: deque[asyncio.Future[None]] = deque()

@@ -5,28 +5,28 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from plughost.contracts.vai.request_bodies import Context, Gateway
+from plughost.contracts.vai.request_bodies import GatewayAccess, RequestContext
 from plughost.errors import InvalidSpec
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.process_spec import GATEWAY_HOST
-from plughost.vai.invocations.token_issuer import Delegator
+from plughost.vai.invocations.token_issuer import TokenIssuer
 from plughost.vai.invocations.tokens import SHAPE
 
 BASE_URL = f"http://{GATEWAY_HOST}"
-_NO_ACCESS = Gateway(base_url=BASE_URL)
+_NO_ACCESS = GatewayAccess(base_url=BASE_URL)
 _MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
 
 
-def context(run: Run, scratch: str | None, gateway: Delegator | None) -> Context:
+def context(run: Execution, scratch: str | None, gateway: TokenIssuer | None) -> RequestContext:
     """A token is minted only for an export with scopes."""
     scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
     access = _NO_ACCESS
     if scopes:
         if gateway is None:
             raise InvalidSpec("this host has no gateway, so no scopes can be granted")
-        access = Gateway(base_url=BASE_URL, delegation_token=gateway.admit(run), scopes=list(scopes))
+        access = GatewayAccess(base_url=BASE_URL, delegation_token=gateway.admit(run), scopes=list(scopes))
         run.hidden.learn_shape(SHAPE)
-    return Context(
+    return RequestContext(
         invocation_id=run.id,
         trace_id=run.trace_id,
         org_id=scope.org_id,

@@ -8,26 +8,26 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock
 from plughost.vai.bindings.binding import Scope, tenant_of
-from plughost.vai.bindings.prepared import Prepared
+from plughost.vai.bindings.prepared import PreparedBinding
 from plughost.vai.invocations.invocation import Invocation, OnEvent
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.pool import Process
-from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, Began, Ended, RecordSink, Said
+from plughost.vai.invocations.pool import PooledWorker
+from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, EventLogged, Finished, RecordSink, Started
 from plughost.vai.records.retention import RecordLimits
 from plughost.wire.messages import decode
 
 _USUAL = RecordLimits()
 
 
-class Run(msgspec.Struct, eq=False):
+class Execution(msgspec.Struct, eq=False):
     """A struct, since one is made for every invocation: a constructor in Python would be felt."""
 
     id: str
     wanted: Invocation
-    prepared: Prepared
+    prepared: PreparedBinding
     scope: Scope
     """Whose it is."""
     trace_id: str
@@ -39,9 +39,9 @@ class Run(msgspec.Struct, eq=False):
     """By the calendar: seconds since 1970."""
     records: RecordSink
     on_event: OnEvent | None
-    hidden: Hidden = msgspec.field(default_factory=Hidden)
+    hidden: Redactor = msgspec.field(default_factory=Redactor)
     """What its process was given for its tenant, once it has one."""
-    process: Process | None = None
+    process: PooledWorker | None = None
     """The one that it is in, or was in last."""
     limits: RecordLimits = _USUAL
     """Of its record."""
@@ -84,9 +84,9 @@ class Run(msgspec.Struct, eq=False):
             hint=self.hidden.text(hint) or None,
         )
 
-    def began(self) -> Began:
+    def began(self) -> Started:
         scope, related = self.scope, self.wanted.related
-        return Began(
+        return Started(
             invocation_id=self.id,
             bound=self.prepared.bound,
             started_at=self.began_at,
@@ -131,16 +131,16 @@ class Run(msgspec.Struct, eq=False):
         self.omitted += 1
         return False
 
-    def said(self, event: Mapping[str, Any]) -> Said:
+    def said(self, event: Mapping[str, Any]) -> EventLogged:
         """An event that the host itself tells of it, secrets hidden."""
         return self._next(self.hidden.value(event))
 
-    def _next(self, event: Mapping[str, Any]) -> Said:
+    def _next(self, event: Mapping[str, Any]) -> EventLogged:
         number, self.events = self.events, self.events + 1
-        return Said(invocation_id=self.id, number=number, at=time.time(), event=event)
+        return EventLogged(invocation_id=self.id, number=number, at=time.time(), event=event)
 
-    def ended(self, outcome: Outcome) -> Ended:
-        return Ended(
+    def ended(self, outcome: Outcome) -> Finished:
+        return Finished(
             invocation_id=self.id,
             ended_at=time.time(),
             status=outcome.status,
@@ -157,17 +157,17 @@ class Run(msgspec.Struct, eq=False):
 def begin(
     id: str,
     wanted: Invocation,
-    prepared: Prepared,
+    prepared: PreparedBinding,
     clock: Clock,
     records: RecordSink,
     on_event: OnEvent | None = None,
     limits: RecordLimits | None = None,
-) -> Run:
+) -> Execution:
     """It has begun now, and has as much time as its caller gives and its binding allows."""
     related, seconds, now = wanted.related, prepared.seconds, time.time()
     if wanted.timeout_ms is not None:
         seconds = max(min(wanted.timeout_ms / 1000, seconds), 0.0)
-    return Run(
+    return Execution(
         id,
         wanted,
         prepared,

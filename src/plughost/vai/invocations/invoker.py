@@ -20,39 +20,39 @@ import msgspec
 from plughost.clock import Clock
 from plughost.contracts.base import PluginSpec
 from plughost.errors import (
-    Collateral,
+    BudgetExceeded,
+    CollateralFailure,
     Crashed,
     HandshakeFailed,
     InvalidSpec,
     LaunchFailed,
-    OverBudget,
     PluginError,
     Stopped,
     Timeout,
 )
 from plughost.host import Host
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 from plughost.plugin import Plugin
-from plughost.vai.bindings.binding import Binding, Policy, Scope, tenant_of
+from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope, tenant_of
 from plughost.vai.bindings.package import PackageSource
-from plughost.vai.bindings.prepared import Prepared, Preparer
+from plughost.vai.bindings.prepared import PreparedBinding, Preparer
 from plughost.vai.bindings.schemas import Schemas
 from plughost.vai.bindings.secret_source import SecretSource, reveal_all
 from plughost.vai.checks.checks import Checks
-from plughost.vai.invocations.concurrency import Gate
+from plughost.vai.invocations.concurrency import ConcurrencyLimit
 from plughost.vai.invocations.context import context
-from plughost.vai.invocations.execution import Run, begin
+from plughost.vai.invocations.execution import Execution, begin
 from plughost.vai.invocations.invocation import Invocation, OnEvent
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.invocations.pool import Pool, Process
+from plughost.vai.invocations.pool import Pool, PooledWorker
 from plughost.vai.invocations.process_spec import process_spec
-from plughost.vai.invocations.requests import Compaction, Tool
-from plughost.vai.invocations.results import Settlement, failure
+from plughost.vai.invocations.requests import CompactionRequest, ToolRequest
+from plughost.vai.invocations.results import ResultHandler, failure
 from plughost.vai.invocations.scratch import Scratch, until_next_look
 from plughost.vai.invocations.streaming import stream
-from plughost.vai.invocations.token_issuer import Delegator
-from plughost.vai.invocations.unsolicited import Strays
-from plughost.vai.records.record import STRAY, RecordSink, Said
+from plughost.vai.invocations.token_issuer import TokenIssuer
+from plughost.vai.invocations.unsolicited import UnsolicitedMessages
+from plughost.vai.records.record import STRAY, EventLogged, RecordSink
 from plughost.vai.records.retention import RecordLimits
 from plughost.vai.state.chains import ChainSink
 from plughost.vai.state.retry_schedule import TOOL_TRIES, Backoff
@@ -61,12 +61,12 @@ _NO_SECRETS: dict[str, str] = {}
 _IS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a host runs invocations."""
 
-    policy: Policy = Policy()
+    policy: BindingPolicy = BindingPolicy()
     """What it allows at most."""
-    limits: Limits = Limits()
+    limits: ResourceLimits = ResourceLimits()
     sandbox: str = "strict"
     reuse: str = "binding"
     """Whether an isolated process serves its `binding`, or one `invocation` only."""
@@ -95,10 +95,10 @@ class LocalInvoker:
         *,
         secret_source: SecretSource | None = None,
         chains: ChainSink | None = None,
-        gateway: Delegator | None = None,
-        options: Options | None = None,
+        gateway: TokenIssuer | None = None,
+        options: InvokerOptions | None = None,
     ) -> None:
-        self._options = options or Options()
+        self._options = options or InvokerOptions()
         self._records = records
         self._clock = clock
         self._secrets = secret_source
@@ -107,16 +107,16 @@ class LocalInvoker:
         self.pool = Pool(
             host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
         )
-        self._strays = Strays(host)
+        self._strays = UnsolicitedMessages(host)
         self._preparer = Preparer(
             packages,
             Schemas(),
             self._options.policy,
             reuse=self._options.reuse,
-            workers=Gate(self._options.workers),
+            workers=ConcurrencyLimit(self._options.workers),
         )
         self.checks = Checks(clock)
-        self._settlement = Settlement(chains, self._options.artifacts)
+        self._settlement = ResultHandler(chains, self._options.artifacts)
         self._prefix = f"inv_{secrets.token_hex(5)}"
         self._numbers = itertools.count(1)
         self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
@@ -134,7 +134,7 @@ class LocalInvoker:
         """Remove the scratch folders that killed hosts have left. Blocking."""
         self._scratch.sweep()
 
-    async def prepare(self, binding: Binding) -> Prepared:
+    async def prepare(self, binding: Binding) -> PreparedBinding:
         """What a binding gives its invocations; InvalidSpec when it cannot be used."""
         prepared = self._preparer.known(binding) or await self._preparer.prepare(binding)
         if prepared.config is not None:
@@ -211,7 +211,7 @@ class LocalInvoker:
 
     # The way of one invocation
 
-    async def _outcome(self, run: Run) -> Outcome:
+    async def _outcome(self, run: Execution) -> Outcome:
         """Tried as often as its effects and its time allow."""
         prepared = run.prepared
         if not prepared.gate.enter_now() and not await self._entered(run):
@@ -243,14 +243,14 @@ class LocalInvoker:
         finally:
             prepared.gate.leave()
 
-    def _done_with(self, process: Process, run: Run) -> None:
+    def _done_with(self, process: PooledWorker, run: Execution) -> None:
         process.last = run.id
         if self._strays:
             for what in self._strays.take(process.plugin.name):
                 self._records.tell(run.said(_refused(what)))
         self.pool.give_back(process)
 
-    async def _entered(self, run: Run) -> bool:
+    async def _entered(self, run: Execution) -> bool:
         try:
             async with asyncio.timeout(run.left):
                 await run.prepared.gate.enter()
@@ -258,7 +258,7 @@ class LocalInvoker:
             return False
         return True
 
-    async def _waited(self, run: Run, outcome: Outcome) -> bool:
+    async def _waited(self, run: Execution, outcome: Outcome) -> bool:
         """Whether there is time for another try, which is due now."""
         delay = self._options.tries.after(run.retries + 1) if outcome.status == "retryable_failure" else None
         if delay is None or delay >= run.left:
@@ -267,36 +267,44 @@ class LocalInvoker:
         await asyncio.sleep(delay)
         return True
 
-    def _at_once(self, run: Run, answer: msgspec.Raw) -> Outcome | None:
+    def _at_once(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
         """What a small answer means; None for one that is for a worker process."""
         if len(memoryview(answer)) > run.prepared.answered_at_once:
             return None
         return self._settlement.judged(run, answer)
 
-    def _refusal(self, run: Run) -> Outcome | Awaitable[Outcome | None] | None:
+    def _refusal(self, run: Execution) -> Outcome | Awaitable[Outcome | None] | None:
         """What is wrong with a request before any process sees it. An awaitable for what takes longer."""
         work, export = run.wanted.work, run.prepared.export
         if work.kind != export.kind:
             return run.ended_as(
                 "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
             )
-        if isinstance(work, Tool):
+        if isinstance(work, ToolRequest):
             schema = run.prepared.input
             return None if schema is None else self.checks.input(run, schema, work.input)
-        if isinstance(work, Compaction) and run.prepared.granted.filesystem != "scratch" and work.is_large:
+        if (
+            isinstance(work, CompactionRequest)
+            and run.prepared.granted.filesystem != "scratch"
+            and work.is_large
+        ):
             why = "a large projection travels as a file, and the export has no scratch folder"
             return run.ended_as("failed", "invalid_request", why)
         return None
 
     def _call(
-        self, run: Run, process: Process, scratch: str | None = None, secrets: dict[str, str] = _NO_SECRETS
+        self,
+        run: Execution,
+        process: PooledWorker,
+        scratch: str | None = None,
+        secrets: dict[str, str] = _NO_SECRETS,
     ) -> Coroutine[Any, Any, msgspec.Raw]:
         prepared = run.prepared
         about = context(run, scratch, self._gateway)
         body = run.wanted.work.body(prepared.export, about, prepared.binding.config, secrets)
         return process.plugin.call(prepared.op, body, timeout=run.left, type=msgspec.Raw, on_event=run.hear)
 
-    async def _furnished(self, run: Run, process: Process) -> Outcome:
+    async def _furnished(self, run: Execution, process: PooledWorker) -> Outcome:
         """With what is its own, which is gone when it ends."""
         prepared, plugin, scratch, answered = run.prepared, process.plugin, None, False
         try:
@@ -323,14 +331,14 @@ class LocalInvoker:
                     if self._scratch.strewn(os.path.dirname(scratch)):
                         self.pool.retire(process)  # what it has left there goes with it
 
-    async def _process_in_time(self, run: Run) -> Process:
+    async def _process_in_time(self, run: Execution) -> PooledWorker:
         try:
             async with asyncio.timeout(run.left):
                 return await self._process(run.prepared, run.scope)
         except TimeoutError:
             raise Timeout("no process was ready in time") from None
 
-    async def _process(self, prepared: Prepared, scope: Scope) -> Process:
+    async def _process(self, prepared: PreparedBinding, scope: Scope) -> PooledWorker:
         """One that may serve this tenant, to be given back."""
         scopes = self._gateway if prepared.granted.scopes else None
         socket = None if scopes is None else await scopes.open()
@@ -340,17 +348,19 @@ class LocalInvoker:
             key, spec, alone=prepared.alone, exclusive=prepared.exclusive, check=check
         )
 
-    async def _tidy_up(self, process: Process) -> None:
+    async def _tidy_up(self, process: PooledWorker) -> None:
         """When a process is gone nobody fills its scratch folders any more, and its name is free."""
         plugin = process.plugin
         for number, what in enumerate(self._strays.take(plugin.name), STRAY):
             if process.last:
-                told = Said(invocation_id=process.last, number=number, at=time.time(), event=_refused(what))
+                told = EventLogged(
+                    invocation_id=process.last, number=number, at=time.time(), event=_refused(what)
+                )
                 self._records.tell(told)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
-    async def _revealed(self, run: Run) -> dict[str, str]:
+    async def _revealed(self, run: Execution) -> dict[str, str]:
         """The secrets of its slots, from now on hidden in all that its process says to its tenant."""
         if self._secrets is None:
             raise InvalidSpec("this host keeps no secrets")
@@ -359,7 +369,7 @@ class LocalInvoker:
         run.hidden.learn(values.values())
         return values
 
-    async def _within(self, scratch: str, run: Run, plugin: Plugin, call: Awaitable[Any]) -> Any:
+    async def _within(self, scratch: str, run: Execution, plugin: Plugin, call: Awaitable[Any]) -> Any:
         """The answer of a call that may fill its scratch folder up to its limit, and not further."""
         task = asyncio.ensure_future(call)
         limit = self._options.limits.scratch
@@ -370,13 +380,13 @@ class LocalInvoker:
                 if limit is not None:
                     used, all_take = await asyncio.to_thread(self._scratch.look, scratch)
                     if used > limit:
-                        raise OverBudget(f"its scratch folder holds more than {limit} bytes")
+                        raise BudgetExceeded(f"its scratch folder holds more than {limit} bytes")
                     pause = until_next_look(limit - used, all_take)
                 if done:
                     return task.result()
         except BaseException as gone:
-            if isinstance(gone, OverBudget):  # it would go on writing while it was asked to stop
-                plugin.end_for(Collateral("another invocation filled its scratch folder"))
+            if isinstance(gone, BudgetExceeded):  # it would go on writing while it was asked to stop
+                plugin.end_for(CollateralFailure("another invocation filled its scratch folder"))
             else:
                 task.cancel(self._cancelled.get(run.id) or "cancelled")
             await asyncio.wait([task])
@@ -384,7 +394,7 @@ class LocalInvoker:
                 task.exception()
             raise
 
-    def _spec(self, prepared: Prepared, gateway_socket: str | None, number: int) -> PluginSpec:
+    def _spec(self, prepared: PreparedBinding, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(
             prepared.package,
             prepared.export,

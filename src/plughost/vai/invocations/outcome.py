@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.errors import CallFailed, Crashed, InvalidSpec, OverBudget, Overloaded, PluginError, Timeout
+from plughost.errors import BudgetExceeded, CallFailed, Crashed, InvalidSpec, Overloaded, PluginError, Timeout
 from plughost.vai.packages.errors import Damaged
 
 
@@ -59,7 +59,7 @@ EXCEEDED = {
 """What the kernel ends a process for, by the signal that it does it with."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class OutcomeVerdict(msgspec.Struct, frozen=True):
     status: str
     reason: str
     again: bool
@@ -68,25 +68,25 @@ class Verdict(msgspec.Struct, frozen=True):
     """Better words than the error has."""
 
 
-def verdict(error: PluginError, *, retryable: bool) -> Verdict:
+def verdict(error: PluginError, *, retryable: bool) -> OutcomeVerdict:
     """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
     if isinstance(error, Timeout):
-        return Verdict("cancelled", DEADLINE, again=False)
-    if isinstance(error, Overloaded | OverBudget):
-        return Verdict("failed", OverBudget.code, again=False)
+        return OutcomeVerdict("cancelled", DEADLINE, again=False)
+    if isinstance(error, Overloaded | BudgetExceeded):
+        return OutcomeVerdict("failed", BudgetExceeded.code, again=False)
     if (exceeded := _exceeded(error.exit_status)) is not None:
-        return Verdict("failed", OverBudget.code, again=False, message=exceeded)
+        return OutcomeVerdict("failed", BudgetExceeded.code, again=False, message=exceeded)
     if isinstance(error, Crashed):
-        return Verdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
+        return OutcomeVerdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
     if isinstance(error, CallFailed):
         said = error.error  # as it came: what is to be hidden in it its invocation knows
         told = f"it answered with {said['code']}: {said['message']}" if isinstance(said, dict) else None
-        return Verdict("failed", "protocol_failure", again=False, message=told)
+        return OutcomeVerdict("failed", "protocol_failure", again=False, message=told)
     if isinstance(error, Damaged):  # nothing of it was run, and it can be repaired
-        return Verdict("retryable_failure", error.code, again=False)
+        return OutcomeVerdict("retryable_failure", error.code, again=False)
     if isinstance(error, InvalidSpec):
-        return Verdict("failed", "invalid_request", again=False)
-    return Verdict("failed", error.code, again=False)
+        return OutcomeVerdict("failed", "invalid_request", again=False)
+    return OutcomeVerdict("failed", error.code, again=False)
 
 
 def _exceeded(exit_status: int | None) -> str | None:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from plughost._util.redaction.redactor import Hidden
+from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock, Timer
 from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError, Quarantined, Stopped
@@ -25,7 +25,7 @@ Check = Callable[[], None]
 """Raises when what is to run is not what was signed. Blocking."""
 
 
-class Key(NamedTuple):
+class PoolKey(NamedTuple):
     """Two invocations whose keys differ never meet in one process."""
 
     package_digest: str
@@ -35,10 +35,10 @@ class Key(NamedTuple):
     policy_digest: str
 
 
-class Process:
+class PooledWorker:
     """One process of the pool, and how many invocations are in it."""
 
-    def __init__(self, plugin: Plugin, key: Key, number: int, *, alone: bool, exclusive: bool) -> None:
+    def __init__(self, plugin: Plugin, key: PoolKey, number: int, *, alone: bool, exclusive: bool) -> None:
         self.plugin = plugin
         self.key = key
         self.number = number
@@ -55,14 +55,14 @@ class Process:
         """What its launcher reported to hold it, once it is ready."""
         self.last = ""
         """The invocation that ended last in it."""
-        self._hidden: dict[Scope, Hidden] = {}
+        self._hidden: dict[Scope, Redactor] = {}
 
-    def hidden_from(self, tenant: Scope) -> Hidden:
+    def hidden_from(self, tenant: Scope) -> Redactor:
         """What it was given for this tenant. In what it says to this one another's secrets are just texts:
         who saw them hidden could guess them."""
         hidden = self._hidden.get(tenant)
         if hidden is None:
-            hidden = self._hidden[tenant] = Hidden()
+            hidden = self._hidden[tenant] = Redactor()
         return hidden
 
     @property
@@ -81,7 +81,7 @@ class Pool:
         *,
         most: int = 64,
         idle: float = 300.0,
-        after: Callable[[Process], Awaitable[None]] | None = None,
+        after: Callable[[PooledWorker], Awaitable[None]] | None = None,
     ) -> None:
         """`after` is called when a process is gone."""
         self._host = host
@@ -89,9 +89,9 @@ class Pool:
         self._clock = clock
         self._most = most
         self._idle = idle
-        self._warm: dict[Key, list[Process]] = {}
+        self._warm: dict[PoolKey, list[PooledWorker]] = {}
         """Those that can take an invocation now: of one key several only where each takes one at a time."""
-        self._making: dict[Key, asyncio.Future[Process]] = {}
+        self._making: dict[PoolKey, asyncio.Future[PooledWorker]] = {}
         self._numbers: set[int] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ending: set[asyncio.Task[None]] = set()
@@ -101,12 +101,12 @@ class Pool:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def warm(self, key: Key) -> Process | None:
+    def warm(self, key: PoolKey) -> PooledWorker | None:
         """The process that is there for `key`, taken; None when one must be made or waited for."""
         known = self._warm.get(key)
         return None if known is None or not known[-1].ready else self._taken(known[-1])
 
-    def _taken(self, process: Process) -> Process | None:
+    def _taken(self, process: PooledWorker) -> PooledWorker | None:
         if not process.plugin.open_to_calls:
             self.retire(process)
             return None
@@ -115,7 +115,7 @@ class Pool:
             self._withdraw(process)
         return process
 
-    def _withdraw(self, process: Process) -> None:
+    def _withdraw(self, process: PooledWorker) -> None:
         """It is not offered any more."""
         known = self._warm.get(process.key, [])
         if process in known:
@@ -124,8 +124,8 @@ class Pool:
                 del self._warm[process.key]
 
     async def take(
-        self, key: Key, spec: Spec, *, alone: bool, exclusive: bool = False, check: Check | None = None
-    ) -> Process:
+        self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool = False, check: Check | None = None
+    ) -> PooledWorker:
         """A process for one invocation, which has said hello: to be given back.
 
         `exclusive`: nobody else is in it meanwhile. `alone`: nobody else ever is. `check` comes right before
@@ -149,7 +149,7 @@ class Pool:
             raise
         return process
 
-    async def _found(self, key: Key, spec: Spec, *, alone: bool, exclusive: bool) -> Process:
+    async def _found(self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool) -> PooledWorker:
         shared = not alone and not exclusive
         while not alone:
             while (known := self._warm.get(key)) is not None:
@@ -174,7 +174,7 @@ class Pool:
             self._warm[key] = [process]
         return process
 
-    async def _make(self, key: Key, spec: Spec, *, alone: bool, exclusive: bool) -> Process:
+    async def _make(self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool) -> PooledWorker:
         await self._room()
         number = next(number for number in itertools.count(1) if number not in self._numbers)
         self._numbers.add(number)
@@ -183,7 +183,7 @@ class Pool:
         except BaseException:
             self._free(number)
             raise
-        return Process(plugin, key, number, alone=alone, exclusive=exclusive)
+        return PooledWorker(plugin, key, number, alone=alone, exclusive=exclusive)
 
     async def _room(self) -> None:
         """Until there may be one more: the one that was idle longest makes way."""
@@ -201,10 +201,10 @@ class Pool:
             if self._closed:
                 raise Stopped("the pool is closed")
 
-    def _all_warm(self) -> list[Process]:
+    def _all_warm(self) -> list[PooledWorker]:
         return [process for known in self._warm.values() for process in known]
 
-    def give_back(self, process: Process) -> None:
+    def give_back(self, process: PooledWorker) -> None:
         process.users -= 1
         if process.users:
             return
@@ -220,7 +220,7 @@ class Pool:
         if self._reaper is None:
             self._reaper = self._clock.call_at(process.idle_since + self._idle, self._reap)
 
-    def retire(self, process: Process) -> None:
+    def retire(self, process: PooledWorker) -> None:
         """It takes no more invocations, and ends when those in it have."""
         if not process.retired:
             process.retired = True
@@ -238,7 +238,7 @@ class Pool:
             oldest = min(process.idle_since if not process.users else now for process in self._all_warm())
             self._reaper = self._clock.call_at(oldest + self._idle, self._reap)
 
-    def _end(self, process: Process) -> None:
+    def _end(self, process: PooledWorker) -> None:
         if process.ending:
             return
         process.ending = True
@@ -246,7 +246,7 @@ class Pool:
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
-    async def _remove(self, process: Process) -> None:
+    async def _remove(self, process: PooledWorker) -> None:
         try:
             await self._host.remove(process.plugin.name)
         except PluginError:

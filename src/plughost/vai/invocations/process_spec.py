@@ -9,9 +9,9 @@ import msgspec
 from plughost.contracts.base import PluginSpec
 from plughost.contracts.vai.contract import spec_of
 from plughost.contracts.vai.manifest import Export
-from plughost.permissions.access import Endpoint, Limits, Powers
+from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.vai.bindings.package import Package
-from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, Granted
+from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, GrantedPermissions
 
 GATEWAY_HOST = "gateway.vai.internal"
 """Reserved: inside a sandbox it is the gateway's own socket."""
@@ -27,12 +27,12 @@ SHARED = 1024
 def process_spec(
     package: Package,
     export: Export,
-    granted: Granted,
+    granted: GrantedPermissions,
     *,
     name: str,
     scratch: str | None,
     gateway_socket: str | None,
-    limits: Limits,
+    limits: ResourceLimits,
     sandbox: str,
 ) -> PluginSpec:
     endpoints: list[Endpoint] = []
@@ -44,7 +44,7 @@ def process_spec(
     return msgspec.structs.replace(
         spec_of(Path(package.folder), name=name, told=package.manifest),
         sandbox=sandbox,
-        allow=Powers(connect=tuple(endpoints)),
+        allow=Access(connect=tuple(endpoints)),
         env={} if package.check is None else NO_BYTECODE,
         limits=limits if scratch is None else _within_scratch(limits),
         options={
@@ -57,7 +57,7 @@ def process_spec(
     )
 
 
-def _in_flight(export: Export, granted: Granted) -> int:
+def _in_flight(export: Export, granted: GrantedPermissions) -> int:
     """Requests at a time; one where it may write, since all in a process write to the same places."""
     if granted.filesystem == "scratch":
         return 1
@@ -66,7 +66,7 @@ def _in_flight(export: Export, granted: Granted) -> int:
     return export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
 
 
-def _within_scratch(limits: Limits) -> Limits:
+def _within_scratch(limits: ResourceLimits) -> ResourceLimits:
     """No single file is larger than all of a scratch folder: that the kernel sees to, without a look."""
     sizes = [limits.file_size, None if limits.scratch is None else limits.scratch + BLOCK]
     return msgspec.structs.replace(

@@ -12,16 +12,16 @@ from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.request_bodies import (
     Artifact,
     CompactionPolicy,
+    CompactionSource,
     CompactionTarget,
     CompactorBody,
-    Context,
     HarnessBody,
     HarnessPolicy,
     HarnessTarget,
     HookBody,
     HookEvent,
     Inline,
-    Source,
+    RequestContext,
     ToolBody,
     Trigger,
 )
@@ -32,11 +32,11 @@ INLINE = 256 << 10
 """Bytes of a projection; a larger one travels as a file."""
 PROJECTION = "projection.json"
 
-Whose = tuple[Context, Any, dict[str, str]]
+Whose = tuple[RequestContext, Any, dict[str, str]]
 """Where every body begins, after the export's id: the context, the config, and the secrets by slot."""
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str] = "tool"
     tool_execution_id: str
     input: Any
@@ -46,14 +46,14 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """What the caller knows this piece of work by."""
         return self.tool_execution_id
 
-    def body(self, export: Export, context: Context, config: Any, secrets: dict[str, str]) -> ToolBody:
+    def body(self, export: Export, context: RequestContext, config: Any, secrets: dict[str, str]) -> ToolBody:
         # Most invocations come by here, and to unpack three arguments takes as long as all of this.
         return ToolBody(
             export.id, context, config, secrets, tool_execution_id=self.tool_execution_id, input=self.input
         )
 
 
-class Hook(msgspec.Struct, frozen=True, kw_only=True):
+class HookRequest(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str] = "hook"
     delivery_id: str
     attempt: int
@@ -69,7 +69,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str] = "compactor"
     compaction_id: str
     chain_id: str
@@ -90,7 +90,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
             export.id,
             *whose,
             compaction_id=self.compaction_id,
-            source=Source(self.chain_id, projected._projection(whose[0].scratch_dir)),
+            source=CompactionSource(self.chain_id, projected._projection(whose[0].scratch_dir)),
             target=self.target,
             policy=self.policy,
         )
@@ -136,7 +136,7 @@ def _put(projection: bytes, scratch: str) -> None:
         os.close(folder)
 
 
-class Harness(msgspec.Struct, frozen=True, kw_only=True):
+class HarnessRequest(msgspec.Struct, frozen=True, kw_only=True):
     kind: ClassVar[str] = "harness"
     target: HarnessTarget
     trigger: Trigger
@@ -160,4 +160,4 @@ class Harness(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-Work = Tool | Hook | Compaction | Harness
+Work = ToolRequest | HookRequest | CompactionRequest | HarnessRequest

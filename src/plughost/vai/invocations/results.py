@@ -8,26 +8,26 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import Head
+from plughost._util.text import TruncatedText
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.errors import HostFailed, PluginError
 from plughost.vai.invocations.artifacts import taken
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome, verdict
-from plughost.vai.invocations.requests import Compaction, Harness, Tool
+from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, ToolRequest
 from plughost.vai.state.chains import Block, ChainSink
 
 LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
 """Characters of a plugin's own words for its failure: they go into a record."""
 
 
-class Settlement:
+class ResultHandler:
     def __init__(self, chains: ChainSink | None, artifacts: str | None = None) -> None:
         self._chains = chains
         self._artifacts = artifacts
 
-    def judged(self, run: Run, answer: msgspec.Raw) -> Outcome | None:
+    def judged(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
         """Malformed when it is not what its kind of export answers.
 
         Only for a small answer; None when what is wrong with it takes too long to be told here.
@@ -37,8 +37,10 @@ class Settlement:
         if told.status != "succeeded":
             problem = told.problem
             if problem is None:
-                return unsuccessful(run, told.status, Head(""), None, result)
-            return unsuccessful(run, told.status, Head(problem.code), Head(problem.message), result)
+                return unsuccessful(run, told.status, TruncatedText(""), None, result)
+            return unsuccessful(
+                run, told.status, TruncatedText(problem.code), TruncatedText(problem.message), result
+            )
         schema = run.prepared.output
         if schema is None or result["is_error"] or schema.fits(output := result["structured_output"]):
             return Outcome(invocation_id=run.id, status="succeeded", payload=result, retries=run.retries)
@@ -46,21 +48,21 @@ class Settlement:
             return None
         return wrong_output(run, schema.problems(output), missing=output is None)
 
-    def is_to_be_kept(self, run: Run, outcome: Outcome) -> bool:
+    def is_to_be_kept(self, run: Execution, outcome: Outcome) -> bool:
         """Whether something of it outlives its invocation."""
         if outcome.status != "succeeded":
             return False
         work = run.wanted.work
-        if isinstance(work, Harness):
+        if isinstance(work, HarnessRequest):
             return bool(outcome.result["artifacts"])
         if self._chains is None:
             return False
-        return isinstance(work, Compaction) or run.wanted.related.chain_id is not None
+        return isinstance(work, CompactionRequest) or run.wanted.related.chain_id is not None
 
-    async def kept(self, run: Run, outcome: Outcome, scratch: str | None = None) -> Outcome:
+    async def kept(self, run: Execution, outcome: Outcome, scratch: str | None = None) -> Outcome:
         """The same, as it is told when its files and blocks are where they stay."""
-        result = outcome.payload if isinstance(run.wanted.work, Tool) else outcome.result
-        if isinstance(run.wanted.work, Harness) and result["artifacts"]:
+        result = outcome.payload if isinstance(run.wanted.work, ToolRequest) else outcome.result
+        if isinstance(run.wanted.work, HarnessRequest) and result["artifacts"]:
             files = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
             result = {**result, "artifacts": files}
         if self._chains is not None:
@@ -70,12 +72,12 @@ class Settlement:
                 raise HostFailed(f"its result could not be written into a chain: {error}") from error
         return msgspec.structs.replace(outcome, payload=result)
 
-    async def _written(self, chains: ChainSink, run: Run, result: Any) -> Any:
+    async def _written(self, chains: ChainSink, run: Execution, result: Any) -> Any:
         """A tool's result into its chain, a compaction into one of its own."""
         work, chain_id = run.wanted.work, run.wanted.related.chain_id
-        if isinstance(work, Tool) and chain_id is not None:
+        if isinstance(work, ToolRequest) and chain_id is not None:
             await chains.insert_tool_result(run.scope, chain_id, work.tool_execution_id, result)
-        elif isinstance(work, Compaction):
+        elif isinstance(work, CompactionRequest):
             seeds = [Block.of(seed) for seed in result["seed_blocks"]]
             compactor = run.prepared.export.compactor
             if compactor is not None and not compactor.supports_pinned_items:
@@ -85,7 +87,7 @@ class Settlement:
         return result
 
 
-def _pinned(work: Compaction, seeds: list[Block]) -> list[Block]:
+def _pinned(work: CompactionRequest, seeds: list[Block]) -> list[Block]:
     """The pinned items that are not among the seeds: a block of the chain by its id, or something said."""
     known = {block["id"]: block for block in work.blocks if _has_name(block)}
     there = {seed.more["id"] for seed in seeds if _has_name(seed.told)}
@@ -105,7 +107,7 @@ def _has_name(block: Any) -> bool:
     return named and {"kind", "content"} <= block.keys()
 
 
-def failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
+def failure(run: Execution, error: PluginError) -> tuple[Outcome, bool]:
     """What an error means for an invocation, and whether another try could end otherwise."""
     judged = verdict(error, retryable=run.prepared.retryable)
     why = judged.message or error.message
@@ -114,7 +116,9 @@ def failure(run: Run, error: PluginError) -> tuple[Outcome, bool]:
     return run.ended_as(judged.status, judged.reason, why, last_words, error.hint), judged.again
 
 
-def unsuccessful(run: Run, status: str, code: Head, message: Head | None, payload: Any) -> Outcome:
+def unsuccessful(
+    run: Execution, status: str, code: TruncatedText, message: TruncatedText | None, payload: Any
+) -> Outcome:
     """What a plugin said of its failure, with secrets hidden before it is cut."""
     word = run.hidden.head(code)
     reason = f"{PLUGINS_OWN}{word}"[:LONGEST_REASON] if word else SAID_SO
@@ -122,7 +126,7 @@ def unsuccessful(run: Run, status: str, code: Head, message: Head | None, payloa
     return msgspec.structs.replace(run.ended_as(status, reason, why), payload=payload)
 
 
-def wrong_output(run: Run, problems: list[Head], *, missing: bool) -> Outcome:
+def wrong_output(run: Execution, problems: list[TruncatedText], *, missing: bool) -> Outcome:
     if missing and (tool := run.prepared.export.tool) is not None:
-        problems = [Head(f"there is no structured_output, and {tool.output_schema} wants one")]
+        problems = [TruncatedText(f"there is no structured_output, and {tool.output_schema} wants one")]
     return run.ended_as("failed", "invalid_output", "; ".join(map(run.hidden.head, problems)))

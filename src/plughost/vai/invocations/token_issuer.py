@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from plughost.vai.invocations.execution import Run
+from plughost.vai.invocations.execution import Execution
 
 
-class Delegator(Protocol):
+class TokenIssuer(Protocol):
     async def open(self) -> str:
         """The path of its socket, which is answered from now on."""
 
-    def admit(self, run: Run) -> str:
+    def admit(self, run: Execution) -> str:
         """The token of an invocation, good for its scopes until it is dismissed or its deadline passes."""
 
-    def dismiss(self, run: Run) -> None:
+    def dismiss(self, run: Execution) -> None:
         """Its token is refused from now on, and what it has begun is cancelled."""

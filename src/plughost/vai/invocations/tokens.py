@@ -40,7 +40,7 @@ class _Claims(msgspec.Struct):
     jti: str = ""
 
 
-class NoGood(Denied):
+class InvalidToken(Denied):
     """A token that opens nothing, any more or ever."""
 
     def __init__(self, message: str, names: str) -> None:
@@ -64,7 +64,7 @@ class TokenVerifier(Protocol):
         """OutOfScope when it stands for less, Denied when it stands for nothing."""
 
 
-class Issuer:
+class SigningIssuer:
     """Mints tokens for running invocations and verifies them; its key never leaves the process."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
@@ -114,17 +114,17 @@ class Issuer:
         if not token.startswith(PREFIX) or len(token) > LARGEST:
             raise Denied("that is no delegation token")
         if token.partition(".")[0] != self._header:  # no word of a stranger's is followed, or even read
-            raise NoGood("the delegation token is not one of ours", _claimed(token))
+            raise InvalidToken("the delegation token is not one of ours", _claimed(token))
         try:
             claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
-            raise NoGood("the delegation token is not one of ours", _claimed(token)) from error
+            raise InvalidToken("the delegation token is not one of ours", _claimed(token)) from error
         names = str(claims.get("jti"))
         delegation = self._running.get(names)
         if delegation is None or claims.get("aud") != AUDIENCE or claims.get("iss") != ISSUER:
-            raise NoGood("the delegation token's invocation is over", names)
+            raise InvalidToken("the delegation token's invocation is over", names)
         if self._now() >= delegation.expires_at:
-            raise NoGood("the delegation token has expired", names)
+            raise InvalidToken("the delegation token has expired", names)
         if scope not in delegation.scopes:
             raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation

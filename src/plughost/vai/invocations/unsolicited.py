@@ -16,7 +16,7 @@ MOST = 20
 """Of one process at a time."""
 
 
-class Strays:
+class UnsolicitedMessages:
     def __init__(self, host: Host) -> None:
         self._events = host.events(WAITING, only=Dropped)
         self._known: dict[str, list[str]] = {}

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from plughost.contracts.vai.manifest import Manifest
+from plughost.contracts.vai.manifest import VaiManifest
 from plughost.vai.packages.archive import archive_file
 from plughost.vai.packages.archive.source_tree import listed
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 
 Change = Literal["added", "removed", "changed", "mode"]
 Look = tuple[bool, str]
@@ -31,7 +31,7 @@ class Value(msgspec.Struct, frozen=True):
     after: Any
 
 
-class Schema(msgspec.Struct, frozen=True):
+class SchemaChange(msgspec.Struct, frozen=True):
     export: str
     field: str
     path: str
@@ -45,10 +45,10 @@ class Difference(msgspec.Struct, frozen=True):
     permissions: list[Value]
     manifest: list[Value]
     """The other fields."""
-    schemas: list[Schema]
+    schemas: list[SchemaChange]
 
 
-def difference(before: Installed, after: Installed) -> Difference:
+def difference(before: InstalledRelease, after: InstalledRelease) -> Difference:
     old, new = _files(before), _files(after)
     values = list(_values(_flat(before.manifest), _flat(after.manifest)))
     return Difference(
@@ -61,7 +61,7 @@ def difference(before: Installed, after: Installed) -> Difference:
     )
 
 
-def _files(installed: Installed) -> Files:
+def _files(installed: InstalledRelease) -> Files:
     folder = listed(installed.package)
     found = {}
     for member in folder.members:
@@ -84,7 +84,7 @@ def _change(was: Look | None, now: Look | None) -> Change | None:
     return "mode" if was[1] == now[1] else "changed"
 
 
-def _flat(manifest: Manifest) -> dict[str, Any]:
+def _flat(manifest: VaiManifest) -> dict[str, Any]:
     """Fields by their dotted names; exports by their ids, wherever they stand in the file."""
     told: dict[str, Any] = msgspec.to_builtins(manifest)
     told["exports"] = {export["id"]: export for export in told["exports"]}
@@ -105,15 +105,15 @@ def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Value]:
             yield Value(field, old.get(field), new.get(field))
 
 
-def _schemas(before: Manifest, after: Manifest, old: Files, new: Files) -> Iterator[Schema]:
+def _schemas(before: VaiManifest, after: VaiManifest, old: Files, new: Files) -> Iterator[SchemaChange]:
     first, second = _named(before), _named(after)
     for export, field in sorted({*first, *second}):
         was, now = first.get((export, field), ""), second.get((export, field), "")
         if change := _change(old.get(was), new.get(now)):
-            yield Schema(export, field, now or was, change)
+            yield SchemaChange(export, field, now or was, change)
 
 
-def _named(manifest: Manifest) -> dict[tuple[str, str], str]:
+def _named(manifest: VaiManifest) -> dict[tuple[str, str], str]:
     return {
         (export.id, field): path.removeprefix("./")
         for export in manifest.exports

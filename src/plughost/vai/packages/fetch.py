@@ -15,22 +15,29 @@ import msgspec
 
 from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
-from plughost.contracts.vai.manifest import FILE, Manifest
+from plughost.contracts.vai.manifest import FILE, VaiManifest
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.archive import archive_file
-from plughost.vai.packages.archive.limits import SMALL, USUAL, Limits
+from plughost.vai.packages.archive.limits import SMALL, USUAL, PackageLimits
 from plughost.vai.packages.errors import Altered, Unacceptable
-from plughost.vai.packages.locate import Place
-from plughost.vai.packages.lockfile import Pins
-from plughost.vai.packages.oci.content_store import Content, Descriptor, Watch, counting, nobody, unwatched
+from plughost.vai.packages.locate import PackageLocation
+from plughost.vai.packages.lockfile import Lockfile
+from plughost.vai.packages.oci.content_store import (
+    ContentStore,
+    Descriptor,
+    Watch,
+    counting,
+    nobody,
+    unwatched,
+)
 from plughost.vai.packages.oci.digests import check, digest_of, is_digest
 from plughost.vai.packages.oci.errors import BadContent, NotFound
 from plughost.vai.packages.oci.manifests import read_manifest
 from plughost.vai.packages.pack import misnamed, write_file
 from plughost.vai.packages.release import ENVELOPE, SIGNATURE, Release, identify, parts
 from plughost.vai.packages.trust import publishers
-from plughost.vai.packages.trust.publishers import Trust
-from plughost.vai.packages.trust.signature import Posture, Verdict, verify
+from plughost.vai.packages.trust.publishers import TrustedPublishers
+from plughost.vai.packages.trust.signature import Posture, SignatureVerdict, verify
 from plughost.vai.packages.validate import checked
 
 _MOST_SIGNATURES = 256
@@ -40,28 +47,28 @@ BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invali
 """Which of several signatures counts: whoever may publish may add worthless ones, and no harm is done."""
 
 
-class Announced(msgspec.Struct, frozen=True):
+class PackageMetadata(msgspec.Struct, frozen=True):
     """A release as its manifest and its signature tell it; its archive has not been seen."""
 
     release: Release
-    manifest: Manifest
+    manifest: VaiManifest
     text: bytes
     """Of `vai-plugin.toml`."""
     body: bytes
     """The OCI manifest."""
     layer: Descriptor
-    verdict: Verdict
+    verdict: SignatureVerdict
     envelope: bytes | None
 
 
 async def announced(
-    place: Place,
+    place: PackageLocation,
     folder: Path,
-    who: Trust,
+    who: TrustedPublishers,
     now: datetime | None = None,
-    limits: Limits = USUAL,
-    pins: Pins | None = None,
-) -> Announced:
+    limits: PackageLimits = USUAL,
+    pins: Lockfile | None = None,
+) -> PackageMetadata:
     """What a package says to be. `folder` is for what is fetched meanwhile.
 
     Of several trusted signatures that by a pinned key counts. Altered when it was asked for by the tag of
@@ -79,11 +86,15 @@ async def announced(
     pinned = pins.key_of(release) if pins else ""
     judge = partial(verify, release=release, trust=who, now=now or publishers.now())
     verdict, envelope = await _best(_envelopes(place, found, folder), judge, pinned)
-    return Announced(release, told, text, body, archived, verdict, envelope)
+    return PackageMetadata(release, told, text, body, archived, verdict, envelope)
 
 
 async def fetched(
-    place: Place, one: Announced, folder: Path, watch: Watch = nobody, limits: Limits = USUAL
+    place: PackageLocation,
+    one: PackageMetadata,
+    folder: Path,
+    watch: Watch = nobody,
+    limits: PackageLimits = USUAL,
 ) -> Path:
     """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
     path = folder / "layer"
@@ -92,25 +103,25 @@ async def fetched(
     return path
 
 
-def _refuse_unfit(place: Place, one: Announced, path: Path, limits: Limits) -> None:
+def _refuse_unfit(place: PackageLocation, one: PackageMetadata, path: Path, limits: PackageLimits) -> None:
     if place.file is not None:
         blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: path}
         write_file(one.body, one.release.version, blobs, again := archive_file.Sum())
         if again.digest != _sum(place.file).digest:
             raise Altered(f"{place.file} is not as it was packed", plugin=str(one.release))
-    with archive_file.Layer(path, limits) as inside:
+    with archive_file.ArchiveFile(path, limits) as inside:
         if FILE not in inside.members or inside.read(inside.members[FILE]) != one.text:
             raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(one.release))
         checked(inside, Path())
 
 
 async def _best(
-    envelopes: AsyncIterator[bytes], judge: Callable[[bytes | None], Verdict], pinned: str
-) -> tuple[Verdict, bytes | None]:
+    envelopes: AsyncIterator[bytes], judge: Callable[[bytes | None], SignatureVerdict], pinned: str
+) -> tuple[SignatureVerdict, bytes | None]:
     """The signature that is worth most. Once none can be worth more, no others are fetched."""
-    best: tuple[Verdict, bytes | None] | None = None
+    best: tuple[SignatureVerdict, bytes | None] | None = None
 
-    def rank(verdict: Verdict) -> tuple[int, bool]:
+    def rank(verdict: SignatureVerdict) -> tuple[int, bool]:
         return BEST_FIRST.index(verdict.posture), pinned not in ("", verdict.key_id)
 
     async for envelope in envelopes:
@@ -122,7 +133,7 @@ async def _best(
     return best or (judge(None), None)
 
 
-async def _envelopes(place: Place, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
+async def _envelopes(place: PackageLocation, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
     """The signature beside a file, or those that the content has."""
     if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
         yield beside
@@ -141,7 +152,7 @@ async def _envelopes(place: Place, found: Descriptor, folder: Path) -> AsyncIter
             return
 
 
-async def _enclosed(content: Content, entry: Descriptor, into: Path) -> bytes:
+async def _enclosed(content: ContentStore, entry: Descriptor, into: Path) -> bytes:
     _, body = await content.manifest(entry.digest)
     check(body, entry.digest)
     blobs = read_manifest(body).layers
@@ -160,7 +171,7 @@ def _beside(path: Path) -> bytes:
         raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-async def _small(content: Content, blob: Descriptor, into: Path) -> bytes:
+async def _small(content: ContentStore, blob: Descriptor, into: Path) -> bytes:
     if blob.size > SMALL:
         raise Unacceptable(f"{blob.digest} is larger than {SMALL} bytes")
     await content.fetch(blob, into, unwatched)

@@ -12,38 +12,38 @@ import msgspec
 from plughost._util import fsync
 from plughost._util.threads import in_thread
 from plughost.contracts.vai.target_platform import refuse_foreign
-from plughost.vai.packages.archive.archive_file import Layer
-from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.archive_file import ArchiveFile
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 from plughost.vai.packages.archive.unpack import READ_ONLY, unpack
 from plughost.vai.packages.errors import PackageRefused
-from plughost.vai.packages.fetch import Announced, announced, fetched
-from plughost.vai.packages.locate import Place
-from plughost.vai.packages.lockfile import Pins
+from plughost.vai.packages.fetch import PackageMetadata, announced, fetched
+from plughost.vai.packages.locate import PackageLocation
+from plughost.vai.packages.lockfile import Lockfile
 from plughost.vai.packages.oci.content_store import Watch, nobody
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.integrity import MANIFEST, PACKAGE, SIGNATURE
 from plughost.vai.packages.store.store import Store
-from plughost.vai.packages.trust.publishers import Trust
-from plughost.vai.packages.trust.signature import Verdict
+from plughost.vai.packages.trust.publishers import TrustedPublishers
+from plughost.vai.packages.trust.signature import SignatureVerdict
 
 KEPT_IN_DEVELOPMENT = ("trusted", "unsigned", "unknown_key")
 
 
-class Entered(msgspec.Struct, frozen=True):
-    installed: Installed
-    verdict: Verdict
+class InstallResult(msgspec.Struct, frozen=True):
+    installed: InstalledRelease
+    verdict: SignatureVerdict
 
 
 async def install(
-    place: Place,
+    place: PackageLocation,
     store: Store,
-    trust: Trust,
+    trust: TrustedPublishers,
     *,
-    pins: Pins | None = None,
+    pins: Lockfile | None = None,
     now: datetime | None = None,
     watch: Watch = nobody,
-    limits: Limits = USUAL,
-) -> Entered:
+    limits: PackageLimits = USUAL,
+) -> InstallResult:
     """Verify, fetch, check, unpack, put in its place; PackageRefused and its kin when it cannot be.
 
     In production only a trusted signature counts. In development a package that nobody trusted has signed is
@@ -62,7 +62,7 @@ async def install(
             await in_thread(partial(_stage, one, archived, staged, limits))
             trusted = one.verdict.posture == "trusted"
             added = await in_thread(partial(store.add, staged, one.release, trusted=trusted))
-            return Entered(added, one.verdict)
+            return InstallResult(added, one.verdict)
     except OSError as error:
         raise PackageRefused(
             f"it could not be installed: {os.strerror(error.errno) if error.errno else error}",
@@ -70,16 +70,16 @@ async def install(
         ) from error
 
 
-def refuse_unwanted(one: Announced, trust: Trust) -> None:
+def refuse_unwanted(one: PackageMetadata, trust: TrustedPublishers) -> None:
     """What the mode does not let in."""
     refusal = one.verdict.refusal(one.release)
     if refusal is not None and (trust.mode == "production" or one.verdict.posture not in KEPT_IN_DEVELOPMENT):
         raise refusal
 
 
-def _stage(one: Announced, archived: Path, staged: Path, limits: Limits) -> None:
+def _stage(one: PackageMetadata, archived: Path, staged: Path, limits: PackageLimits) -> None:
     fsync.make_folder(staged)
-    with Layer(archived, limits) as layer:
+    with ArchiveFile(archived, limits) as layer:
         unpack(layer, staged / PACKAGE)
     fsync.write_new(staged / MANIFEST, one.body, READ_ONLY)
     if one.envelope is not None:

@@ -13,15 +13,15 @@ import msgspec
 from plughost._util.text import visible
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.location import LocalPath, parse_location
-from plughost.vai.packages.oci.content_store import Content
+from plughost.vai.packages.oci.content_store import ContentStore
 from plughost.vai.packages.oci.open_reference import open_content, open_layout
 from plughost.vai.packages.oci.reference import REGISTRY, InRegistry
 from plughost.vai.packages.pack import SUFFIX
 from plughost.vai.packages.trust import signature
 
 
-class Place(msgspec.Struct, frozen=True):
-    content: Content
+class PackageLocation(msgspec.Struct, frozen=True):
+    content: ContentStore
     name: str = ""
     """The tag or digest there; empty means the only package."""
     file: Path | None = None
@@ -31,7 +31,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[Place]:
+async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[PackageLocation]:
     """A path or a reference, as `parse_location` reads it."""
     found = parse_location(reference)
     if isinstance(found, LocalPath):
@@ -45,7 +45,7 @@ async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[P
     if isinstance(found, InRegistry) and not found.name:
         _refuse_ambiguous(reference)
     async with open_content(found, plain_http=plain_http) as content:
-        yield Place(content, found.name)
+        yield PackageLocation(content, found.name)
 
 
 def _refuse_ambiguous(text: str) -> None:
@@ -58,15 +58,15 @@ def _refuse_ambiguous(text: str) -> None:
         )
 
 
-def on_disk(path: Path) -> Place | None:
+def on_disk(path: Path) -> PackageLocation | None:
     """None when there is nothing of that name."""
     try:
         mode = path.stat().st_mode
     except OSError:  # also one that is no file's name at all
         return None
     if stat.S_ISDIR(mode):
-        return Place(open_layout(path))
+        return PackageLocation(open_layout(path))
     if stat.S_ISREG(mode):
         packed = path if path.name.endswith(SUFFIX) else None
-        return Place(open_layout(path), file=packed, beside=path.with_name(signature.FILE))
+        return PackageLocation(open_layout(path), file=packed, beside=path.with_name(signature.FILE))
     return None

@@ -16,14 +16,14 @@ from plughost.errors import InvalidSpec
 from plughost.vai.packages.errors import Unpinned
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.release import Release
-from plughost.vai.packages.trust.signature import Verdict
+from plughost.vai.packages.trust.signature import SignatureVerdict
 
 FILE = "plughost-packages.lock"
 _HEAD = "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
 _KEY = re.compile(r"(?:[0-9a-f]{64})?")
 
 
-class Pin(msgspec.Struct, frozen=True):
+class LockedPackage(msgspec.Struct, frozen=True):
     package_id: str
     version: str
     digest: str
@@ -31,14 +31,14 @@ class Pin(msgspec.Struct, frozen=True):
     """The id of the publisher's key; empty for a package that nobody trusted had signed."""
 
 
-class Pins(msgspec.Struct, frozen=True):
-    package: list[Pin] = []
+class Lockfile(msgspec.Struct, frozen=True):
+    package: list[LockedPackage] = []
 
     def key_of(self, release: Release) -> str:
         """The key that it must be signed by; empty when none is pinned."""
         return next((pin.key for pin in self.package if pin.digest == release.digest), "")
 
-    def refuse(self, release: Release, verdict: Verdict) -> None:
+    def refuse(self, release: Release, verdict: SignatureVerdict) -> None:
         """Unpinned unless exactly this release, signed by exactly this key, is pinned."""
         named = [pin for pin in self.package if pin.package_id == release.package_id]
         versions = [pin for pin in named if pin.version == release.version]
@@ -55,17 +55,17 @@ class Pins(msgspec.Struct, frozen=True):
                 hint=hint,
             )
 
-    def with_(self, release: Release, verdict: Verdict) -> Pins:
+    def with_(self, release: Release, verdict: SignatureVerdict) -> Lockfile:
         """The same with one more, instead of any other version of that package."""
         kept = [pin for pin in self.package if pin.package_id != release.package_id]
-        new = Pin(release.package_id, release.version, release.digest, _counted(verdict))
-        return Pins(sorted([*kept, new], key=lambda pin: pin.package_id))
+        new = LockedPackage(release.package_id, release.version, release.digest, _counted(verdict))
+        return Lockfile(sorted([*kept, new], key=lambda pin: pin.package_id))
 
 
-def read(path: Path) -> Pins:
+def read(path: Path) -> Lockfile:
     """A lock file, checked whole."""
     document = load_toml(path)
-    pins = document.read(Pins, (), document.data)
+    pins = document.read(Lockfile, (), document.data)
     seen: set[tuple[str, str]] = set()
     for number, pin in enumerate(pins.package if pins else ()):
         if not is_digest(pin.digest):
@@ -90,7 +90,7 @@ def refuse_unwritable(path: Path) -> None:
         raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
 
 
-def save(path: Path, release: Release, verdict: Verdict) -> None:
+def save(path: Path, release: Release, verdict: SignatureVerdict) -> None:
     """One more pin in a lock file; who else saves at the same time waits, and nobody's pin is lost."""
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -98,13 +98,13 @@ def save(path: Path, release: Release, verdict: Verdict) -> None:
         raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        before = read(path) if path.exists() else Pins()
+        before = read(path) if path.exists() else Lockfile()
         write(path, before.with_(release, verdict))
     finally:
         os.close(folder)
 
 
-def write(path: Path, pins: Pins) -> None:
+def write(path: Path, pins: Lockfile) -> None:
     """Whole or not at all."""
     text = _HEAD + "".join(map(_table, pins.package))
     try:
@@ -122,11 +122,11 @@ def write(path: Path, pins: Pins) -> None:
         raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error
 
 
-def _table(pin: Pin) -> str:
+def _table(pin: LockedPackage) -> str:
     """Its values hold nothing that TOML would have to escape."""
     rows = [f'{name} = "{value}"\n' for name, value in msgspec.structs.asdict(pin).items()]
     return "".join(["\n[[package]]\n", *rows])
 
 
-def _counted(verdict: Verdict) -> str:
+def _counted(verdict: SignatureVerdict) -> str:
     return verdict.key_id if verdict.posture == "trusted" else ""

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.located.document import Problem
+from plughost._util.located.document import LocatedProblem
 from plughost._util.semver import is_semantic
-from plughost.contracts.vai.manifest import FILE, Manifest
+from plughost.contracts.vai.manifest import FILE, VaiManifest
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.vai.packages.archive import archive_file, canonical_tar
-from plughost.vai.packages.archive.canonical_tar import Member
-from plughost.vai.packages.archive.limits import USUAL, Limits
-from plughost.vai.packages.archive.source_tree import Folder, packable
+from plughost.vai.packages.archive.canonical_tar import ArchiveMember
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.source_tree import SourceTree, packable
 from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import describe, digest_of, hex_of
 from plughost.vai.packages.oci.layout.folder import VERSION
@@ -37,13 +37,13 @@ class Packed(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
+def pack(folder: Path, into: Path = Path(), limits: PackageLimits = USUAL) -> Packed:
     """Write `NAME-VERSION.vai.tar` into a folder, or to a file that ends so.
 
     InvalidConfig tells everything that keeps the folder from being a package, HoldsSecret where secrets are.
     """
     if not (folder / FILE).is_file():
-        raise InvalidConfig([Problem(str(folder), 0, "", f"there is no {FILE}")])
+        raise InvalidConfig([LocatedProblem(str(folder), 0, "", f"there is no {FILE}")])
     files = packable(folder, limits)
     to_file = into.name.endswith(SUFFIX)
     parent = into.parent if to_file else into
@@ -59,11 +59,11 @@ def pack(folder: Path, into: Path = Path(), limits: Limits = USUAL) -> Packed:
     return msgspec.structs.replace(packed, file=str(target))
 
 
-def _write(files: Folder, made: Path, limits: Limits) -> tuple[Manifest, Packed]:
+def _write(files: SourceTree, made: Path, limits: PackageLimits) -> tuple[VaiManifest, Packed]:
     """The archive as `layer`, checked, and the file around it as `whole`."""
     with Path(made, "layer").open("wb") as file:
         archive_file.write(files, archived := archive_file.Sum(file))
-    with archive_file.Layer(made / "layer", limits) as inside:
+    with archive_file.ArchiveFile(made / "layer", limits) as inside:
         told = checked(inside, files.path)
         text = inside.read(inside.members[FILE])
     config = describe(text, TOML)
@@ -86,7 +86,7 @@ def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out
         contents[f"blobs/sha256/{hex_of(digest)}"] = content
     for name, content in sorted(contents.items()):
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        out.write(canonical_tar.header(Member(name, executable=False, size=size)))
+        out.write(canonical_tar.header(ArchiveMember(name, executable=False, size=size)))
         if isinstance(content, bytes):
             out.write(content)
         else:

@@ -18,9 +18,9 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec, PluginError
 from plughost.vai.packages.archive.archive_file import Sum
-from plughost.vai.packages.fetch import Announced, announced
-from plughost.vai.packages.locate import Place
-from plughost.vai.packages.oci.content_store import Content, Watch
+from plughost.vai.packages.fetch import PackageMetadata, announced
+from plughost.vai.packages.locate import PackageLocation
+from plughost.vai.packages.oci.content_store import ContentStore, Watch
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import digest_of, hex_of
 from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
@@ -31,7 +31,7 @@ from plughost.vai.packages.oci.reference import LAYOUT, InLayout, Reference, par
 from plughost.vai.packages.pack import SUFFIX, misnamed, write_file
 from plughost.vai.packages.release import SIGNATURE, Release
 from plughost.vai.packages.trust import signature
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 WHOLE = "whole"
 """The file that it becomes, until it gets its name."""
@@ -45,7 +45,12 @@ class Pulled(msgspec.Struct, frozen=True):
 
 
 async def pull(
-    source: Reference, output: str, watch: Watch, trust: Trust | None = None, *, plain_http: bool = False
+    source: Reference,
+    output: str,
+    watch: Watch,
+    trust: TrustedPublishers | None = None,
+    *,
+    plain_http: bool = False,
 ) -> Pulled:
     """Into a file, a folder for the file, or a layout (`oci-layout:PATH[:TAG]`).
 
@@ -59,18 +64,18 @@ async def pull(
         with _landing(Path(output), found.digest) as landing:
             tag = source.tag or None
             copied = await copy(found.digest, content, landing, tag, watch, signatures=SIGNATURE)
-            named = Place(landing, source.name or found.digest)
-            one = await announced(named, landing.root, trust or Trust())
+            named = PackageLocation(landing, source.name or found.digest)
+            one = await announced(named, landing.root, trust or TrustedPublishers())
             file = await in_thread(partial(_written, one, landing, Path(output)))
     return Pulled(one.release, str(file), copied.referrers)
 
 
-async def _into_layout(content: Content, source: Reference, output: str, watch: Watch) -> Pulled:
+async def _into_layout(content: ContentStore, source: Reference, output: str, watch: Watch) -> Pulled:
     target = parse_reference(output)
     assert isinstance(target, InLayout)
     tag = target.tag or source.tag
     with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
-        one = await announced(Place(content, source.name), Path(folder), Trust())
+        one = await announced(PackageLocation(content, source.name), Path(folder), TrustedPublishers())
     if misnamed(tag, one.release.version):
         raise InvalidSpec(f"{tag} is another version than that of {one.release}")
     layout = LayoutFolder(target.path)
@@ -129,7 +134,7 @@ def _hold(lock: int, parent: Path) -> None:
         raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
 
 
-def _written(one: Announced, landing: LayoutFolder, output: Path) -> Path:
+def _written(one: PackageMetadata, landing: LayoutFolder, output: Path) -> Path:
     """The file, and what belongs beside it; what is there already stays what it is."""
     if output.is_dir():
         output = output / f"{one.release.package_id.partition('/')[2]}-{one.release.version}{SUFFIX}"

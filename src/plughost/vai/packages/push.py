@@ -12,8 +12,8 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec
 from plughost.vai.packages import locate
-from plughost.vai.packages.fetch import Announced, announced, fetched
-from plughost.vai.packages.locate import Place
+from plughost.vai.packages.fetch import PackageMetadata, announced, fetched
+from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import MANIFEST, Watch
 from plughost.vai.packages.oci.copy_artifact import copy, refuse_another, set_tag
 from plughost.vai.packages.oci.digests import describe
@@ -23,7 +23,7 @@ from plughost.vai.packages.oci.reference import Reference
 from plughost.vai.packages.pack import misnamed, tag_of
 from plughost.vai.packages.release import SIGNATURE, Release
 from plughost.vai.packages.sign import attach
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 
 class Pushed(msgspec.Struct, frozen=True):
@@ -56,9 +56,11 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
     return Pushed(one.release, str(named), copied.referrers)
 
 
-async def _gathered(place: Place, folder: Path, watch: Watch) -> tuple[Announced, LayoutFolder]:
+async def _gathered(
+    place: PackageLocation, folder: Path, watch: Watch
+) -> tuple[PackageMetadata, LayoutFolder]:
     """The package and its signatures in one layout, wherever they were."""
-    one = await announced(place, folder, Trust())
+    one = await announced(place, folder, TrustedPublishers())
     if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
         raise refusal
     archived = await fetched(place, one, folder, watch)

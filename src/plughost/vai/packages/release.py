@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from plughost.contracts.vai import manifest
-from plughost.vai.packages.archive.limits import SMALL, USUAL, Limits
+from plughost.vai.packages.archive.limits import SMALL, USUAL, PackageLimits
 from plughost.vai.packages.errors import Unacceptable
 from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import describe
-from plughost.vai.packages.oci.manifests import Manifest, read_manifest
+from plughost.vai.packages.oci.manifests import ImageManifest, read_manifest
 
 PACKAGE = "application/vnd.vai.plugin.v1"
 TOML = "application/vnd.vai.plugin.manifest.v1+toml"
@@ -41,10 +41,10 @@ class Release(msgspec.Struct, frozen=True):
         return f"{self.package_id}@{self.version}"
 
 
-def document(told: manifest.Manifest, config: Descriptor, layer: Descriptor) -> bytes:
+def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) -> bytes:
     """The OCI manifest of a package."""
     return _encoded(
-        Manifest(
+        ImageManifest(
             schemaVersion=2,
             mediaType=MANIFEST,
             artifactType=PACKAGE,
@@ -61,7 +61,7 @@ def document(told: manifest.Manifest, config: Descriptor, layer: Descriptor) -> 
 def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
     """The OCI manifest of a signature."""
     return _encoded(
-        Manifest(
+        ImageManifest(
             schemaVersion=2,
             mediaType=MANIFEST,
             artifactType=SIGNATURE,
@@ -72,7 +72,7 @@ def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
     )
 
 
-def parts(body: bytes, limits: Limits = USUAL) -> tuple[Descriptor, Descriptor]:
+def parts(body: bytes, limits: PackageLimits = USUAL) -> tuple[Descriptor, Descriptor]:
     """Config and layer of a package's OCI manifest; Unacceptable when it is none."""
     found = read_manifest(body)
     if found.kind not in (PACKAGE, TOML):
@@ -85,11 +85,11 @@ def parts(body: bytes, limits: Limits = USUAL) -> tuple[Descriptor, Descriptor]:
     return found.config, layer
 
 
-def identify(digest: str, config: Descriptor, text: bytes) -> tuple[Release, manifest.Manifest]:
+def identify(digest: str, config: Descriptor, text: bytes) -> tuple[Release, manifest.VaiManifest]:
     """Which release it is, by the text of its manifest."""
     told = manifest.parse(text, manifest.FILE)
     return Release(told.package_id, told.version, digest, config.digest), told
 
 
-def _encoded(body: Manifest) -> bytes:
+def _encoded(body: ImageManifest) -> bytes:
     return msgspec.json.encode(body)

@@ -17,7 +17,7 @@ _LONGEST = 16 << 10
 """Bytes of a match, also in UTF-16, so that none is lost between two windows."""
 
 
-class Finding(msgspec.Struct, frozen=True):
+class FoundSecret(msgspec.Struct, frozen=True):
     kind: str
     line: int
 
@@ -86,15 +86,15 @@ _AS_RUNS = bytes(chr(byte) in _LETTERS for byte in range(256))
 """Every secret has at least so many of these letters in a row; machine code and compressed data seldom do."""
 
 
-def scan(file: Readable) -> list[Finding]:
+def scan(file: Readable) -> list[FoundSecret]:
     """The secrets in a file, in the order of its lines."""
-    found: list[Finding] = []
+    found: list[FoundSecret] = []
     line = 1
     for window, fresh in _windows(file):
         runs = window.translate(_AS_RUNS)
         likely = [*(_hits(window) if _RUN in runs else ()), *_wide_hits(window, runs)]
         hits = sorted((place, kind) for place, kind in likely if place < fresh)
-        found += [Finding(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
+        found += [FoundSecret(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
         if len(found) >= MOST:
             return found[:MOST]
         line += window.count(b"\n", 0, fresh)

@@ -13,11 +13,11 @@ import msgspec
 
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.fetch import announced, fetched
-from plughost.vai.packages.locate import Place
+from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import (
     EMPTY,
     MANIFEST,
-    Content,
+    ContentStore,
     Descriptor,
     Watch,
     nobody,
@@ -27,7 +27,7 @@ from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.release import ENVELOPE, NOTHING, Release, signature_document
 from plughost.vai.packages.trust import signature
 from plughost.vai.packages.trust.keys import public_of
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -41,7 +41,7 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 async def sign(
-    place: Place,
+    place: PackageLocation,
     private: Ed25519PrivateKey,
     signed_at: datetime,
     into: Path | None = None,
@@ -51,7 +51,7 @@ async def sign(
     if into is not None and not into.name:
         raise InvalidSpec(f"{into} is a folder", hint="name a file for the signature")
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
-        one = await announced(place, Path(folder), Trust(), signed_at)
+        one = await announced(place, Path(folder), TrustedPublishers(), signed_at)
         await fetched(place, one, Path(folder), watch)
     envelope = signature.sign(one.release, private, signed_at)
     target = into or place.beside
@@ -67,7 +67,7 @@ async def sign(
     return Signed(one.release, public_of(private).id, str(target) if target else None)
 
 
-async def attach(content: Content, subject: Descriptor, envelope: bytes) -> None:
+async def attach(content: ContentStore, subject: Descriptor, envelope: bytes) -> None:
     """Put a signature where those who look at its subject will find it."""
     for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
         await content.push_blob(describe(data, media_type), data, unwatched)

@@ -10,23 +10,23 @@ from typing import Any
 import msgspec
 
 from plughost._util.json_schema.validation import wrong
-from plughost._util.located.document import Problem
+from plughost._util.located.document import LocatedProblem
 from plughost._util.text import visible
 from plughost.contracts.vai import manifest
 from plughost.errors import InvalidConfig
 from plughost.vai.packages import secret_scan
-from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.archive_file import ArchiveFile
 from plughost.vai.packages.archive.limits import SMALL
 from plughost.vai.packages.errors import HoldsSecret
 
 
-def checked(layer: Layer, shown: Path) -> manifest.Manifest:
+def checked(layer: ArchiveFile, shown: Path) -> manifest.VaiManifest:
     """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
 
     `shown` is the folder that its files are said to be in.
     """
     if manifest.FILE not in layer.members:
-        raise InvalidConfig([Problem(str(shown), 0, "", f"there is no {manifest.FILE}")])
+        raise InvalidConfig([LocatedProblem(str(shown), 0, "", f"there is no {manifest.FILE}")])
     text = _small(layer, manifest.FILE, shown, manifest.LARGEST)
     told = manifest.parse(text, str(shown / manifest.FILE), layer.members.__contains__)
     problems = [*_program(layer, told, shown), *_schemas(layer, told, shown)]
@@ -36,7 +36,7 @@ def checked(layer: Layer, shown: Path) -> manifest.Manifest:
     return told
 
 
-def _refuse_secrets(layer: Layer, shown: Path) -> None:
+def _refuse_secrets(layer: ArchiveFile, shown: Path) -> None:
     found: list[str] = []
     for name, member in layer.members.items():
         hits = secret_scan.scan(layer.open(member))
@@ -50,17 +50,17 @@ def _refuse_secrets(layer: Layer, shown: Path) -> None:
         )
 
 
-def _program(layer: Layer, told: manifest.Manifest, shown: Path) -> Iterator[Problem]:
+def _program(layer: ArchiveFile, told: manifest.VaiManifest, shown: Path) -> Iterator[LocatedProblem]:
     program = posixpath.normpath(told.runtime.entrypoint[0])
     if not layer.members[program].executable:
-        yield Problem(str(shown / program), 0, "", "the entrypoint is not executable: chmod +x")
+        yield LocatedProblem(str(shown / program), 0, "", "the entrypoint is not executable: chmod +x")
 
 
-def _schemas(layer: Layer, told: manifest.Manifest, shown: Path) -> Iterator[Problem]:
+def _schemas(layer: ArchiveFile, told: manifest.VaiManifest, shown: Path) -> Iterator[LocatedProblem]:
     named = {posixpath.normpath(path) for export in told.exports for path in export.schemas.values()}
     for path in sorted(named):
         if why := _wrong_schema(_small(layer, path, shown, SMALL)):
-            yield Problem(str(shown / path), 0, "", why)
+            yield LocatedProblem(str(shown / path), 0, "", why)
 
 
 def _wrong_schema(text: bytes) -> str | None:
@@ -76,8 +76,8 @@ def _wrong_schema(text: bytes) -> str | None:
         return "too many levels deep"
 
 
-def _small(layer: Layer, name: str, shown: Path, largest: int) -> bytes:
+def _small(layer: ArchiveFile, name: str, shown: Path, largest: int) -> bytes:
     member = layer.members[name]
     if member.size > largest:
-        raise InvalidConfig([Problem(str(shown / name), 0, "", f"larger than {largest} bytes")])
+        raise InvalidConfig([LocatedProblem(str(shown / name), 0, "", f"larger than {largest} bytes")])
     return layer.read(member)

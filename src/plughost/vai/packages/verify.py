@@ -11,22 +11,22 @@ import msgspec
 from plughost.errors import InvalidConfig
 from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable
 from plughost.vai.packages.fetch import announced, fetched
-from plughost.vai.packages.locate import Place
+from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import Watch, nobody
 from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound
 from plughost.vai.packages.release import Release
-from plughost.vai.packages.trust.publishers import Trust
-from plughost.vai.packages.trust.signature import Verdict
+from plughost.vai.packages.trust.publishers import TrustedPublishers
+from plughost.vai.packages.trust.signature import SignatureVerdict
 
 
 class Verified(msgspec.Struct, frozen=True):
-    verdict: Verdict
+    verdict: SignatureVerdict
     release: Release | None
     """None when not even its manifest is what it was."""
 
 
 async def verified(
-    place: Place, trust: Trust, now: datetime | None = None, watch: Watch = nobody
+    place: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = nobody
 ) -> Verified:
     """Exactly one posture. What cannot be read as the package that it was is altered.
 
@@ -42,10 +42,10 @@ async def verified(
             if isinstance(error, NotFound) and place.file is None:
                 raise  # there it was never said to be
             if isinstance(error, NoLayout) and place.file is None:
-                return Verified(Verdict("invalid", why=error.message), None)
-            return Verified(Verdict("altered", _publisher(release), why=error.message), release)
+                return Verified(SignatureVerdict("invalid", why=error.message), None)
+            return Verified(SignatureVerdict("altered", _publisher(release), why=error.message), release)
         except (HoldsSecret, InvalidConfig) as error:  # whole, and still no package that anybody installs
-            return Verified(Verdict("invalid", _publisher(release), why=error.message), release)
+            return Verified(SignatureVerdict("invalid", _publisher(release), why=error.message), release)
     return Verified(one.verdict, release)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost.vai.records.record import Began, Ended
+from plughost.vai.records.record import Finished, Started
 from plughost.vai.records.retention import Pruned, Retention
 from plughost.vai.sqlite import opened, transaction
 
@@ -75,7 +75,7 @@ class _Ended(msgspec.Struct, tag="ended"):
 _brief = msgspec.json.Decoder(_Began | _Said | _Ended)
 
 
-class RecordBook:
+class RecordDatabase:
     """Blocking; one thread at a time. `with RecordBook(folder) as book`."""
 
     def __init__(self, folder: str) -> None:
@@ -123,7 +123,7 @@ class RecordBook:
         """What a host left running when it ended: failed."""
         with transaction(self._connection):
             for (left,) in self._connection.execute(LEFT, (host,)).fetchall():
-                end = Ended(invocation_id=left, ended_at=at, status="failed", reason="host_ended")
+                end = Finished(invocation_id=left, ended_at=at, status="failed", reason="host_ended")
                 self._connection.execute(END, ("failed", msgspec.json.encode(end), left))
 
     @property
@@ -210,11 +210,11 @@ def _told(row: sqlite3.Row) -> dict[str, Any]:
     """Everything that is known of an invocation; what has not come to an end yet is null there."""
     began = msgspec.json.decode(row["began"])
     bound = began.pop("bound")
-    ended: dict[str, Any] = dict.fromkeys(Ended.__struct_fields__)
+    ended: dict[str, Any] = dict.fromkeys(Finished.__struct_fields__)
     if row["ended"] is not None:
-        ended |= msgspec.structs.asdict(msgspec.json.decode(row["ended"], type=Ended))
+        ended |= msgspec.structs.asdict(msgspec.json.decode(row["ended"], type=Finished))
     del ended["invocation_id"], began["type"]
-    rest = [name for name in Began.__struct_fields__ if name != "bound"]
+    rest = [name for name in Started.__struct_fields__ if name != "bound"]
     return {
         **dict.fromkeys(rest),
         **bound,

@@ -21,8 +21,8 @@ import msgspec
 
 from plughost.clock import Clock, Timer
 from plughost.errors import PluginError
-from plughost.vai.records.database import RecordBook
-from plughost.vai.records.record import Ended, Entry, Said
+from plughost.vai.records.database import RecordDatabase
+from plughost.vai.records.record import Entry, EventLogged, Finished
 from plughost.vai.records.retention import Retention
 
 SUFFIX = ".journal"
@@ -62,15 +62,15 @@ class Journal:
         self._prune_at = clock.time()
         self._due: Timer | None = None
         self._catching_up: asyncio.Task[None] | None = None
-        self._book: RecordBook | None = None
+        self._book: RecordDatabase | None = None
         self._closed = False
         self._is_pruning = False
         """There is more to remove than the last bite took."""
 
     def tell(self, entry: Entry) -> None:
         line = _encode(entry) + b"\n"
-        if self._behind_bytes > MOST_BEHIND and not isinstance(entry, Ended):
-            if isinstance(entry, Said):
+        if self._behind_bytes > MOST_BEHIND and not isinstance(entry, Finished):
+            if isinstance(entry, EventLogged):
                 return  # there is no room for events until the database takes records again
             raise PluginError(
                 f"records cannot be kept: {self._behind_bytes} bytes of them wait for the database",
@@ -82,7 +82,7 @@ class Journal:
             try:
                 page = self._next_page(max(SIZE, len(line)))
             except OSError as error:
-                if isinstance(entry, Ended):  # it is over, even if nobody can be told now
+                if isinstance(entry, Finished):  # it is over, even if nobody can be told now
                     self._fall_behind(line)
                 raise PluginError(
                     f"records cannot be kept: {error.strerror}", hint=f"make room in {self._folder}"
@@ -158,7 +158,7 @@ class Journal:
     def _into_book(self, lines: list[bytes], prunes: bool) -> bool:
         """Whether there is more to prune."""
         if self._book is None:
-            self._book = RecordBook(self._folder)
+            self._book = RecordDatabase(self._folder)
         for start in range(0, len(lines), BITE):
             self._book.take(self._host, lines[start : start + BITE])
             if start + BITE < len(lines):
@@ -220,7 +220,7 @@ def settle(folder: str, retention: Retention | None = None) -> None:
 
     With a `retention`, a bite of what is not to be kept is removed, too.
     """
-    with RecordBook(folder) as book:
+    with RecordDatabase(folder) as book:
         dead: dict[str, list[str]] = {}
         for host, path, fd in _pages(folder):
             with open(fd, "rb") as file:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.vai.bindings.permissions import Granted
+from plughost.vai.bindings.permissions import GrantedPermissions
 
 AFTERWARDS = 1 << 30
 """The number of the first event that comes after an invocation's own: what the gateway refused it."""
@@ -20,7 +20,7 @@ LONGEST_TEXT = 16 << 10
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedBinding(msgspec.Struct, frozen=True, kw_only=True):
     """What all invocations of a binding have in common."""
 
     export_kind: str
@@ -29,14 +29,14 @@ class Bound(msgspec.Struct, frozen=True, kw_only=True):
     package_id: str
     package_version: str
     package_digest: str
-    granted: Granted
+    granted: GrantedPermissions
     """Its execution class, too."""
 
 
-class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
     invocation_id: str
     bound: msgspec.Raw
-    """A `Bound`, as JSON."""
+    """A `RecordedBinding`, as JSON."""
     started_at: float
     """Seconds since 1970."""
     org_id: str
@@ -48,7 +48,7 @@ class Began(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_default
     execution_id: str | None = None
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
+class EventLogged(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
     """An event of a running invocation, secrets hidden."""
 
     invocation_id: str
@@ -57,7 +57,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
     event: Mapping[str, Any]
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_defaults=True):
+class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_defaults=True):
     invocation_id: str
     ended_at: float
     status: str
@@ -72,7 +72,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_default
     """Events that are not in the record, because it had its fill of them."""
 
 
-Entry = Began | Said | Ended
+Entry = Started | EventLogged | Finished
 
 
 class RecordSink(Protocol):

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from plughost.contracts.vai.request_bodies import Subject
+from plughost.contracts.vai.request_bodies import EventSubject
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 from plughost.vai.state import outbox
-from plughost.vai.state.outbox import Happened
+from plughost.vai.state.outbox import Outbox
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS chains (chain_id PRIMARY KEY, org_id NOT NULL, project_id, session_id,
@@ -67,7 +67,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         return Scope(self.org_id, self.project_id)
 
 
-class Page(msgspec.Struct, frozen=True):
+class ChainPage(msgspec.Struct, frozen=True):
     blocks: list[tuple[int, Block]]
     """Each with its number in the chain."""
     following: int | None
@@ -94,7 +94,7 @@ class ChainSink(Protocol):
 class Chains:
     """InvalidSpec for a chain that is not there. Another tenant's is not there."""
 
-    def __init__(self, database: Database, happened: Happened) -> None:
+    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
         self._database = database
         self._happened = happened
 
@@ -113,7 +113,7 @@ class Chains:
 
     async def page(
         self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
-    ) -> Page:
+    ) -> ChainPage:
         """The blocks that come next after that number: at least one, if there is one."""
         return await self._database.do(
             lambda connection: _page(connection, chain_id, after, limit, most_bytes)
@@ -188,16 +188,16 @@ def _chain(connection: sqlite3.Connection, chain_id: str, scope: Scope | None = 
 
 def _page(
     connection: sqlite3.Connection, chain_id: str, after: int, limit: int | None, most_bytes: int | None
-) -> Page:
+) -> ChainPage:
     _chain(connection, chain_id)
     blocks: list[tuple[int, Block]] = []
     size = 0
     for number, kind, content, more in connection.execute(PAGE, (chain_id, after)):
         size += len(content) + len(more)
         if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
-            return Page(blocks, blocks[-1][0])
+            return ChainPage(blocks, blocks[-1][0])
         blocks.append((number, Block(kind, msgspec.json.decode(content), msgspec.json.decode(more))))
-    return Page(blocks, None)
+    return ChainPage(blocks, None)
 
 
 def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str, block: Block) -> bool:
@@ -229,6 +229,6 @@ def _derive(
     )
     _create(connection, derived, seeds)
     summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
-    compacted = outbox.event("chain.compacted", Subject("chain", source), summary)
+    compacted = outbox.event("chain.compacted", EventSubject("chain", source), summary)
     outbox.tell(connection, origin.scope, compacted)
     return derived.chain_id

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 from plughost.vai.state import chains, outbox, runs, sessions
 from plughost.vai.state.chains import Chains
-from plughost.vai.state.outbox import Happened
+from plughost.vai.state.outbox import Outbox
 from plughost.vai.state.runs import Runs
 from plughost.vai.state.sessions import Sessions
 
@@ -15,14 +15,14 @@ FILE = "state.db"
 VERSION = 2
 
 
-class State:
+class TenantState:
     """Nothing is made before the first use."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
         tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES)
-        self._database = Database(self._path, VERSION, tables)
-        self.happened = Happened(self._database)
+        self._database = SqliteDatabase(self._path, VERSION, tables)
+        self.happened = Outbox(self._database)
         self.sessions = Sessions(self._database)
         self.chains = Chains(self._database, self.happened)
         self.runs = Runs(self._database, self.happened)

@@ -20,7 +20,7 @@ from plughost.clock import Clock, Timer
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 from plughost.vai.state.retry_schedule import Backoff
 
 FILE = "deliveries.db"
@@ -87,7 +87,7 @@ class Deliveries:
     ) -> None:
         self._folder = folder
         self._lock = -1
-        self._database = Database(os.path.join(folder, FILE), VERSION, TABLES)
+        self._database = SqliteDatabase(os.path.join(folder, FILE), VERSION, TABLES)
         self._deliver = deliver
         self._serves = serves
         self._clock = clock

@@ -10,17 +10,17 @@ from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.bindings.package import PackageSource
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
-from plughost.vai.invocations.requests import Hook
+from plughost.vai.invocations.requests import HookRequest
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.state.deliveries import Deliveries, Delivery
-from plughost.vai.state.outbox import Happened
+from plughost.vai.state.outbox import Outbox
 
 
 class Hooks:
     """Hands what has happened to `deliveries`, for each binding whose export subscribes to it."""
 
     def __init__(
-        self, happened: Happened, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
+        self, happened: Outbox, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
     ) -> None:
         self._happened = happened
         self._deliveries = deliveries
@@ -98,7 +98,7 @@ class Hooks:
         event = delivery.event
         wanted = Invocation(
             binding=binding,
-            work=Hook(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
+            work=HookRequest(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
             related=Related(
                 chain_id=event.subject.id if event.subject.kind == "chain" else None,
                 run_id=event.subject.id if event.subject.kind == "run" else None,

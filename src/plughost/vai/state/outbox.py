@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS happened (number INTEGER PRIMARY KEY AUTOINCREMENT, org_id NOT NULL,
@@ -28,13 +28,13 @@ DONE = "DELETE FROM happened WHERE number = ?"
 AT_ONCE = 100
 
 
-class Kept(msgspec.Struct, frozen=True):
+class OutboxEvent(msgspec.Struct, frozen=True):
     number: int
     scope: Scope
     event: HookEvent
 
 
-def event(kind: str, subject: Subject, summary: dict[str, Any]) -> HookEvent:
+def event(kind: str, subject: EventSubject, summary: dict[str, Any]) -> HookEvent:
     """One that happens now."""
     now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="microseconds")
     return HookEvent(type=kind, occurred_at=now, subject=subject, summary=summary)
@@ -45,8 +45,8 @@ def tell(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None
     connection.execute(TELL, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
 
 
-class Happened:
-    def __init__(self, database: Database) -> None:
+class Outbox:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self.announce: Callable[[], object] = lambda: None
         """Called on the loop when something may be waiting."""
@@ -58,11 +58,11 @@ class Happened:
         finally:
             self.announce()
 
-    async def waiting(self, after: int = 0) -> list[Kept]:
+    async def waiting(self, after: int = 0) -> list[OutboxEvent]:
         """The first of what nobody has taken, in its order, after that number."""
         return await self._database.do(
             lambda connection: [
-                Kept(
+                OutboxEvent(
                     row["number"],
                     Scope(row["org_id"], row["project_id"]),
                     msgspec.json.decode(row["event"], type=HookEvent),

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.vai.request_bodies import HookEvent, Subject
+from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 from plughost.vai.state import outbox
-from plughost.vai.state.outbox import Happened
+from plughost.vai.state.outbox import Outbox
 
 RUNNING = "running"
 CUT_OFF = "cancelled"
@@ -69,7 +69,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Runs:
     """InvalidSpec for a run that is not there."""
 
-    def __init__(self, database: Database, happened: Happened) -> None:
+    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
         self._database = database
         self._happened = happened
 
@@ -137,4 +137,4 @@ def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tu
 
 def _completed(run: RunRecord) -> HookEvent:
     summary = {"task": run.task, "output": run.output, "status": run.status}
-    return outbox.event("run.completed", Subject("run", run.run_id), summary)
+    return outbox.event("run.completed", EventSubject("run", run.run_id), summary)

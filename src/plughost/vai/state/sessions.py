@@ -8,7 +8,7 @@ import msgspec
 
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import Database
+from plughost.vai.sqlite import SqliteDatabase
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS sessions (session_id PRIMARY KEY, org_id NOT NULL, project_id,
@@ -21,7 +21,7 @@ CHAINS = """SELECT chain_id FROM chains
     WHERE session_id = ? AND org_id IS ? AND project_id IS ? AND chain_id > ? ORDER BY chain_id LIMIT ?"""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     org_id: str
     project_id: str | None = None
@@ -35,16 +35,16 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 class Sessions:
     """InvalidSpec for a session that is not there."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
-    async def create(self, session: Session) -> None:
+    async def create(self, session: TenantSession) -> None:
         await self._database.do(lambda connection: _create(connection, session))
 
-    async def session(self, session_id: str) -> Session:
+    async def session(self, session_id: str) -> TenantSession:
         return await self._database.do(lambda connection: _session(connection, session_id))
 
-    async def chain_ids(self, session: Session, after: str, limit: int) -> list[str]:
+    async def chain_ids(self, session: TenantSession, after: str, limit: int) -> list[str]:
         """Those that come next after `after`, by their names."""
         values = (session.session_id, session.org_id, session.project_id, after, limit)
         return await self._database.do(
@@ -52,15 +52,15 @@ class Sessions:
         )
 
 
-def _create(connection: sqlite3.Connection, session: Session) -> None:
+def _create(connection: sqlite3.Connection, session: TenantSession) -> None:
     try:
         connection.execute(CREATE, msgspec.structs.astuple(session))
     except sqlite3.IntegrityError as error:
         raise InvalidSpec(f"there is a session {session.session_id} already") from error
 
 
-def _session(connection: sqlite3.Connection, session_id: str) -> Session:
+def _session(connection: sqlite3.Connection, session_id: str) -> TenantSession:
     row = connection.execute(FIND, (session_id,)).fetchone()
     if row is None:
         raise InvalidSpec(f"there is no session {session_id}")
-    return Session(**dict(row))
+    return TenantSession(**dict(row))

@@ -11,9 +11,9 @@ from typing import BinaryIO, Self
 
 from plughost._util.fsync import Readable
 from plughost.vai.packages.archive import canonical_tar
-from plughost.vai.packages.archive.canonical_tar import Member
-from plughost.vai.packages.archive.limits import USUAL, Limits
-from plughost.vai.packages.archive.source_tree import Folder
+from plughost.vai.packages.archive.canonical_tar import ArchiveMember
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.source_tree import SourceTree
 
 
 class Part:
@@ -30,10 +30,10 @@ class Part:
         return data
 
 
-class Layer:
+class ArchiveFile:
     """An archive that keeps to the form, open for reading; Unacceptable when it does not."""
 
-    def __init__(self, path: Path, limits: Limits = USUAL) -> None:
+    def __init__(self, path: Path, limits: PackageLimits = USUAL) -> None:
         self._file = path.open("rb")
         try:
             self._starts = {member: self._file.tell() for member in canonical_tar.members(self._file, limits)}
@@ -42,10 +42,10 @@ class Layer:
             raise
         self.members = {member.name: member for member in self._starts}
 
-    def open(self, member: Member) -> Part:
+    def open(self, member: ArchiveMember) -> Part:
         return Part(self._file.fileno(), self._starts[member], member.size)
 
-    def read(self, member: Member) -> bytes:
+    def read(self, member: ArchiveMember) -> bytes:
         return self.open(member).read(member.size)
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ def sum_of(file: Readable) -> Sum:
     return out
 
 
-def write(folder: Folder, out: Sum) -> None:
+def write(folder: SourceTree, out: Sum) -> None:
     """A folder's files as an archive."""
     for member in folder.members:
         start = out.size

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from plughost.vai.packages.archive.legal_paths import Listing
-from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 from plughost.vai.packages.errors import Unacceptable
 
 BLOCK = 512
@@ -24,7 +24,7 @@ _LONGEST_RECORD = 1024
 _MAGIC = b"ustar\x0000"
 
 
-class Member(msgspec.Struct, frozen=True):
+class ArchiveMember(msgspec.Struct, frozen=True):
     """One file of a package."""
 
     name: str
@@ -32,7 +32,7 @@ class Member(msgspec.Struct, frozen=True):
     size: int
 
 
-def header(member: Member) -> bytes:
+def header(member: ArchiveMember) -> bytes:
     """What stands before the bytes of a file."""
     mode = 0o755 if member.executable else 0o644
     path = member.name.encode()
@@ -52,7 +52,7 @@ def padding(size: int) -> bytes:
     return bytes(-size % BLOCK)
 
 
-def members(archive: BinaryIO, limits: Limits = USUAL) -> Iterator[Member]:
+def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[ArchiveMember]:
     """The files of an archive; at each step `archive` stands at the first byte of that file.
 
     How much of a file is read between two steps makes no difference.
@@ -77,7 +77,7 @@ def members(archive: BinaryIO, limits: Limits = USUAL) -> Iterator[Member]:
         raise Unacceptable("the archive does not end where its last file does")
 
 
-def _member(archive: BinaryIO, first: bytes) -> Member:
+def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
     """The file that the next header is about, if the header is spelled as ours are."""
     whole, name = first, _joined(first)
     if first[156:157] == b"x":
@@ -90,7 +90,7 @@ def _member(archive: BinaryIO, first: bytes) -> Member:
         whole += record + first
         first = first[-BLOCK:]
     try:
-        member = Member(name.decode(), first[100:108] == b"0000755\0", _number(first[124:136]))
+        member = ArchiveMember(name.decode(), first[100:108] == b"0000755\0", _number(first[124:136]))
     except UnicodeDecodeError:
         raise Unacceptable("the archive has a name that is not UTF-8") from None
     if header(member) != whole:

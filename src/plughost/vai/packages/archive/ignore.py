@@ -33,7 +33,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return self.expression.fullmatch(path if self.anchored else path.rpartition("/")[2]) is not None
 
 
-class Ignored:
+class IgnoreRules:
     """Says of each path whether it is left out."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:

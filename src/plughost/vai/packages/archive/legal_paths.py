@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 
-from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
@@ -22,7 +22,7 @@ def to_disk(name: str) -> str:
     return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
-def wrong(path: str, limits: Limits = USUAL) -> str | None:
+def wrong(path: str, limits: PackageLimits = USUAL) -> str | None:
     """Why a path cannot be in a package; None when it can."""
     try:
         encoded = path.encode()
@@ -57,7 +57,7 @@ def _wrong_step(step: str) -> str | None:
 class Listing:
     """The paths of one package, taken one by one: ascending, and no two the same on any system."""
 
-    def __init__(self, limits: Limits = USUAL) -> None:
+    def __init__(self, limits: PackageLimits = USUAL) -> None:
         self._limits = limits
         self._known: dict[str, tuple[str, bool]] = {}
         self._last = b""

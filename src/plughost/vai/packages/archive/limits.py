@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Limits(msgspec.Struct, frozen=True):
+class PackageLimits(msgspec.Struct, frozen=True):
     files: int = 20_000
     file_bytes: int = 512 << 20
     total_bytes: int = 1 << 30
@@ -14,6 +14,6 @@ class Limits(msgspec.Struct, frozen=True):
     depth: int = 24
 
 
-USUAL = Limits()
+USUAL = PackageLimits()
 SMALL = 1 << 20
 """Manifests, signatures: what is held in memory."""

@@ -11,26 +11,26 @@ from typing import BinaryIO
 
 import msgspec
 
-from plughost._util.located.document import Problem, read_text
+from plughost._util.located.document import LocatedProblem, read_text
 from plughost._util.text import visible
 from plughost.errors import InvalidConfig
-from plughost.permissions.open_beneath import Escapes, open_beneath
-from plughost.vai.packages.archive.canonical_tar import Member
-from plughost.vai.packages.archive.ignore import FILE, Ignored
+from plughost.permissions.open_beneath import EscapesFolder, open_beneath
+from plughost.vai.packages.archive.canonical_tar import ArchiveMember
+from plughost.vai.packages.archive.ignore import FILE, IgnoreRules
 from plughost.vai.packages.archive.legal_paths import Listing, from_disk, to_disk
-from plughost.vai.packages.archive.limits import USUAL, Limits
+from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 
 MOST_PROBLEMS = 20
 _NO_FILE = "neither a file nor a folder"
 
 
-class Folder(msgspec.Struct, frozen=True):
+class SourceTree(msgspec.Struct, frozen=True):
     """Some files of a folder."""
 
     path: Path
-    members: list[Member]
+    members: list[ArchiveMember]
 
-    def open(self, member: Member) -> BinaryIO:
+    def open(self, member: ArchiveMember) -> BinaryIO:
         root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return os.fdopen(open_beneath(root, to_disk(member.name)), "rb")
@@ -38,41 +38,41 @@ class Folder(msgspec.Struct, frozen=True):
             os.close(root)
 
 
-def packable(path: Path, limits: Limits = USUAL) -> Folder:
+def packable(path: Path, limits: PackageLimits = USUAL) -> SourceTree:
     """What of an author's folder is packed; InvalidConfig with everything that cannot be."""
     lines = read_text(path / FILE).splitlines() if (path / FILE).exists() else []
-    return listed(path, limits, Ignored(lines))
+    return listed(path, limits, IgnoreRules(lines))
 
 
-def listed(path: Path, limits: Limits = USUAL, ignored: Ignored | None = None) -> Folder:
+def listed(path: Path, limits: PackageLimits = USUAL, ignored: IgnoreRules | None = None) -> SourceTree:
     """All files of a folder but the ignored ones; InvalidConfig with everything that is no file.
 
     Where something may be ignored, an author is at work, and a link is the file that it leads to.
     """
-    problems: list[Problem] = []
-    members: list[Member] = []
+    problems: list[LocatedProblem] = []
+    members: list[ArchiveMember] = []
     try:
         root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for name in _names(path, "", ignored, problems, limits.depth):
                 found = _looked_at(root, name)
-                if isinstance(found, Member):
+                if isinstance(found, ArchiveMember):
                     members.append(found)
                 else:
                     problems.append(_problem(path, name, found))
         finally:
             os.close(root)
     except OSError as error:
-        raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
+        raise InvalidConfig([LocatedProblem(str(path), 0, "", error.strerror or str(error))]) from error
     members.sort(key=lambda member: member.name.encode(errors="surrogateescape"))
     problems += _unlistable(path, members, limits)
     if problems:
         raise InvalidConfig(_few(problems))
-    return Folder(path, members)
+    return SourceTree(path, members)
 
 
 def _names(
-    path: Path, below: str, ignored: Ignored | None, problems: list[Problem], depth: int
+    path: Path, below: str, ignored: IgnoreRules | None, problems: list[LocatedProblem], depth: int
 ) -> Iterator[str]:
     with os.scandir(path / to_disk(below)) as entries:
         found = list(entries)
@@ -91,11 +91,11 @@ def _names(
             yield from _names(path, f"{name}/", ignored, problems, depth - 1)
 
 
-def _looked_at(root: int, name: str) -> Member | str:
+def _looked_at(root: int, name: str) -> ArchiveMember | str:
     """One file, or why it is none. A link is the file that it leads to, if that is in the folder, too."""
     try:
         fd = open_beneath(root, to_disk(name))
-    except Escapes:
+    except EscapesFolder:
         return "a link out of the folder; put the file itself here"
     except OSError as error:
         return _NO_FILE if error.errno == errno.ENXIO else error.strerror or str(error)
@@ -108,21 +108,21 @@ def _looked_at(root: int, name: str) -> Member | str:
     if not stat.S_ISREG(info.st_mode):
         return _NO_FILE
     # The owner's bit alone: what others may do is a matter of somebody's umask.
-    return Member(name, bool(info.st_mode & stat.S_IXUSR), info.st_size)
+    return ArchiveMember(name, bool(info.st_mode & stat.S_IXUSR), info.st_size)
 
 
-def _problem(path: Path, name: str, why: str) -> Problem:
-    return Problem(visible(str(path / name)), 0, "", why)
+def _problem(path: Path, name: str, why: str) -> LocatedProblem:
+    return LocatedProblem(visible(str(path / name)), 0, "", why)
 
 
-def _few(problems: list[Problem]) -> list[Problem]:
+def _few(problems: list[LocatedProblem]) -> list[LocatedProblem]:
     more = len(problems) - MOST_PROBLEMS
     if more <= 0:
         return problems
-    return [*problems[:MOST_PROBLEMS], Problem(problems[0].file, 0, "", f"and {more} more like these")]
+    return [*problems[:MOST_PROBLEMS], LocatedProblem(problems[0].file, 0, "", f"and {more} more like these")]
 
 
-def _unlistable(path: Path, members: list[Member], limits: Limits) -> Iterator[Problem]:
+def _unlistable(path: Path, members: list[ArchiveMember], limits: PackageLimits) -> Iterator[LocatedProblem]:
     listing = Listing(limits)
     for member in members:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from plughost._util import fsync
-from plughost.vai.packages.archive.archive_file import Layer
+from plughost.vai.packages.archive.archive_file import ArchiveFile
 from plughost.vai.packages.archive.legal_paths import to_disk
 from plughost.vai.packages.errors import Unacceptable
 
@@ -15,7 +15,7 @@ PROGRAM = 0o555
 DIRECTORY = 0o755
 
 
-def unpack(layer: Layer, into: Path) -> None:
+def unpack(layer: ArchiveFile, into: Path) -> None:
     """All files of an archive in a new folder. Its names have been checked: they are all below."""
     fsync.make_folder(into, DIRECTORY)
     folders = {into}

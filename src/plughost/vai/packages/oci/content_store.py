@@ -33,7 +33,7 @@ class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True):
     artifactType: str = ""
 
 
-class Content(Protocol):
+class ContentStore(Protocol):
     """Anything that holds OCI content: a layout folder, a layout tar, a registry's repository."""
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:

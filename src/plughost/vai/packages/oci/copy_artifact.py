@@ -10,7 +10,7 @@ import msgspec
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.oci.content_store import (
     MANIFEST,
-    Content,
+    ContentStore,
     Descriptor,
     Progress,
     Watch,
@@ -21,7 +21,7 @@ from plughost.vai.packages.oci.content_store import (
 from plughost.vai.packages.oci.digests import digest_of
 from plughost.vai.packages.oci.errors import BadContent, NotFound
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
-from plughost.vai.packages.oci.manifests import Manifest, read_manifest
+from plughost.vai.packages.oci.manifests import ImageManifest, read_manifest
 from plughost.vai.packages.oci.referrers_tag import older_tag
 
 MAX_ARTIFACT = 8 << 30
@@ -36,7 +36,7 @@ class Piece(msgspec.Struct, frozen=True):
 
     descriptor: Descriptor
     body: bytes
-    manifest: Manifest
+    manifest: ImageManifest
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -52,8 +52,8 @@ class Copied(msgspec.Struct, frozen=True):
 
 async def copy(
     reference: str,
-    source: Content,
-    target: Content,
+    source: ContentStore,
+    target: ContentStore,
     tag: str | None,
     watch: Watch = nobody,
     *,
@@ -90,7 +90,7 @@ async def copy(
     )
 
 
-async def set_tag(target: Content, body: bytes, tag: str) -> None:
+async def set_tag(target: ContentStore, body: bytes, tag: str) -> None:
     """A tag for a manifest that is there.
 
     A registry cannot be told to set it only if it is free. So it is looked at just before, because all that
@@ -101,7 +101,7 @@ async def set_tag(target: Content, body: bytes, tag: str) -> None:
     await refuse_another(target, tag, digest_of(body))
 
 
-async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
+async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> None:
     """A published version stays what it is."""
     if tag is None:
         return
@@ -116,7 +116,7 @@ async def refuse_another(target: Content, tag: str | None, digest: str) -> None:
         )
 
 
-async def _notes(source: Content, about: list[Descriptor], most: int) -> list[Piece]:
+async def _notes(source: ContentStore, about: list[Descriptor], most: int) -> list[Piece]:
     """What is listed and still there, for lists outlive what they list, and can be taken along."""
     notes: list[Piece] = []
     for entry in about:
@@ -131,7 +131,7 @@ async def _notes(source: Content, about: list[Descriptor], most: int) -> list[Pi
     return notes
 
 
-async def _piece(source: Content, reference: str) -> Piece:
+async def _piece(source: ContentStore, reference: str) -> Piece:
     descriptor, body = await source.manifest(reference)
     if descriptor.mediaType != MANIFEST:
         raise BadContent(f"{descriptor.digest} is no artifact but an index of several")
@@ -144,7 +144,7 @@ def _bounded(piece: Piece, limit: int) -> None:
         raise BadContent(f"{piece.descriptor.digest} has {size} bytes, more than the {limit} that are taken")
 
 
-async def _move(blob: Descriptor, source: Content, target: Content, progress: Progress) -> None:
+async def _move(blob: Descriptor, source: ContentStore, target: ContentStore, progress: Progress) -> None:
     if isinstance(target, LayoutFolder):
         # In one pass, and continued there the next time; what is there already is hashed and kept.
         target.prepare()

@@ -16,7 +16,7 @@ TAG = "org.opencontainers.image.ref.name"
 """The annotation that names a tag in a layout's index."""
 
 
-class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+class ImageManifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """An image manifest: the config and the layers of one artifact."""
 
     schemaVersion: int
@@ -37,7 +37,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         return [self.config, *self.layers]
 
 
-class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+class ImageIndex(msgspec.Struct, frozen=True, omit_defaults=True):
     """A list of manifests."""
 
     schemaVersion: int
@@ -45,11 +45,11 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     mediaType: str = ""
 
 
-Document = TypeVar("Document", Manifest, Index)
+Document = TypeVar("Document", ImageManifest, ImageIndex)
 
 
-def read_manifest(body: bytes) -> Manifest:
-    manifest = _read(body, Manifest, MANIFEST)
+def read_manifest(body: bytes) -> ImageManifest:
+    manifest = _read(body, ImageManifest, MANIFEST)
     if len(manifest.layers) > MAX_BLOBS:
         raise BadContent(f"a manifest with more than {MAX_BLOBS} layers")
     for blob in (*manifest.blobs, *([manifest.subject] if manifest.subject else [])):
@@ -57,8 +57,8 @@ def read_manifest(body: bytes) -> Manifest:
     return manifest
 
 
-def read_index(body: bytes) -> Index:
-    index = _read(body, Index, INDEX)
+def read_index(body: bytes) -> ImageIndex:
+    index = _read(body, ImageIndex, INDEX)
     if len(index.manifests) > MAX_ENTRIES:
         raise BadContent(f"an index with more than {MAX_ENTRIES} entries")
     for entry in index.manifests:
@@ -80,7 +80,7 @@ def sound(blob: Descriptor) -> Descriptor:
 
 
 def _read(body: bytes, kind: type[Document], media_type: str) -> Document:
-    what = kind.__name__.lower()
+    what = kind.__name__.removeprefix("Image").lower()
     if len(body) > MAX_MANIFEST:
         raise BadContent(f"no OCI {what}: more than {MAX_MANIFEST >> 20} MiB")
     try:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.oci.content_store import Content
+from plughost.vai.packages.oci.content_store import ContentStore
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from plughost.vai.packages.oci.layout.tar_file import LayoutTar
 from plughost.vai.packages.oci.reference import InRegistry, Reference, parse_reference
@@ -16,7 +16,7 @@ from plughost.vai.packages.oci.reference import InRegistry, Reference, parse_ref
 @asynccontextmanager
 async def open_content(
     reference: str | Reference, *, plain_http: bool = False, create: bool = False
-) -> AsyncIterator[Content]:
+) -> AsyncIterator[ContentStore]:
     """What the reference names, for as long as the block; ask it for `reference.name`.
 
     With `create` a layout that is not there yet becomes a folder with the first thing pushed to it.
@@ -33,7 +33,7 @@ async def open_content(
         yield open_layout(parsed.path)
 
 
-def open_layout(path: Path) -> Content:
+def open_layout(path: Path) -> ContentStore:
     """A layout that is there: a folder, or a tar."""
     if (path / "oci-layout").is_file():
         return LayoutFolder(path)

@@ -14,7 +14,7 @@ from plughost.vai.packages.release import Release
 from plughost.vai.packages.store.integrity import PACKAGE, SIGNATURE, examine
 
 
-class Installed(msgspec.Struct, frozen=True):
+class InstalledRelease(msgspec.Struct, frozen=True):
     release: Release
     folder: Path
 
@@ -32,7 +32,7 @@ class Installed(msgspec.Struct, frozen=True):
             return None
 
     @property
-    def manifest(self) -> manifest.Manifest:
+    def manifest(self) -> manifest.VaiManifest:
         """The manifest that was signed; Damaged when the installed file is another one."""
         path = self.package / manifest.FILE
         try:

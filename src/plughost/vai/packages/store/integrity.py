@@ -23,7 +23,7 @@ import msgspec
 
 from plughost._util.text import visible
 from plughost.vai.packages.archive import canonical_tar
-from plughost.vai.packages.archive.canonical_tar import Member
+from plughost.vai.packages.archive.canonical_tar import ArchiveMember
 from plughost.vai.packages.archive.legal_paths import from_disk
 from plughost.vai.packages.archive.limits import SMALL, USUAL
 from plughost.vai.packages.archive.unpack import DIRECTORY, PROGRAM, READ_ONLY
@@ -263,7 +263,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
         raise _Damage(differs)
 
 
-def _members(states: States) -> list[tuple[Member, str]]:
+def _members(states: States) -> list[tuple[ArchiveMember, str]]:
     """The package's files in the archive's order, with their paths; _Damage for a directory without any."""
     top = f"{PACKAGE}/"
     members, directories, needed = [], [], {PACKAGE}
@@ -274,7 +274,7 @@ def _members(states: States) -> list[tuple[Member, str]]:
             directories.append(name)
             continue
         path = from_disk(name[len(top) :])
-        members.append((Member(path, stat.S_IMODE(state.mode) == PROGRAM, state.size), name))
+        members.append((ArchiveMember(path, stat.S_IMODE(state.mode) == PROGRAM, state.size), name))
         while (name := name.rpartition("/")[0]) not in needed:
             needed.add(name)
     for name in directories:

@@ -28,7 +28,7 @@ from plughost.vai.packages.errors import NotInstalled, VersionTaken
 from plughost.vai.packages.oci.digests import hex_of
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.store import records, staging
-from plughost.vai.packages.store.installed import Installed
+from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.integrity import SIGNATURE, IntegrityCache
 
 
@@ -62,7 +62,7 @@ class Store:
         """A folder on the store's disk for one installer, gone afterwards."""
         return staging.held(self._staging)
 
-    def add(self, staged: Path, release: Release, *, trusted: bool) -> Installed:
+    def add(self, staged: Path, release: Release, *, trusted: bool) -> InstalledRelease:
         """A release out of staging put in its place; VersionTaken if its version is another release.
 
         If it is there already, a trusted signature takes the place of the one that it has.
@@ -98,13 +98,13 @@ class Store:
                 hint="a version never changes: publish a new one",
             )
 
-    def installed(self) -> list[Installed]:
+    def installed(self) -> list[InstalledRelease]:
         """In the order of their names and versions."""
         found = [self._installed(release) for release in self._written_down()]
         there = [one for one in found if one.folder.exists()]
         return sorted(there, key=lambda one: (one.release.package_id, _ordered(one.release.version)))
 
-    def find(self, package_id: str, version: str = "") -> Installed:
+    def find(self, package_id: str, version: str = "") -> InstalledRelease:
         """By its name, and its version where there are several; NotInstalled tells what is there."""
         there = [one for one in self.installed() if one.release.package_id == package_id]
         found = [one for one in there if version in ("", one.release.version)]
@@ -117,19 +117,19 @@ class Store:
         hint = f"installed versions: {versions}" if versions else "plughost packages ls lists what is"
         raise NotInstalled(f"{name} is not installed", hint=hint)
 
-    def damage(self, installed: Installed) -> str | None:
+    def damage(self, installed: InstalledRelease) -> str | None:
         """The first difference of a release from what was installed; None when there is none. Blocking.
 
         An unchanged release is read only once, however often this is asked.
         """
         return self.integrity.damage(installed.folder, installed.release.digest)
 
-    def check(self, installed: Installed) -> None:
+    def check(self, installed: InstalledRelease) -> None:
         """Damaged when a release is not what was installed. Blocking."""
         if (damage := self.damage(installed)) is not None:
             raise installed.damaged(damage)
 
-    def remove(self, installed: Installed, *, forget: bool = False) -> None:
+    def remove(self, installed: InstalledRelease, *, forget: bool = False) -> None:
         """Its files; with `forget` also that its version is taken."""
         record = self._record(installed.release)
         with self.staging() as folder, self._locked():
@@ -140,8 +140,8 @@ class Store:
                 os.rename(installed.folder, folder / "removed")
                 fsync.sync(self._releases)
 
-    def _installed(self, release: Release) -> Installed:
-        return Installed(release, self._releases / hex_of(release.digest))
+    def _installed(self, release: Release) -> InstalledRelease:
+        return InstalledRelease(release, self._releases / hex_of(release.digest))
 
     def _record(self, release: Release) -> Path:
         return records.path_of(self._versions, release)
@@ -164,7 +164,7 @@ class Store:
             os.unlink(record)
             raise
 
-    def _take_signature(self, staged: Path, installed: Installed) -> None:
+    def _take_signature(self, staged: Path, installed: InstalledRelease) -> None:
         if (staged / SIGNATURE).exists():
             os.replace(staged / SIGNATURE, installed.folder / SIGNATURE)
             fsync.sync(installed.folder)

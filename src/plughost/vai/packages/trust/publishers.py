@@ -30,7 +30,7 @@ FILE = "trust.toml"
 Mode = Literal["production", "development"]
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     valid_from: datetime | None = None
     valid_until: datetime | None = None
@@ -53,17 +53,17 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Publisher(msgspec.Struct, frozen=True, kw_only=True):
-    keys: list[Key] = []
+    keys: list[TrustedKey] = []
     inline: bool = False
     """Whether its exports may run inline."""
 
 
-class Trust(msgspec.Struct, frozen=True, kw_only=True):
+class TrustedPublishers(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "production"
     """In production nothing enters the store that is not signed by a trusted key."""
     publishers: dict[str, Publisher] = {}
 
-    def keys_of(self, publisher: str) -> dict[str, Key]:
+    def keys_of(self, publisher: str) -> dict[str, TrustedKey]:
         """By their ids."""
         known = self.publishers.get(publisher, Publisher())
         return {key.public.id: key for key in known.keys}
@@ -80,14 +80,14 @@ def usual_file() -> Path:
     return Path(home, "plughost", FILE)
 
 
-def read(path: Path | None = None) -> Trust:
+def read(path: Path | None = None) -> TrustedPublishers:
     """A trust file; without a name the usual one, where none means that nobody is trusted."""
     if path is None:
         path = usual_file()
         if not path.exists():
-            return Trust()
+            return TrustedPublishers()
     document = load_toml(path)
-    trust = document.read(Trust, (), document.data)
+    trust = document.read(TrustedPublishers, (), document.data)
     for name, publisher in (trust.publishers if trust else {}).items():
         seen: set[str] = set()
         for number, key in enumerate(publisher.keys):

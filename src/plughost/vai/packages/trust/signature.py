@@ -17,7 +17,7 @@ from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust import publishers as trusted
 from plughost.vai.packages.trust.keys import PublicKey, exact_base64, public_of, require
-from plughost.vai.packages.trust.publishers import Trust
+from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -33,7 +33,7 @@ _MOST_SIGNATURES = 16
 Posture = Literal["trusted", "unknown_key", "unsigned", "altered", "invalid"]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SignatureVerdict(msgspec.Struct, frozen=True):
     """What a release's signature is worth."""
 
     posture: Posture
@@ -116,44 +116,48 @@ def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> b
     return msgspec.json.encode(envelope.to_dict()) + b"\n"
 
 
-def verify(envelope: bytes | None, release: Release, trust: Trust, now: datetime) -> Verdict:
+def verify(
+    envelope: bytes | None, release: Release, trust: TrustedPublishers, now: datetime
+) -> SignatureVerdict:
     """Exactly one posture, and why."""
     publisher = release.publisher
     if envelope is None:
-        return Verdict("unsigned", publisher, why="nobody has signed it")
+        return SignatureVerdict("unsigned", publisher, why="nobody has signed it")
     try:
         read, statement = _read(envelope)
     except ValueError as error:
-        return Verdict("invalid", publisher, why=f"its signature cannot be read: {error}")
+        return SignatureVerdict("invalid", publisher, why=f"its signature cannot be read: {error}")
     if (signed_at := statement.predicate.signed_at).tzinfo is None or signed_at > now + _SKEW:
-        return Verdict(
+        return SignatureVerdict(
             "invalid", publisher, why="its signature is dated in the future, or without a time zone"
         )
     if statement != Statement.of(release, signed_at):
         said = visible(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
         why = f"it is not what was signed: the signature is for other bytes of {said}"
-        return Verdict("altered", publisher, visible(read.signatures[0].keyid[:64]), why)
+        return SignatureVerdict("altered", publisher, visible(read.signatures[0].keyid[:64]), why)
     return _judged(read, signed_at, publisher, trust)
 
 
-def _judged(read: _Envelope, signed_at: datetime, publisher: str, trust: Trust) -> Verdict:
+def _judged(
+    read: _Envelope, signed_at: datetime, publisher: str, trust: TrustedPublishers
+) -> SignatureVerdict:
     keys = trust.keys_of(publisher)
-    verdicts: list[Verdict] = []
+    verdicts: list[SignatureVerdict] = []
     for signature in read.signatures:
         key_id = visible(signature.keyid[:64])
         if (key := keys.get(signature.keyid)) is None:
             owner = trust.owner_of(key_id)
             whose = f"is a key of {owner}" if owner else "is not known"
             why = f"its signer {key_id[:16]} {whose}, and not trusted for {publisher}"
-            verdicts.append(Verdict("unknown_key", publisher, key_id, why))
+            verdicts.append(SignatureVerdict("unknown_key", publisher, key_id, why))
         elif not _holds(read, signature, key.public):
             why = f"the signature by {key_id[:16]} is not one of that key"
-            verdicts.append(Verdict("invalid", publisher, key_id, why))
+            verdicts.append(SignatureVerdict("invalid", publisher, key_id, why))
         elif objection := key.objection(signed_at):
             why = f"the key {key_id[:16]} of {publisher} {objection}"
-            verdicts.append(Verdict("unknown_key", publisher, key_id, why))
+            verdicts.append(SignatureVerdict("unknown_key", publisher, key_id, why))
         else:
-            return Verdict("trusted", publisher, key_id)
+            return SignatureVerdict("trusted", publisher, key_id)
     invalid = [verdict for verdict in verdicts if verdict.posture == "invalid"]
     return (invalid or verdicts)[0]
 

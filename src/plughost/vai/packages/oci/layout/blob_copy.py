@@ -9,7 +9,7 @@ from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import no_room
-from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobFile, receiving
+from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobWriter, receiving
 
 
 async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:
@@ -21,7 +21,7 @@ async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress:
         await in_thread(file.finish)
 
 
-def _pour_some(source: Path, start: int, file: BlobFile) -> int:
+def _pour_some(source: Path, start: int, file: BlobWriter) -> int:
     before = file.offset
     try:
         with open_regular(source) as opened:

@@ -28,9 +28,9 @@ GLANCE = 0.05
 
 
 @asynccontextmanager
-async def receiving(blob: Descriptor, into: Path) -> AsyncIterator[BlobFile]:
+async def receiving(blob: Descriptor, into: Path) -> AsyncIterator[BlobWriter]:
     """The file to write to. It is complete when somebody else has just written it."""
-    file = BlobFile(blob, into)
+    file = BlobWriter(blob, into)
     try:
         while not await in_thread(file.open):  # noqa: ASYNC110 — no event tells of a file lock
             await asyncio.sleep(GLANCE)
@@ -39,7 +39,7 @@ async def receiving(blob: Descriptor, into: Path) -> AsyncIterator[BlobFile]:
         file.close()
 
 
-class BlobFile:
+class BlobWriter:
     """Blocking: all but `offset` and `close` is for a thread."""
 
     def __init__(self, blob: Descriptor, into: Path) -> None:

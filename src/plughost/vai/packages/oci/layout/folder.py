@@ -21,7 +21,7 @@ from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_diges
 from plughost.vai.packages.oci.errors import BadContent, NotFound, no_room
 from plughost.vai.packages.oci.layout.blob_copy import pour
 from plughost.vai.packages.oci.layout.index import about, listed, named
-from plughost.vai.packages.oci.manifests import Index, read_index, read_manifest, write_index
+from plughost.vai.packages.oci.manifests import ImageIndex, read_index, read_manifest, write_index
 
 VERSION = b'{"imageLayoutVersion":"1.0.0"}'
 
@@ -67,12 +67,12 @@ class LayoutFolder:
         except OSError:
             return False
 
-    def index(self) -> Index:
+    def index(self) -> ImageIndex:
         """What the layout holds; empty when there is none yet."""
         try:
             return read_index(_bounded(self.root / "index.json"))
         except FileNotFoundError:
-            return Index(2, [])
+            return ImageIndex(2, [])
         except OSError as error:
             raise no_room(error, self.root) from error
 

@@ -10,14 +10,14 @@ from plughost._util.text import visible
 from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.oci.errors import NotFound
-from plughost.vai.packages.oci.manifests import TAG, Index, Manifest, read_manifest
+from plughost.vai.packages.oci.manifests import TAG, ImageIndex, ImageManifest, read_manifest
 from plughost.vai.packages.oci.referrers_tag import is_fallback, older_tag
 
 Read = Callable[[str], bytes]
 """The bytes of the manifest with that digest, checked."""
 
 
-def named(index: Index, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
+def named(index: ImageIndex, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
     """The manifest that a tag, a digest or nothing at all means."""
     if is_digest(reference):
         found = [entry for entry in index.manifests if entry.digest == reference]
@@ -32,7 +32,7 @@ def named(index: Index, reference: str, read: Read, where: str) -> tuple[Descrip
     return entry, read(digest)
 
 
-def about(index: Index, digest: str, artifact_type: str, read: Read) -> list[Descriptor]:
+def about(index: ImageIndex, digest: str, artifact_type: str, read: Read) -> list[Descriptor]:
     """The manifests whose subject is `digest`."""
     found = {}
     for entry in index.manifests:
@@ -64,7 +64,7 @@ def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> li
     return [*kept, msgspec.structs.replace(pushed, annotations={TAG: tag})]
 
 
-def tags_of(index: Index) -> list[str]:
+def tags_of(index: ImageIndex) -> list[str]:
     return sorted({tag for entry in index.manifests if (tag := entry.annotations.get(TAG))})
 
 
@@ -82,11 +82,11 @@ def _is_about_another(entry: Descriptor, read: Read) -> bool:
     return manifest is not None and manifest.subject is not None
 
 
-def _manifest(entry: Descriptor, read: Read) -> Manifest | None:
+def _manifest(entry: Descriptor, read: Read) -> ImageManifest | None:
     return read_manifest(read(entry.digest)) if entry.mediaType == MANIFEST else None
 
 
-def _not_one(index: Index, reference: str, count: int, where: str) -> NotFound:
+def _not_one(index: ImageIndex, reference: str, count: int, where: str) -> NotFound:
     tags = visible(", ".join(tags_of(index)[:10]))
     hint = f"it has the tags {tags}" if tags else ""
     if reference:

@@ -17,8 +17,8 @@ from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound, no_
 from plughost.vai.packages.oci.layout.blob_copy import pour
 from plughost.vai.packages.oci.layout.folder import VERSION, LayoutFolder
 from plughost.vai.packages.oci.layout.index import about, named
-from plughost.vai.packages.oci.layout.tar_headers import Member, header, padding, read_members
-from plughost.vai.packages.oci.manifests import TAG, Index, read_index, write_index
+from plughost.vai.packages.oci.layout.tar_headers import TarHeader, header, padding, read_members
+from plughost.vai.packages.oci.manifests import TAG, ImageIndex, read_index, write_index
 
 
 class LayoutTar:
@@ -26,7 +26,7 @@ class LayoutTar:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._members: dict[str, Member] | None = None
+        self._members: dict[str, TarHeader] | None = None
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
         return await in_thread(lambda: named(self._index(), reference, self._manifest, str(self.path)))
@@ -49,7 +49,7 @@ class LayoutTar:
     def _finished(self) -> InvalidSpec:
         return InvalidSpec(f"{self.path} is a finished file: nothing is added to it")
 
-    def _index(self) -> Index:
+    def _index(self) -> ImageIndex:
         return read_index(self._read(self._member("index.json")))
 
     def _manifest(self, digest: str) -> bytes:
@@ -57,10 +57,10 @@ class LayoutTar:
         check(body, digest)
         return body
 
-    def _blob(self, digest: str) -> Member:
+    def _blob(self, digest: str) -> TarHeader:
         return self._member(f"blobs/sha256/{hex_of(digest)}")
 
-    def _member(self, name: str) -> Member:
+    def _member(self, name: str) -> TarHeader:
         if self._members is None:
             self._members = self._list()
         try:
@@ -68,8 +68,8 @@ class LayoutTar:
         except KeyError:
             raise NotFound(f"{self.path} holds no {name}") from None
 
-    def _list(self) -> dict[str, Member]:
-        found: dict[str, Member] = {}
+    def _list(self) -> dict[str, TarHeader]:
+        found: dict[str, TarHeader] = {}
         try:
             with self.path.open("rb") as opened:
                 for member in read_members(opened, self.path):
@@ -87,7 +87,7 @@ class LayoutTar:
             raise NoLayout(f"{self.path} is no OCI layout: it has no oci-layout file")
         return found
 
-    def _read(self, member: Member) -> bytes:
+    def _read(self, member: TarHeader) -> bytes:
         if member.size > MAX_MANIFEST:
             raise BadContent(f"{self.path}: {member.name} has more than {MAX_MANIFEST >> 20} MiB")
         try:

@@ -20,7 +20,7 @@ _RENAMING = (b" path=", b" size=", b" GNU.sparse")
 _MAX_EXTENDED = 64 << 10
 
 
-class Member(msgspec.Struct, frozen=True):
+class TarHeader(msgspec.Struct, frozen=True):
     """A file in a tar: where its bytes are."""
 
     name: str
@@ -28,7 +28,7 @@ class Member(msgspec.Struct, frozen=True):
     size: int
 
 
-def read_members(opened: BinaryIO, where: object) -> Iterator[Member]:
+def read_members(opened: BinaryIO, where: object) -> Iterator[TarHeader]:
     """The regular files. Links, devices and what else a tar may hold have no place in a layout."""
     end = opened.seek(0, 2)
     at = 0
@@ -48,7 +48,7 @@ def read_members(opened: BinaryIO, where: object) -> Iterator[Member]:
         if kind in _EXTENDED:
             _refuse_renaming(opened.read(min(size, _MAX_EXTENDED)), size, where)
         elif kind in _REGULAR:
-            yield Member(name, start, size)
+            yield TarHeader(name, start, size)
         elif kind != _FOLDER:
             raise BadContent(f"{where}: {name[:100]!a} is neither a file nor a folder")
     raise BadContent(f"{where}: more than {MAX_MEMBERS} files")

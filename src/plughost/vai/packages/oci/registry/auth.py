@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from plughost.clock import Clock
-from plughost.permissions.addresses import Target, parse_url, shown
+from plughost.permissions.addresses import UrlTarget, parse_url, shown
 from plughost.vai.packages.oci.errors import BadContent, Unauthorized
 from plughost.vai.packages.oci.registry.challenge import Challenge
 from plughost.vai.packages.oci.registry.credentials import PASSWORD, USER, Credentials
@@ -35,7 +35,7 @@ class Token(msgspec.Struct, frozen=True):
 class TokenRequest(msgspec.Struct, frozen=True):
     """What is sent to a token service; a form is posted, otherwise it is asked with GET."""
 
-    target: Target
+    target: UrlTarget
     authorization: str = ""
     form: bytes = b""
 
@@ -47,7 +47,7 @@ class Authorization:
     """What is sent to the registry itself, and to nobody else."""
 
     def __init__(
-        self, registry: Target, repository: str, credentials: Credentials | None, clock: Clock
+        self, registry: UrlTarget, repository: str, credentials: Credentials | None, clock: Clock
     ) -> None:
         self._registry = registry
         self._repository = repository
@@ -97,7 +97,7 @@ class Authorization:
 
 
 def token_request(
-    registry: Target, offer: dict[str, str], credentials: Credentials | None, repository: str, actions: str
+    registry: UrlTarget, offer: dict[str, str], credentials: Credentials | None, repository: str, actions: str
 ) -> TokenRequest:
     """How to ask the token service that the registry names for leave to do `actions` in `repository`."""
     realm = offer.get("realm", "")

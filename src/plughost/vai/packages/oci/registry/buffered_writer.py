@@ -7,16 +7,16 @@ from functools import partial
 
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Progress
-from plughost.vai.packages.oci.layout.blob_writer import BlobFile
+from plughost.vai.packages.oci.layout.blob_writer import BlobWriter
 
 GULP = 2 << 20
 """Bytes that are collected before a thread hashes and writes them, while the next ones come."""
 
 
-class Drain:
+class BufferedWriter:
     """Between the loop and the file: a thread writes, while the loop collects what it will write next."""
 
-    def __init__(self, file: BlobFile, progress: Progress) -> None:
+    def __init__(self, file: BlobWriter, progress: Progress) -> None:
         self._file = file
         self._progress = progress
         self._collected = bytearray()

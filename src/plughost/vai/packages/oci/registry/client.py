@@ -18,11 +18,11 @@ import msgspec
 
 from plughost._util.text import visible
 from plughost.clock import Clock
-from plughost.permissions.addresses import Target, parse_url, shown
+from plughost.permissions.addresses import UrlTarget, parse_url, shown
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
 from plughost.vai.packages.oci.registry.auth import LOG_IN, PULL, Authorization, TokenRequest
 from plughost.vai.packages.oci.registry.challenge import read_challenges
-from plughost.vai.packages.oci.registry.retry import Again, Patience, persist, retry_after, within
+from plughost.vai.packages.oci.registry.retry import Retryable, RetryPolicy, persist, retry_after, within
 
 MAX_REDIRECTS = 5
 MAX_SMALL = 64 << 10
@@ -36,26 +36,26 @@ Body = bytes | Callable[[], AsyncIterable[bytes]]
 """What is sent; made anew for each try."""
 
 
-class Problem(msgspec.Struct, frozen=True):
+class RegistryProblem(msgspec.Struct, frozen=True):
     code: str = ""
     message: str | None = ""
 
 
-class Problems(msgspec.Struct, frozen=True):
+class RegistryProblems(msgspec.Struct, frozen=True):
     """A registry's own words for a failure."""
 
-    errors: list[Problem] = []
+    errors: list[RegistryProblem] = []
 
 
-class Session:
+class RegistryClient:
     """Everything that is sent to one registry for one repository."""
 
     def __init__(
         self,
-        registry: Target,
+        registry: UrlTarget,
         authorization: Authorization,
         clock: Clock,
-        patience: Patience,
+        patience: RetryPolicy,
         tls: ssl.SSLContext,
         *,
         proxies: bool,
@@ -88,7 +88,7 @@ class Session:
     async def open(
         self,
         method: str,
-        target: Target,
+        target: UrlTarget,
         headers: Mapping[str, str] | None = None,
         body: Body = b"",
         *,
@@ -108,7 +108,7 @@ class Session:
     async def ask(
         self,
         method: str,
-        target: Target,
+        target: UrlTarget,
         headers: Mapping[str, str] | None = None,
         body: Body = b"",
         *,
@@ -129,18 +129,18 @@ class Session:
 
         return await self.persist(attempt)
 
-    async def refusal(self, response: httpx.Response, target: Target) -> Exception:
+    async def refusal(self, response: httpx.Response, target: UrlTarget) -> Exception:
         """What a status that is not a good one means; Again when it may pass."""
         status = response.status_code
         words = [f"{status} {response.reason_phrase[:40]}".rstrip()]
         try:
             async with within(self.clock, self.patience.answer, str(target)):
                 words += _words(await read(response, MAX_SMALL, target))
-        except (Again, TransferFailed):
+        except (Retryable, TransferFailed):
             pass  # the status says enough
         said = f"{target}: " + self._authorization.hide(visible(", ".join(words)))[:400]
         if status in (408, 429) or status >= 500:
-            return Again(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
+            return Retryable(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
         if status in (404, 405):  # an old registry knows neither the name nor what to do with it
             return NotFound(said)
         if status in (401, 403):
@@ -148,7 +148,7 @@ class Session:
         return TransferFailed(said)
 
     async def _authorized(
-        self, method: str, target: Target, headers: Mapping[str, str], body: Body, patience: float | None
+        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
     ) -> httpx.Response:
         """Once more with what the registry asks for. Other hosts are not told who we are."""
         if target.origin != self.registry.origin:
@@ -179,7 +179,7 @@ class Session:
             await response.aclose()
 
     async def _send(
-        self, method: str, target: Target, headers: Mapping[str, str], body: Body, patience: float | None
+        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
     ) -> httpx.Response:
         """One request and the head of its answer; Again when there is none."""
         content = body if isinstance(body, bytes) else body()
@@ -191,7 +191,7 @@ class Session:
             raise lost(error, target) from error
 
 
-def follow(target: Target, location: str) -> Target:
+def follow(target: UrlTarget, location: str) -> UrlTarget:
     """Where a Location leads, never from TLS to plain HTTP."""
     try:
         following = parse_url(urljoin(target.url, quote(location[: 16 << 10], safe=IN_URLS)))
@@ -202,7 +202,7 @@ def follow(target: Target, location: str) -> Target:
     return following
 
 
-async def read(response: httpx.Response, limit: int, target: Target) -> bytes:
+async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes:
     """The whole body; BadContent when it is larger."""
     body = bytearray()
     try:
@@ -215,7 +215,7 @@ async def read(response: httpx.Response, limit: int, target: Target) -> bytes:
     return bytes(body)
 
 
-def lost(error: Exception, target: Target) -> Exception:
+def lost(error: Exception, target: UrlTarget) -> Exception:
     """A broken connection may hold the next time; a certificate or a name that is wrong stays wrong."""
     deepest: BaseException = error
     while (cause := deepest.__cause__ or deepest.__context__) is not None:
@@ -226,12 +226,12 @@ def lost(error: Exception, target: Target) -> Exception:
         failure.hint = "a registry of your own authority: name its certificate in SSL_CERT_FILE"
         return failure
     for_good = isinstance(deepest, socket.gaierror) and deepest.errno != socket.EAI_AGAIN
-    return failure if for_good else Again(failure)
+    return failure if for_good else Retryable(failure)
 
 
 def _words(body: bytes) -> list[str]:
     try:
-        problems = msgspec.json.decode(body, type=Problems).errors[:3]
+        problems = msgspec.json.decode(body, type=RegistryProblems).errors[:3]
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return []
     return [problem.message or problem.code for problem in problems]

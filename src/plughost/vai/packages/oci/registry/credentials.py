@@ -50,7 +50,7 @@ class Credentials:
         return f"Credentials({self.user!r}, ***)"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuthFileEntry(msgspec.Struct, frozen=True):
     auth: str = ""
     username: str = ""
     password: str = ""
@@ -58,7 +58,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class AuthFile(msgspec.Struct, frozen=True):
-    auths: dict[str, Entry] = {}
+    auths: dict[str, AuthFileEntry] = {}
     credHelpers: dict[str, str] = {}
     credsStore: str = ""
 
@@ -122,7 +122,7 @@ def _of(entries: Mapping[str, Value], registry: str) -> Value | None:
     return None
 
 
-def _read(entry: Entry, registry: str, path: Path) -> Credentials | None:
+def _read(entry: AuthFileEntry, registry: str, path: Path) -> Credentials | None:
     user, password = entry.username, entry.password
     if entry.auth:
         try:

@@ -9,19 +9,19 @@ from pathlib import Path
 import httpx
 
 from plughost._util.threads import in_thread
-from plughost.permissions.addresses import Target
+from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import BadContent, TransferFailed
-from plughost.vai.packages.oci.layout.blob_writer import BlobFile, receiving
-from plughost.vai.packages.oci.registry.buffered_writer import Drain
-from plughost.vai.packages.oci.registry.client import Session, lost
-from plughost.vai.packages.oci.registry.retry import Again, pacing
+from plughost.vai.packages.oci.layout.blob_writer import BlobWriter, receiving
+from plughost.vai.packages.oci.registry.buffered_writer import BufferedWriter
+from plughost.vai.packages.oci.registry.client import RegistryClient, lost
+from plughost.vai.packages.oci.registry.retry import Retryable, pacing
 
 _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 
 
 async def download(
-    session: Session, target: Target, blob: Descriptor, into: Path, progress: Progress
+    session: RegistryClient, target: UrlTarget, blob: Descriptor, into: Path, progress: Progress
 ) -> None:
     async with receiving(blob, into) as file:
         inherited = file.offset
@@ -37,7 +37,7 @@ async def download(
                 progress(-blob.size)
 
 
-async def _some(session: Session, target: Target, file: BlobFile, progress: Progress) -> None:
+async def _some(session: RegistryClient, target: UrlTarget, file: BlobWriter, progress: Progress) -> None:
     """As much of the rest as comes; Again when that is not all."""
     if file.complete:
         return
@@ -48,13 +48,13 @@ async def _some(session: Session, target: Target, file: BlobFile, progress: Prog
             await in_thread(file.restart)  # it cannot go on from there
             progress(-begin)
         if response.status_code == 416:
-            raise Again(TransferFailed(f"{target}: the registry has no bytes from {begin} on"))
+            raise Retryable(TransferFailed(f"{target}: the registry has no bytes from {begin} on"))
         if response.status_code not in (200, 206):
             raise await session.refusal(response, target)
         _check_head(response, file, target)
         try:
             async with pacing(session.patience, session.clock, str(target)) as pace:
-                drain = Drain(file, progress)
+                drain = BufferedWriter(file, progress)
                 try:
                     async for chunk in response.aiter_raw():
                         pace.moved(len(chunk))
@@ -64,15 +64,17 @@ async def _some(session: Session, target: Target, file: BlobFile, progress: Prog
         except httpx.TransportError as error:
             raise lost(error, target) from error
         if not file.complete:
-            raise Again(TransferFailed(f"{target}: cut off after {file.offset} of {file.blob.size} bytes"))
-    except Again as again:
+            raise Retryable(
+                TransferFailed(f"{target}: cut off after {file.offset} of {file.blob.size} bytes")
+            )
+    except Retryable as again:
         again.reached = file.offset
         raise
     finally:
         await response.aclose()
 
 
-def _check_head(response: httpx.Response, file: BlobFile, target: Target) -> None:
+def _check_head(response: httpx.Response, file: BlobWriter, target: UrlTarget) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
         raise BadContent(f"{target}: the answer is encoded, and nobody asked for that")
     if response.status_code == 206:

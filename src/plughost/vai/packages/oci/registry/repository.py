@@ -16,19 +16,19 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.clock import Clock, best_clock
 from plughost.errors import InvalidSpec
-from plughost.permissions.addresses import Target
+from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import digest_of, hex_of, is_digest
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
 from plughost.vai.packages.oci.layout.index import of_type
-from plughost.vai.packages.oci.manifests import Manifest, read_index, read_manifest, write_index
+from plughost.vai.packages.oci.manifests import ImageManifest, read_index, read_manifest, write_index
 from plughost.vai.packages.oci.reference import TAGS, InRegistry, is_tag
 from plughost.vai.packages.oci.referrers_tag import fallback_tag, is_fallback, older_tag
 from plughost.vai.packages.oci.registry.auth import PUSH, Authorization
-from plughost.vai.packages.oci.registry.client import Session, follow
+from plughost.vai.packages.oci.registry.client import RegistryClient, follow
 from plughost.vai.packages.oci.registry.credentials import credentials_for
 from plughost.vai.packages.oci.registry.download import download
-from plughost.vai.packages.oci.registry.retry import Patience
+from plughost.vai.packages.oci.registry.retry import RetryPolicy
 from plughost.vai.packages.oci.registry.upload import Upload
 
 MAX_PAGES = 16
@@ -48,19 +48,25 @@ async def open_registry(
     plain_http: bool = False,
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
     luck: Callable[[], float] = random.random,
 ) -> AsyncIterator[Registry]:
     """The repository, for as long as the block. Without TLS only on this machine itself, unless told so."""
     insecure = plain_http or reference.is_loopback
     port = reference.port or (80 if insecure else 443)
-    origin = Target("http" if insecure else "https", reference.host, port, "/")
+    origin = UrlTarget("http" if insecure else "https", reference.host, port, "/")
     credentials = await in_thread(partial(credentials_for, reference.registry, environ))
     tls = await in_thread(httpx.create_ssl_context)
     own = clock or best_clock(asyncio.get_running_loop())
     authorization = Authorization(origin, reference.repository, credentials, own)
-    session = Session(
-        origin, authorization, own, patience or Patience(), tls, proxies=not reference.is_loopback, luck=luck
+    session = RegistryClient(
+        origin,
+        authorization,
+        own,
+        patience or RetryPolicy(),
+        tls,
+        proxies=not reference.is_loopback,
+        luck=luck,
     )
     try:
         yield Registry(session, reference)
@@ -71,7 +77,7 @@ async def open_registry(
 
 
 class Registry:
-    def __init__(self, session: Session, reference: InRegistry) -> None:
+    def __init__(self, session: RegistryClient, reference: InRegistry) -> None:
         self._session = session
         self._reference = reference
 
@@ -177,7 +183,7 @@ class Registry:
             await self.push_manifest(write_index([*entries, entry]), INDEX, fallback_tag(subject))
         raise TransferFailed(f"{self._reference.registry}: others keep overwriting the list of signatures")
 
-    async def _pages(self, target: Target) -> AsyncIterator[bytes]:
+    async def _pages(self, target: UrlTarget) -> AsyncIterator[bytes]:
         for _ in range(MAX_PAGES):
             response, body = await self._session.ask("GET", target, limit=MAX_MANIFEST)
             yield body
@@ -187,20 +193,20 @@ class Registry:
             target = follow(target, following)
         raise BadContent(f"{target}: a list of more than {MAX_PAGES} pages")
 
-    def _manifest_at(self, reference: str) -> Target:
+    def _manifest_at(self, reference: str) -> UrlTarget:
         if not is_digest(reference) and not is_tag(reference):
             raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
         return self._at(f"manifests/{reference}")
 
-    def _blob_at(self, blob: Descriptor) -> Target:
+    def _blob_at(self, blob: Descriptor) -> UrlTarget:
         return self._at(f"blobs/sha256:{hex_of(blob.digest)}")
 
-    def _at(self, path: str) -> Target:
+    def _at(self, path: str) -> UrlTarget:
         base = f"/v2/{self._reference.repository}/"
         return msgspec.structs.replace(self._session.registry, path=base + path)
 
 
-def _checked(response: httpx.Response, body: bytes, reference: str, target: Target) -> Descriptor:
+def _checked(response: httpx.Response, body: bytes, reference: str, target: UrlTarget) -> Descriptor:
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (MANIFEST, INDEX):
         raise BadContent(f"{target}: {media_type[:100]!a} is no OCI manifest")
@@ -212,11 +218,11 @@ def _checked(response: httpx.Response, body: bytes, reference: str, target: Targ
     return Descriptor(media_type, digest, len(body), artifactType=artifact_type)
 
 
-def _compare(response: httpx.Response, digest: str, target: Target) -> None:
+def _compare(response: httpx.Response, digest: str, target: UrlTarget) -> None:
     told = response.headers.get("docker-content-digest", digest)
     if is_digest(told) and told != digest:
         raise BadContent(f"{target}: the registry speaks of {told}, and the bytes are {digest}")
 
 
-def _as_entry(pushed: Descriptor, manifest: Manifest) -> Descriptor:
+def _as_entry(pushed: Descriptor, manifest: ImageManifest) -> Descriptor:
     return Descriptor(pushed.mediaType, pushed.digest, pushed.size, manifest.annotations, manifest.kind)

@@ -17,7 +17,7 @@ from plughost.vai.packages.oci.errors import TransferFailed
 Result = TypeVar("Result")
 
 
-class Patience(msgspec.Struct, frozen=True):
+class RetryPolicy(msgspec.Struct, frozen=True):
     """Seconds, tries and bytes."""
 
     answer: float = 60.0
@@ -35,7 +35,7 @@ class Patience(msgspec.Struct, frozen=True):
     longest: float = 30.0
 
 
-class Again(Exception):
+class Retryable(Exception):
     """A failure that may pass. `after` is how long the server wants to be left alone."""
 
     def __init__(self, error: TransferFailed, *, after: float | None = None) -> None:
@@ -46,7 +46,7 @@ class Again(Exception):
         """How many bytes the transfer had done."""
 
 
-def delay(patience: Patience, failures: int, after: float | None, luck: float) -> float:
+def delay(patience: RetryPolicy, failures: int, after: float | None, luck: float) -> float:
     """Exponential with full jitter, so that clients that failed together do not come back together."""
     own = min(patience.longest, patience.first * 2 ** (failures - 1)) * (0.5 + luck / 2)
     return after or own
@@ -76,14 +76,14 @@ async def pause(clock: Clock, seconds: float) -> None:
 
 
 async def persist(
-    attempt: Callable[[], Awaitable[Result]], patience: Patience, clock: Clock, luck: Callable[[], float]
+    attempt: Callable[[], Awaitable[Result]], patience: RetryPolicy, clock: Clock, luck: Callable[[], float]
 ) -> Result:
     """The result of the first try that does not fail, or the last failure."""
     failures = furthest = 0
     while True:
         try:
             return await attempt()
-        except Again as again:
+        except Retryable as again:
             failures += 1
             if again.reached >= furthest + patience.gain:
                 failures, furthest = 1, again.reached
@@ -106,13 +106,13 @@ async def within(clock: Clock, seconds: float, what: str) -> AsyncIterator[None]
             finally:
                 timer.cancel()
     except TimeoutError:
-        raise Again(TransferFailed(f"{what}: no answer within {seconds:g} s")) from None
+        raise Retryable(TransferFailed(f"{what}: no answer within {seconds:g} s")) from None
 
 
-class Pace:
+class TransferPace:
     """Ends a transfer that all but stands still: each byte comes in time, and the whole never."""
 
-    def __init__(self, patience: Patience, clock: Clock, limit: asyncio.Timeout) -> None:
+    def __init__(self, patience: RetryPolicy, clock: Clock, limit: asyncio.Timeout) -> None:
         self._patience = patience
         self._clock = clock
         self._limit = limit
@@ -143,15 +143,15 @@ class Pace:
 
 
 @asynccontextmanager
-async def pacing(patience: Patience, clock: Clock, what: str) -> AsyncIterator[Pace]:
+async def pacing(patience: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[TransferPace]:
     """Again when fewer than `least` bytes move within a window."""
     try:
         async with asyncio.timeout(None) as limit:
-            pace = Pace(patience, clock, limit)
+            pace = TransferPace(patience, clock, limit)
             try:
                 yield pace
             finally:
                 pace.stop()
     except TimeoutError:
         slow = f"fewer than {patience.least} bytes moved within {patience.window:g} s"
-        raise Again(TransferFailed(f"{what}: {slow}")) from None
+        raise Retryable(TransferFailed(f"{what}: {slow}")) from None

@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from plughost._util.threads import in_thread
-from plughost.permissions.addresses import Target
+from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
-from plughost.vai.packages.oci.registry.client import Session, follow
-from plughost.vai.packages.oci.registry.retry import Again, Pace, pacing
+from plughost.vai.packages.oci.registry.client import RegistryClient, follow
+from plughost.vai.packages.oci.registry.retry import Retryable, TransferPace, pacing
 
 PIECE = 1 << 20
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,16})")
@@ -25,14 +25,19 @@ class Upload:
     """One blob on its way; `run` is the whole of it."""
 
     def __init__(
-        self, session: Session, uploads: Target, blob: Descriptor, source: Path | bytes, progress: Progress
+        self,
+        session: RegistryClient,
+        uploads: UrlTarget,
+        blob: Descriptor,
+        source: Path | bytes,
+        progress: Progress,
     ) -> None:
         self._session = session
         self._uploads = uploads
         self._blob = blob
         self._source = source
         self._progress = progress
-        self._location: Target | None = None
+        self._location: UrlTarget | None = None
         self._sent = 0
 
     async def run(self) -> None:
@@ -48,11 +53,11 @@ class Upload:
                 await self._send("PATCH", self._location, offset, rest)
                 offset = self._blob.size
             await self._send("PUT", _with_digest(self._location, self._blob.digest), offset, {})
-        except Again as again:
+        except Retryable as again:
             again.reached = kept
             raise
 
-    async def _start(self) -> Target:
+    async def _start(self) -> UrlTarget:
         response, _ = await self._session.ask("POST", self._uploads, good=(202,))
         return follow(self._uploads, response.headers.get("location", ""))
 
@@ -71,7 +76,7 @@ class Upload:
         self._location = None
         return 0
 
-    async def _send(self, method: str, target: Target, offset: int, headers: dict[str, str]) -> None:
+    async def _send(self, method: str, target: UrlTarget, offset: int, headers: dict[str, str]) -> None:
         """What is left from `offset` on; the location for what follows is in the answer."""
         headers["Content-Type"] = "application/octet-stream"
         headers["Content-Length"] = str(self._blob.size - offset)
@@ -81,9 +86,9 @@ class Upload:
         try:
             if response.status_code not in (201, 202, 204):
                 failure = await self._session.refusal(response, target)
-                if offset and not isinstance(failure, Again):  # it does not want to go on from there
+                if offset and not isinstance(failure, Retryable):  # it does not want to go on from there
                     self._location = None
-                    failure = Again(TransferFailed(str(failure)))
+                    failure = Retryable(TransferFailed(str(failure)))
                 raise failure
             self._moved_on(response.headers.get("location"))
         finally:
@@ -93,7 +98,7 @@ class Upload:
         if location is not None and self._location is not None:
             self._location = follow(self._location, location)
 
-    async def _pieces(self, offset: int, pace: Pace) -> AsyncIterator[bytes]:
+    async def _pieces(self, offset: int, pace: TransferPace) -> AsyncIterator[bytes]:
         self._progress(offset - self._sent)
         self._sent = offset
         while self._sent < self._blob.size:
@@ -105,7 +110,7 @@ class Upload:
         pace.all_sent()
 
 
-def _with_digest(location: Target, digest: str) -> Target:
+def _with_digest(location: UrlTarget, digest: str) -> UrlTarget:
     mark = "&" if "?" in location.path else "?"
     return msgspec.structs.replace(location, path=f"{location.path}{mark}digest={digest}")
 

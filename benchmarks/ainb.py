@@ -26,5 +26,5 @@ def ainb_plugin(root: Path, name: str, command: Sequence[str], topics: Sequence[
     )
     (folder / manifests.FILE).write_text(manifests.write(told))
     (folder / name).symlink_to(program)
-    spec = config.of_folder(folder)
+    spec = config.load_folder(folder)
     return msgspec.structs.replace(spec, command=[*spec.command, *arguments])

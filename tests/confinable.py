@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plughost.sandbox.mechanisms.availability import unavailable
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Programs that every user can reach."""
@@ -19,7 +19,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def needs(*classes: str) -> None:
     for each in classes:
-        if (missing := unavailable(each, machine())) is not None:
+        if (missing := unavailable(each, kernel_features())) is not None:
             if os.environ.get("CI"):
                 pytest.fail(missing[0])
             pytest.skip(missing[0])

@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from plughost import config
-from plughost.contracts.base import contract, names
+from plughost.contracts.base import contract_names, get_contract
 from plughost.contracts.settings import author_rule
 from tests.support import ROOT
 
@@ -24,8 +24,8 @@ def table() -> str:
         "|---|---|---|",
         _row("all", config.Common),
     ]
-    ours = [name for name in names() if type(contract(name)).__module__.startswith("plughost.")]
-    return "\n".join([*rows, *(_row(name, contract(name).options) for name in ours)])
+    ours = [name for name in contract_names() if type(get_contract(name)).__module__.startswith("plughost.")]
+    return "\n".join([*rows, *(_row(name, get_contract(name).options) for name in ours)])
 
 
 def _row(name: str, kind: type[msgspec.Struct]) -> str:

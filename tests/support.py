@@ -61,14 +61,14 @@ def as_word(script: Any) -> str:
 
 def unhurried(folder: str | Path) -> plughost.PluginSpec:
     """The rune plugin of a folder, with what it declares and more time than a busy machine takes."""
-    spec = config.of_folder(Path(folder))
+    spec = config.load_folder(Path(folder))
     return msgspec.structs.replace(spec, grants=["tool.execute"], options={**spec.options, **UNHURRIED})
 
 
 def vouched(folder: Path) -> plughost.PluginSpec:
     """The plugin of a folder whose plughost.toml is the operator's own word, as with -c."""
     if not (folder / config.FILE).exists():
-        return config.of_folder(folder)
+        return config.load_folder(folder)
     (spec,) = config.load(folder / config.FILE).values()
     return msgspec.structs.replace(spec, cwd_is_own=True)
 
@@ -155,4 +155,4 @@ def data_root(parent: Path) -> str:
 
 def unconfined(folder: Path) -> plughost.PluginSpec:
     """The plugin of a folder, run unconfined by the operator's word: not every test is about sandboxes."""
-    return msgspec.structs.replace(config.of_folder(folder), sandbox="none")
+    return msgspec.structs.replace(config.load_folder(folder), sandbox="none")

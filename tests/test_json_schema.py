@@ -11,10 +11,10 @@ import pytest
 from plughost._util.json_schema import cost
 from plughost._util.json_schema.validation import (
     Checker,
-    problems_apart,
-    problems_at_once,
-    wrong,
-    wrong_at_once,
+    problems_in_worker,
+    quick_problems,
+    quick_schema_problem,
+    schema_problem,
 )
 from plughost._util.text import TruncatedText
 
@@ -79,7 +79,7 @@ def test_and_is_checked_in_a_moment_however_deep_a_value_is(tree, step):
     ],
 )  # fmt: skip
 def test_what_would_keep_a_checker_busy_is_refused(schema, why):
-    assert why in (wrong(schema) or "")
+    assert why in (schema_problem(schema) or "")
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -126,7 +126,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
     ],
 )  # fmt: skip
 def test_a_reference_that_could_mean_two_things_is_refused(schema, why):
-    assert why in (wrong_at_once(schema) or "")
+    assert why in (quick_schema_problem(schema) or "")
     with pytest.raises(ValueError, match=r"\w"):
         Checker(schema)
 
@@ -156,27 +156,31 @@ MANY = {"properties": {f"p{number}": {"pattern": f"{number}[ab]{{3000}}"} for nu
 
 def test_a_value_that_takes_minutes_is_given_up_in_a_process_of_its_own():
     began = time.monotonic()
-    assert problems_apart(HOSTILE, "ab" * 500_000, seconds=1) == ["checking it takes longer than 1 seconds"]
+    assert problems_in_worker(HOSTILE, "ab" * 500_000, seconds=1) == [
+        "checking it takes longer than 1 seconds"
+    ]
     assert time.monotonic() - began < 15
-    assert problems_apart(HOSTILE, "ab" * 100, seconds=30)[0].startswith('"abab')
-    assert problems_apart({"type": "string"}, "x", seconds=30) == []
+    assert problems_in_worker(HOSTILE, "ab" * 100, seconds=30)[0].startswith('"abab')
+    assert problems_in_worker({"type": "string"}, "x", seconds=30) == []
 
 
 def test_a_schema_that_takes_long_to_compile_is_compiled_in_a_process_of_its_own():
-    assert wrong(MANY, seconds=0.001) == "compiling it takes longer than 0.001 seconds"
-    assert wrong({**MANY, "type": "objekt"}, seconds=60) is not None
-    assert wrong({"properties": {"a": {"pattern": "a{5}"}}}) is None
+    assert schema_problem(MANY, seconds=0.001) == "compiling it takes longer than 0.001 seconds"
+    assert schema_problem({**MANY, "type": "objekt"}, seconds=60) is not None
+    assert schema_problem({"properties": {"a": {"pattern": "a{5}"}}}) is None
 
 
 def test_where_nothing_may_take_long_costly_schemas_are_refused():
-    assert "patterns" in (wrong_at_once(MANY) or "")
-    assert wrong_at_once({"description": "x" * cost.LARGEST_AT_ONCE}) is not None
-    assert wrong_at_once({"type": "objekt"}) is not None
-    assert wrong_at_once({"type": "object", "properties": {"mail": {"pattern": r"^\\S+@\\S+$"}}}) is None
-    assert problems_at_once({"type": "string"}, "x") == []
-    assert problems_at_once({"type": "string"}, 1) == ['1 is not of type "string"']
-    assert problems_at_once(HOSTILE, "ab" * 5000) == ["the schema is too costly for a value of 10002 bytes"]
-    assert problems_at_once({"items": {"type": "string"}}, [1] * 10_000) == [
+    assert "patterns" in (quick_schema_problem(MANY) or "")
+    assert quick_schema_problem({"description": "x" * cost.LARGEST_AT_ONCE}) is not None
+    assert quick_schema_problem({"type": "objekt"}) is not None
+    assert (
+        quick_schema_problem({"type": "object", "properties": {"mail": {"pattern": r"^\\S+@\\S+$"}}}) is None
+    )
+    assert quick_problems({"type": "string"}, "x") == []
+    assert quick_problems({"type": "string"}, 1) == ['1 is not of type "string"']
+    assert quick_problems(HOSTILE, "ab" * 5000) == ["the schema is too costly for a value of 10002 bytes"]
+    assert quick_problems({"items": {"type": "string"}}, [1] * 10_000) == [
         "it does not fit, and is too large to say where"
     ]
 
@@ -232,23 +236,25 @@ def test_the_states_of_a_pattern_are_estimated(pattern, least, most):
     ],
 )
 def test_a_pattern_outside_the_common_syntax_is_never_compiled_at_once(pattern):
-    assert "is not known" in (wrong_at_once({"properties": {"a": {"pattern": pattern}}}) or "")
-    assert "is not known" in (wrong_at_once({"patternProperties": {pattern: {}}}) or "")
+    assert "is not known" in (quick_schema_problem({"properties": {"a": {"pattern": pattern}}}) or "")
+    assert "is not known" in (quick_schema_problem({"patternProperties": {pattern: {}}}) or "")
     with pytest.raises(ValueError, match="is not known"):
-        problems_at_once({"pattern": pattern}, "a")
+        quick_problems({"pattern": pattern}, "a")
 
 
 @pytest.mark.parametrize("factor", [5e-324, 1e-16, 1e300, 2**60, 10**400])
 def test_nor_is_a_multiple_of_an_extreme_number(factor):
-    assert "multipleOf" in (wrong_at_once({"items": {"multipleOf": factor}}) or "")
-    assert wrong_at_once({"properties": {"multipleOf": {"multipleOf": 0.01}}}) is None
+    assert "multipleOf" in (quick_schema_problem({"items": {"multipleOf": factor}}) or "")
+    assert quick_schema_problem({"properties": {"multipleOf": {"multipleOf": 0.01}}}) is None
 
 
 @pytest.mark.parametrize(
     "pattern", [r"\s" * 1000, r"\w" * 500, r"(?i)" + r"\S" * 400, r"(?i)" + r"[^\x41]" * 200, r"\p{L}" * 100]
 )
 def test_a_pattern_that_is_short_but_takes_long_to_compile_is_not_compiled_at_once(pattern):
-    assert "patterns have some" in (wrong_at_once({"allOf": [{"pattern": pattern}, {"pattern": "a"}]}) or "")
+    assert "patterns have some" in (
+        quick_schema_problem({"allOf": [{"pattern": pattern}, {"pattern": "a"}]}) or ""
+    )
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_a_wrong_plughost_toml_of_an_author_is_told_quickly(tmp_path):
     (tmp_path / "plughost.toml").write_text(f'[plugins.p]\ncontract="mcptest"\ncommand=["x"]\n{keys}')
     began = time.process_time()
     with pytest.raises(plughost.InvalidConfig) as caught:
-        plughost.config.of_folder(tmp_path)
+        plughost.config.load_folder(tmp_path)
     assert time.process_time() - began < 1
     assert len(caught.value.problems) == 4_000
 
@@ -284,7 +284,7 @@ def test_a_folders_file_of_many_plugins_is_refused_before_any_is_looked_at(tmp_p
     (tmp_path / "manifest.toml").write_text(WORST["keys"])
     began = time.process_time()
     with pytest.raises(plughost.InvalidSpec, match="binds 1000 plugins; a plugin folder's file binds one"):
-        plughost.config.of_folder(tmp_path)
+        plughost.config.load_folder(tmp_path)
     assert time.process_time() - began < 1
 
 
@@ -292,17 +292,17 @@ def test_a_file_of_an_author_has_bounds_and_an_operators_has_wider_ones(tmp_path
     file = tmp_path / "plughost.toml"
     file.write_text("[zz]\na = [" + "1," * MOST_MARKS + "]\n")
     with pytest.raises(plughost.InvalidConfig, match="more than 10000 commas, dots, brackets"):
-        plughost.config.of_folder(tmp_path)
+        plughost.config.load_folder(tmp_path)
     with pytest.raises(plughost.InvalidConfig, match="unknown key"):
         plughost.config.load(file)
     file.write_text("#" * (LARGEST_OF_AUTHORS + 1))
     with pytest.raises(plughost.InvalidConfig, match="larger than 65536 bytes"):
-        plughost.config.of_folder(tmp_path)
+        plughost.config.load_folder(tmp_path)
     assert plughost.config.load(file) == {}
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "manifest.toml").write_text("#" * (LARGEST_OF_AUTHORS + 1))
     with pytest.raises(plughost.InvalidConfig, match="larger than 65536 bytes"):
-        plughost.config.of_folder(tmp_path / "p")
+        plughost.config.load_folder(tmp_path / "p")
 
 
 def test_an_array_of_many_numbers_has_its_lines_found_quickly(tmp_path):

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import plughost
 from plughost import config
 from plughost.cli.main import plughost as cli
-from plughost.contracts.base import contract, names
+from plughost.contracts.base import contract_names, get_contract
 from plughost.contracts.settings import author_rule
 from plughost.permissions.access import NONE, ResourceLimits
 from plughost.testing import drive
@@ -37,7 +37,7 @@ FOLDER = {
     "mcptest": "echo-mcptest",
     "rune": "echo-rune",
 }
-CONTRACTS = [name for name in names() if name in FOLDER]
+CONTRACTS = [name for name in contract_names() if name in FOLDER]
 OTHER = {"mcptest": "rune", "rune": "mcptest"}
 SECRET = "PLUGHOST_TEST_SECRET"
 REQUIRED = {"contract", "command"}
@@ -54,7 +54,7 @@ def folder(request, tmp_path, monkeypatch) -> Path:
 
 def bind(place: Path, its: str, settings: dict[str, Any]) -> str:
     """Write the folder's own plughost.toml; the name it binds."""
-    told = None if its in OTHER else config.contract_of(place)
+    told = None if its in OTHER else config.detect_contract(place)
     name = "p" if told is None else told.name
     table = {"contract": its, "command": ["python3", "echo.py"] if told is None else list(told.command)}
     lines = [f"{json.dumps(key)} = {toml(value)}" for key, value in {**table, **settings}.items()]
@@ -120,7 +120,7 @@ WAYS: dict[str, Callable[[Path, str], Any]] = {
     "x": lambda place, name: command_line("x", f"{place}/", "echo", "hi", cwd=place.parent),
     "screen": lambda place, name: command_line("screen", f"{place}/", "--svg", "x.svg", cwd=place.parent),
     "conform": lambda place, name: command_line("conform", ".", cwd=place),
-    "dev": lambda place, name: refused(lambda: config.of_folder(place)),
+    "dev": lambda place, name: refused(lambda: config.load_folder(place)),
     "replay": by_replay,
     "library": by_library,
     "drive": lambda place, name: refused(lambda: drive(None, place).__enter__()),  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ async def tried(way: Callable[[Path, str], Any], place: Path, name: str) -> str:
 
 def fields(its: str) -> Iterator[msgspec.structs.FieldInfo]:
     yield from msgspec.structs.fields(config.Common)
-    yield from msgspec.structs.fields(contract(its).options)
+    yield from msgspec.structs.fields(get_contract(its).options)
 
 
 def values(field: msgspec.structs.FieldInfo, place: Path) -> Iterator[Any]:
@@ -204,21 +204,21 @@ async def test_an_operators_setting_in_an_authors_file_is_refused_whichever_way_
 def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, field, request):
     its = request.node.callspec.params["folder"]
     bind(folder, its, {})
-    usual = config.of_folder(folder)
+    usual = config.load_folder(folder)
     accepted = 0
     for value in values(field, folder):
         bind(folder, its, {field.encode_name: value})
         try:
-            spec = config.of_folder(folder)
+            spec = config.load_folder(folder)
         except plughost.InvalidSpec:
             continue
         accepted += 1
         assert (spec.grants, spec.allow, spec.limits) == (usual.grants, NONE, ResourceLimits())
         assert spec.command_is_told
         assert Path(spec.cwd).is_relative_to(folder)
-        assert spec.sandbox != "none" or contract(its).sandbox == "none"
-        given = msgspec.structs.asdict(contract(its).bind(spec).policy)
-        for bound, most in msgspec.structs.asdict(contract(its).bind(usual).policy).items():
+        assert spec.sandbox != "none" or get_contract(its).sandbox == "none"
+        given = msgspec.structs.asdict(get_contract(its).bind(spec).policy)
+        for bound, most in msgspec.structs.asdict(get_contract(its).bind(usual).policy).items():
             if isinstance(most, int | float) and bound != "max_in_flight":
                 assert given[bound] <= most, bound
     assert accepted or field.encode_name == "cwd"
@@ -241,7 +241,7 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
 )
 async def test_what_an_author_cannot_say_is_refused_whichever_way_it_comes(folder, request, said, told):
     its = request.node.callspec.params["folder"]
-    if said == {"sandbox": "none"} and contract(its).sandbox == "none":
+    if said == {"sandbox": "none"} and get_contract(its).sandbox == "none":
         pytest.skip("it is what its contract has anyhow")
     (folder / "way-out").symlink_to("/etc")
     name = bind(folder, its, said)
@@ -269,14 +269,14 @@ def test_an_author_sets_a_number_only_to_a_positive_one(folder, field, value, re
     file = folder / config.FILE
     file.write_text(file.read_text().replace('"VALUE"', value))
     with pytest.raises(plughost.InvalidSpec, match=field.encode_name):
-        config.of_folder(folder)
+        config.load_folder(folder)
 
 
 def test_an_operators_zero_still_means_the_default_of_a_rune_plugin(tmp_path):
     file = tmp_path / config.FILE
     file.write_text('[plugins.p]\ncontract = "rune"\ncommand = ["python3", "p.py"]\ntimeout = -1.0\n')
     spec = config.load(file)["p"]
-    assert contract("rune").bind(spec).policy.call_timeout == 5.0
+    assert get_contract("rune").bind(spec).policy.call_timeout == 5.0
 
 
 @pytest.mark.parametrize("folder", ["ainb", "kaged", "vai"], indirect=True)
@@ -298,15 +298,15 @@ def test_a_folder_with_two_manifests_is_not_run_by_the_weaker_contract(tmp_path)
     for name in ("echo-ainb", "echo-vai"):
         shutil.copytree(ROOT / "plugins" / name, tmp_path / "echo-ainb", dirs_exist_ok=True)
     with pytest.raises(plughost.InvalidSpec, match="manifests of several contracts: ainb and vai"):
-        config.of_folder(tmp_path / "echo-ainb")
-    assert [problem.message for problem in config.of_root(tmp_path).problems]
+        config.load_folder(tmp_path / "echo-ainb")
+    assert [problem.message for problem in config.load_root(tmp_path).problems]
 
 
 @pytest.mark.parametrize("cwd", [{}, {"cwd": "."}])
 @pytest.mark.parametrize("folder", ["vai"], indirect=True)
 def test_a_file_gives_a_package_no_more_of_its_folder_than_its_manifest_does(folder, cwd):
     bind(folder, "vai", cwd)
-    assert not config.of_folder(folder).cwd_is_own
+    assert not config.load_folder(folder).cwd_is_own
     assert not next(iter(config.load_found(folder / config.FILE).values())).cwd_is_own
 
 
@@ -328,15 +328,15 @@ async def test_a_file_does_not_take_the_identity_of_another_plugin(tmp_path, mon
     for here in (tmp_path, victim):
         monkeypatch.chdir(here)
         with pytest.raises(plughost.InvalidSpec, match="manifest.toml"):
-            config.of_folder(evil)
+            config.load_folder(evil)
     shutil.copy(victim / "manifest.toml", evil)
     (evil / "notes").touch(0o755)
     monkeypatch.chdir(victim)
     evil.rename(tmp_path / "dl-notes")
     (tmp_path / "dl").mkdir()
     (tmp_path / "dl-notes").rename(tmp_path / "dl/notes")
-    spec = config.of_folder(tmp_path / "dl/notes")
-    data = contract("ainb").bind(spec).data
+    spec = config.load_folder(tmp_path / "dl/notes")
+    data = get_contract("ainb").bind(spec).data
     assert data is not None
     assert data.owner == str(tmp_path / "dl/notes")
 
@@ -402,7 +402,7 @@ def test_the_table_in_the_documentation_is_the_one_of_the_code():
 
 
 def test_every_contract_is_tried():
-    ours = {name for name in names() if type(contract(name)).__module__.startswith("plughost.")}
+    ours = {name for name in contract_names() if type(get_contract(name)).__module__.startswith("plughost.")}
     assert ours == set(CONTRACTS)
     assert len(list(itertools.chain(*map(fields, CONTRACTS)))) == len(FORBIDDEN) + len(ALLOWED) + 2 * len(
         CONTRACTS

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from plughost import errors
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.errors import Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
 from plughost.wire.messages import (
@@ -205,7 +205,7 @@ def staged(contract_name: str, spec: Spec, program: str = "") -> Iterator[Plugin
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text)
             (folder / place).chmod(0o755)
-            read = contract(contract_name).read_folder(folder)
+            read = get_contract(contract_name).read_folder(folder)
             assert read is not None
             plugin = read
         options = {**plugin.options, **spec.options}
@@ -229,7 +229,7 @@ def without_words(error: Any) -> Any:
 
 def framing(plugin: PluginSpec) -> Framing:
     """How messages go to and from a plugin."""
-    kind = contract(plugin.contract)
+    kind = get_contract(plugin.contract)
     return kind.session(plugin, kind.bind(plugin)).framing()
 
 
@@ -238,7 +238,7 @@ class HostSide:
 
     def __init__(self, vectors: Vectors, spec: Spec) -> None:
         self._vectors = vectors
-        kind = contract(vectors.contract)
+        kind = get_contract(vectors.contract)
         with staged(vectors.contract, spec) as plugin:
             self._session = kind.session(plugin, kind.bind(plugin))
         self._framing = self._session.framing()
@@ -412,7 +412,7 @@ class PluginSide:
         self._process = subprocess.Popen(
             [shutil.which(program) or program, *arguments],
             cwd=spec.cwd,
-            env=contract(spec.contract).bind(spec).env,
+            env=get_contract(spec.contract).bind(spec).env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -25,7 +25,7 @@ from plughost import Host, Plugin
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, stage
+from plughost.screens.session import fed, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 
@@ -99,7 +99,7 @@ async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
         painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
         painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
-        async with stage([painting, publishing], []) as (host, (painter, publisher), _):
+        async with open_session([painting, publishing], []) as (host, (painter, publisher), _):
             feed = Timed(host, painter, rate)
             app = ScreenApp([TabLabel(feed, "picture")])
             async with fed(host, [feed]):

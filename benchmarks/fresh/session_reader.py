@@ -10,5 +10,5 @@ from plughost import PluginSpec, config
 
 
 def reader(root: Path) -> PluginSpec:
-    spec = config.of_folder(root / "plugins/session-reader")
+    spec = config.load_folder(root / "plugins/session-reader")
     return msgspec.structs.replace(spec, grants=("declared", "read_claude_logs", "read_codex_logs"))

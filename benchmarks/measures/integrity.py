@@ -72,6 +72,6 @@ async def _installed(folder: Path) -> InstalledRelease:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(os.urandom(TOTAL // (FILES - 3)))
     packed = pack(source, folder)
-    async with locate.opened(packed.file) as place:
+    async with locate.open_package(packed.file) as place:
         entered = await install(place, Store(folder / "store").open(), TrustedPublishers(mode="development"))
     return entered.installed

@@ -19,7 +19,7 @@ from benchmarks.sheet import Sheet
 from benchmarks.turns import turns
 from plughost.vai.packages import locate
 from plughost.vai.packages.install import install
-from plughost.vai.packages.oci.content_store import unwatched
+from plughost.vai.packages.oci.content_store import no_progress
 from plughost.vai.packages.oci.manifests import read_manifest
 from plughost.vai.packages.oci.open_reference import open_content
 from plughost.vai.packages.oci.reference import parse_reference
@@ -81,7 +81,7 @@ async def _measure(sheet: Sheet, folder: Path, repository: str, effort: Effort) 
         if name in (BARE, SYNCED):
             _by_programs(same, into, synced=name == SYNCED)
         else:
-            async with locate.opened(f"{repository}:1.0.0") as place:
+            async with locate.open_package(f"{repository}:1.0.0") as place:
                 await install(place, Store(into / "store").open(), trust)
         sheet.add(name, time=(perf_counter() - began) * 1e3)
         shutil.rmtree(into)
@@ -107,13 +107,13 @@ async def _publish(folder: Path, repository: str) -> tuple[Path, TrustedPublishe
         (source / f"assets/{number}").write_bytes(os.urandom(FILE))
     packed = pack(source, folder)
     public = keys.generate(folder / "key")
-    async with locate.opened(packed.file) as place:
+    async with locate.open_package(packed.file) as place:
         await sign(place, keys.read_private(folder / "key"), now())
     await push(packed.file, parse_reference(repository), lambda done, total: None)
     async with open_content(repository) as registry:
         _, body = await registry.manifest("1.0.0")
         (blob,) = read_manifest(body).layers
-        await registry.fetch(blob, folder / "layer.tar", unwatched)
+        await registry.fetch(blob, folder / "layer.tar", no_progress)
     return folder / "layer.tar", TrustedPublishers(
         publishers={"bench": Publisher(keys=[TrustedKey(key=public.text)])}
     )

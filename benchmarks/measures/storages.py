@@ -93,7 +93,7 @@ def _spec(folder: Path, number: int) -> plughost.PluginSpec:
     for file in ("manifest.yaml", "echo.py"):
         (place / file).write_text((ECHO / file).read_text().replace("echo-kaged", place.name))
     return msgspec.structs.replace(
-        config.of_folder(place),
+        config.load_folder(place),
         command=[sys.executable, "-ISE", "echo.py"],
         grants=("declared",),
         sandbox="none",

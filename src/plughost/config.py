@@ -16,16 +16,16 @@ import msgspec
 
 from plughost._util.located.document import Document, Field, LocatedProblem, expand
 from plughost._util.located.toml import load_authors_toml, load_toml
-from plughost._util.plugin_names import wrong_name
+from plughost._util.plugin_names import name_problem
 from plughost._util.real_path import real_path
 from plughost.contracts.base import (
     Contract,
     PluginSpec,
     check_runnable,
-    contract,
-    contract_of,
+    contract_names,
+    detect_contract,
     from_host,
-    names,
+    get_contract,
 )
 from plughost.contracts.settings import (
     SetBy,
@@ -97,7 +97,7 @@ def _load_own(path: Path) -> PluginSpec:
     return next(iter(specs.values()))
 
 
-def of_folder(folder: Path) -> PluginSpec:
+def load_folder(folder: Path) -> PluginSpec:
     """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
 
     Both are the author's word.
@@ -106,7 +106,7 @@ def of_folder(folder: Path) -> PluginSpec:
         raise InvalidSpec(f"no such plugin folder: {folder}")
     if (folder / FILE).exists():
         return _load_own(folder / FILE)
-    told = contract_of(folder)
+    told = detect_contract(folder)
     if told is None:
         raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
     return told
@@ -137,7 +137,7 @@ def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, st
     return specs
 
 
-def of_root(root: Path) -> Root:
+def load_root(root: Path) -> Root:
     """Every plugin of a root, by its manifest. One that is broken does not keep the others from loading.
 
     A plughost.toml in a plugin's folder does not count here: it is the operator's word, and in a folder
@@ -148,7 +148,7 @@ def of_root(root: Path) -> Root:
         if folder.is_symlink() or not folder.is_dir():
             continue
         try:
-            spec = contract_of(folder)
+            spec = detect_contract(folder)
         except InvalidConfig as error:
             found.problems.extend(error.problems)
         except (InvalidSpec, OSError) as error:
@@ -166,7 +166,7 @@ def _plugin(
     field: Field = ("plugins", name)
     table = document.data["plugins"][name]
     is_alone = len(document.data["plugins"]) == 1
-    if (why := wrong_name(name)) is not None:
+    if (why := name_problem(name)) is not None:
         document.problem(field, why)
         return None
     if not isinstance(table, dict):
@@ -178,15 +178,17 @@ def _plugin(
     kind = table.get("contract")
     if not isinstance(kind, str):
         return None
-    if kind not in names():
-        document.problem((*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(names())}")
+    if kind not in contract_names():
+        document.problem(
+            (*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(contract_names())}"
+        )
         return None
-    document.read(contract(kind).options, field, options)
+    document.read(get_contract(kind).options, field, options)
     is_own = table.get("cwd") is not None
     start = None if common is None else partial(_start, base, common.cwd)
     cwd = None if start is None else _understood(document, (*field, "cwd"), None, start)
     if by is SetBy.AUTHOR:
-        is_own = _check_author(document, field, table, contract(kind), base, cwd) and (is_own or is_alone)
+        is_own = _check_author(document, field, table, get_contract(kind), base, cwd) and (is_own or is_alone)
     if common is None or cwd is None:
         return None
     if not common.command:
@@ -206,17 +208,17 @@ def _plugin(
         command_is_told=by is SetBy.AUTHOR,
         folder=str(cwd) if by is SetBy.AUTHOR else None,
         env=env,
-        grants=contract(kind).default_grants if common.grants is None else common.grants,
+        grants=get_contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
-        allow=_understood(document, (*field, "allow"), NONE, lambda: parse.powers(allow, str(base))),
+        allow=_understood(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base))),
         limits=_understood(
-            document, (*field, "limits"), ResourceLimits(), lambda: parse.limits(common.limits)
+            document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
         ),
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:
-            check_runnable(spec, contract(kind).bind(spec))
+            check_runnable(spec, get_contract(kind).bind(spec))
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec
@@ -254,7 +256,7 @@ def _check_author(
     if not start.is_relative_to(folder):
         document.problem((*field, "cwd"), f"{table['cwd']!r} is outside of the plugin's folder")
         return False
-    found = [contract_of(place) for place in dict.fromkeys((folder, start)) if place.is_dir()]
+    found = [detect_contract(place) for place in dict.fromkeys((folder, start)) if place.is_dir()]
     manifests = [told for told in found if told is not None]
     for told in manifests:
         if told.contract != its.name:

@@ -19,8 +19,8 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost._util.temp_dir import everybodys_folder
-from plughost.contracts.base import PluginSpec, contract, sandbox_of
+from plughost._util.temp_dir import shared_temp_dir
+from plughost.contracts.base import PluginSpec, get_contract, sandbox_class
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged
 from plughost.events import Subscription as EventQueue
@@ -49,9 +49,7 @@ def default_folder() -> Path:
     """Where the sockets of this user's hosts are."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     return (
-        Path(base, "plughost")
-        if os.path.isabs(base)
-        else Path(everybodys_folder(), f"plughost-{os.getuid()}")
+        Path(base, "plughost") if os.path.isabs(base) else Path(shared_temp_dir(), f"plughost-{os.getuid()}")
     )
 
 
@@ -195,7 +193,7 @@ def _not_added(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
     return {
         "name": spec.name,
         "contract": spec.contract,
-        "sandbox": sandbox_of(spec, contract(spec.contract)),
+        "sandbox": sandbox_class(spec, get_contract(spec.contract)),
         "state": "NotAdded",
         "failure": error.report(),
         "generation": 0,

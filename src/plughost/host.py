@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from plughost._util.callbacks import weakly
+from plughost._util.callbacks import weak_callback
 from plughost.clock import Clock, best_clock
-from plughost.contracts.base import PluginSpec, bind_off_the_loop, check_runnable, contract
+from plughost.contracts.base import PluginSpec, check_runnable, get_contract, resolve_in_thread
 from plughost.engine.channel import PipeChannel
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import raise_fd_limit
@@ -73,7 +73,7 @@ class Host:
         self._keeper = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
-            weakly(self._saw_connection),
+            weak_callback(self._saw_connection),
             foresees=dry,
         )
         self._closed = False
@@ -121,13 +121,13 @@ class Host:
             spec = msgspec.structs.replace(spec, grants=tuple(grants))
         if spec.name in self._plugins or spec.name in self._adding:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
-        its_contract = contract(spec.contract)
+        its_contract = get_contract(spec.contract)
         confinement: SandboxPlan | None = None
         failure: LaunchFailed | None = None
         self._adding.add(spec.name)
         try:
             with as_launch_failure("cannot prepare it", spec.name):
-                binding = await bind_off_the_loop(its_contract, spec)
+                binding = await resolve_in_thread(its_contract, spec)
             check_runnable(spec, binding)
             self._check_open(spec.name)
             try:
@@ -172,9 +172,9 @@ class Host:
         plugin = self._plugins.get(name)
         connected = getattr(self.service("logs"), "connected", None)
         if plugin is not None and connected is not None:
-            from plughost.sandbox.denials.connections import helps
+            from plughost.sandbox.denials.connections import grant_for
 
-            connected(plugin, connection, helps(connection, plugin._binding.granting))
+            connected(plugin, connection, grant_for(connection, plugin._binding.granting))
 
     async def _close_services(self) -> None:
         """Each of them once, whatever becomes of the others; what replaced another before that other."""
@@ -205,9 +205,9 @@ class Host:
     def service(self, name: str) -> Service:
         """The service of that name: what was provided, else the host's own; None when there is none."""
         if name not in self._services:
-            from plughost.services.registry import own
+            from plughost.services.registry import create_builtin
 
-            self._services[name] = own(name, self)
+            self._services[name] = create_builtin(name, self)
         return self._services[name]
 
     def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
@@ -264,7 +264,7 @@ def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
 
     from plughost import config
 
-    return config.of_folder(Path(target))
+    return config.load_folder(Path(target))
 
 
 def _let_go(processes: dict[Process, PipeChannel], clock: Clock, owner: int) -> None:

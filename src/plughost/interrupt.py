@@ -16,7 +16,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.host import Host, kill_all
 
 T = TypeVar("T")
@@ -147,7 +147,9 @@ def _interrupts() -> Interrupts:
 
 
 def _tell_who_stays(host: Host) -> None:
-    names = [visible(plugin.name) for plugin in host.plugins.values() if plugin.inspect()["instances"]]
+    names = [
+        escape_controls(plugin.name) for plugin in host.plugins.values() if plugin.inspect()["instances"]
+    ]
     if names:
         with suppress(OSError):  # the terminal may be gone
             told = f"waiting for {', '.join(names)} to end; Ctrl-C ends them by force"

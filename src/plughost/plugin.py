@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from plughost._util.callbacks import weakly
+from plughost._util.callbacks import weak_callback
 from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock
 from plughost.contracts.base import (
     Contract,
     PluginSpec,
     ResolvedSpec,
-    bind_off_the_loop,
     check_runnable,
-    sandbox_of,
+    resolve_in_thread,
+    sandbox_class,
 )
 from plughost.engine.instance import Instance
 from plughost.engine.launcher.errors import as_launch_failure
@@ -114,7 +114,7 @@ class Plugin:
     @property
     def sandbox(self) -> str:
         """How its processes are confined: strict, landlock or none."""
-        return sandbox_of(self.spec, self._contract)
+        return sandbox_class(self.spec, self._contract)
 
     @property
     def confinement(self) -> SandboxPlan | None:
@@ -265,7 +265,7 @@ class Plugin:
         """What is on disk now counts: a new manifest comes with a new program."""
         spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
-            binding = await bind_off_the_loop(self._contract, spec)
+            binding = await resolve_in_thread(self._contract, spec)
         if self._stopped:  # meanwhile
             raise Stopped("the host has stopped it", plugin=self.name)
         follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
@@ -309,7 +309,9 @@ class Plugin:
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
         self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
         if (limit := confinement.summed) is not None:
-            self._watched = MeteredTree(limit, weakly(self._roots, ()), weakly(self._over_memory))
+            self._watched = MeteredTree(
+                limit, weak_callback(self._roots, ()), weak_callback(self._over_memory)
+            )
 
     def _roots(self) -> list[int]:
         """The launchers of all its processes."""

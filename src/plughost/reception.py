@@ -119,10 +119,10 @@ class HostCallDispatcher:
         granting = plugin._binding.granting
 
         def tell(denial: Denial | None) -> None:
-            from plughost.sandbox.denials.classify import told
+            from plughost.sandbox.denials.classify import format_denial
 
             try:
-                denied(caller, *told(denial, granting))
+                denied(caller, *format_denial(denial, granting))
             except Exception as error:
                 caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
 

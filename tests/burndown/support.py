@@ -142,5 +142,5 @@ def tokens(bucket: dict[str, Any]) -> list[int]:
 
 def reader_spec() -> plughost.PluginSpec:
     """session-reader as an operator binds it who lets it read logs that other users cannot."""
-    spec = config.of_folder(ROOT / "plugins/session-reader")
+    spec = config.load_folder(ROOT / "plugins/session-reader")
     return msgspec.structs.replace(spec, grants=("declared", "read_claude_logs", "read_codex_logs"))

@@ -188,7 +188,7 @@ async def test_a_reader_that_could_read_nothing_does_not_publish_a_complete_zero
     """A host that gives out no files (the original one answers -32601, or denies them) must not look like no usage."""
     from plughost import config
 
-    spec = config.of_folder(ROOT / "plugins/session-reader")
+    spec = config.load_folder(ROOT / "plugins/session-reader")
     async with plughost.Host() as host:
         reader = await host.add(msgspec.structs.replace(spec, grants=("event_bus",)))
         await Ainb(reader).cli("sessions", ["--json"])

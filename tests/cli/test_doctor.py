@@ -12,9 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from plughost.cli.commands import doctor as command
-from plughost.cli.sandbox_trial import SandboxTrial, trial
+from plughost.cli.sandbox_trial import SandboxTrial, try_sandbox
 from plughost.sandbox.mechanisms import features as machines
-from plughost.sandbox.mechanisms.availability import MechanismReport, mechanisms, surroundings, unavailable
+from plughost.sandbox.mechanisms.availability import (
+    MechanismReport,
+    check_surroundings,
+    mechanisms,
+    unavailable,
+)
 from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.memory.cgroups import CgroupParent
 from tests.confinable import needs
@@ -76,7 +81,7 @@ def test_users_and_control_groups_are_told_as_they_are():
     assert matrix(msgspec.structs.replace(AROUND, parent=v1))["control groups"].detail.startswith(
         "v1, /m/plug"
     )
-    wrong = matrix(surroundings("/no-such-group"))["control groups"]
+    wrong = matrix(check_surroundings("/no-such-group"))["control groups"]
     assert (wrong.there, "PLUGHOST_CGROUP" in wrong.remedy) == (False, True)
 
 
@@ -89,7 +94,7 @@ def test_elsewhere_than_on_linux_it_is_refused_with_the_reason():
 @pytest.mark.parametrize("confined", ["strict", "landlock"])
 async def test_a_class_holds_against_every_attempt(confined):
     needs(confined)
-    tried = await trial(confined)
+    tried = await try_sandbox(confined)
     assert tried.works, tried
     assert set(tried.attempts) == {"read", "connect", "mount", "signal"}
     assert all(came.startswith("refused") for came in tried.attempts.values()), tried
@@ -97,7 +102,7 @@ async def test_a_class_holds_against_every_attempt(confined):
 
 
 async def test_the_same_attempts_get_out_where_nothing_holds_them():
-    tried = await trial("none", ("read", "connect"))
+    tried = await try_sandbox("none", ("read", "connect"))
     assert (tried.works, tried.escaped, tried.detail) == (False, True, "a plugin got out: read, connect")
 
 

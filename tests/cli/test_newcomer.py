@@ -44,7 +44,7 @@ def test_a_new_plugin_runs_confined_in_any_folder(newcomer, contract, language):
     confined = as_printed.replace("plughost x", f"plughost x {options}")
     confined = confined.replace("plughost call", f"plughost call {options}")
     assert options in confined
-    is_strict = contracts.contract(contract).sandbox == "strict"
+    is_strict = contracts.get_contract(contract).sandbox == "strict"
     for command in (as_printed,) if is_strict else (as_printed, confined):
         assert "Ada" in newcomer.run(command, newcomer.home / name)
 

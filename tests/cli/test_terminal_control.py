@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import plughost
-from plughost._util.plugin_names import LONGEST, wrong_name
-from plughost._util.text import escaped_json
+from plughost._util.plugin_names import LONGEST, name_problem
+from plughost._util.text import escape_json_controls
 from plughost.cli.main import COMMANDS
 from plughost.errors import InvalidConfig, InvalidSpec
 from tests.cli.terminal import EVIL, obeyed, run
@@ -268,7 +268,7 @@ def test_only_one_module_of_the_command_line_writes():
     ],
 )
 def test_a_name_of_any_contract_is_one(name):
-    assert wrong_name(name) is None
+    assert name_problem(name) is None
     assert plughost.PluginSpec(contract="mcptest", name=name, command=["true"]).name == name
 
 
@@ -296,7 +296,7 @@ def test_a_manifest_cannot_name_a_plugin_otherwise(tmp_path):
     about = (place / "manifest.toml").read_text().replace("echo-ainb", place.name)
     (place / "manifest.toml").write_text(about)
     with pytest.raises(InvalidConfig, match=r"manifest\.toml:2: plugin\.name: .*cannot be a plugin's name"):
-        plughost.config.of_folder(place)
+        plughost.config.load_folder(place)
 
 
 # JSON
@@ -307,10 +307,10 @@ def test_a_manifest_cannot_name_a_plugin_otherwise(tmp_path):
     [b'{"a": 1}', b'{\n\t"a":\r\n[1]}', '"\x7f\x9b\u202e\u2028\U000e0001ä€😀"'.encode(), b'"\\ud83d"'],
 )
 def test_json_is_escaped_without_another_meaning(document):
-    escaped = escaped_json(document)
+    escaped = escape_json_controls(document)
     assert escaped.decode().isprintable()
     assert json.loads(escaped) == json.loads(document)
 
 
 def test_what_can_be_printed_stays_as_it_was():
-    assert escaped_json('{"ä": "€😀"}'.encode()) == '{"ä": "€😀"}'.encode()
+    assert escape_json_controls('{"ä": "€😀"}'.encode()) == '{"ä": "€😀"}'.encode()

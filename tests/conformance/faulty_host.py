@@ -20,7 +20,7 @@ from plughost.services.file_and_network import FileService
 from plughost.services.files.reader import FileContent
 from plughost.services.logs import Logs
 from plughost.services.snapshots import Snapshots
-from plughost.wire.base64_bytes import plain
+from plughost.wire.base64_bytes import decode_plain
 from plughost.wire.messages import Unusable
 
 
@@ -65,7 +65,9 @@ def draws() -> None:
 
 
 def pubsub() -> None:
-    Snapshots.publish = lambda self, caller, params: self.put(params.topic, plain(params.payload)) and None
+    Snapshots.publish = lambda self, caller, params: (
+        self.put(params.topic, decode_plain(params.payload)) and None
+    )
 
 
 def action() -> None:
@@ -124,7 +126,7 @@ def chunks() -> None:
 
 def discovery() -> None:
     """One manifest that cannot be read, and no plugin of the root is loaded, as in the original host."""
-    of_root = config.of_root
+    of_root = config.load_root
 
     def all_or_nothing(root: Any) -> Any:
         found = of_root(root)
@@ -132,7 +134,7 @@ def discovery() -> None:
             raise InvalidSpec("one of the manifests cannot be read")
         return found
 
-    config.of_root = all_or_nothing
+    config.load_root = all_or_nothing
 
 
 FAULTS = (

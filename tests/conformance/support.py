@@ -11,7 +11,7 @@ import pytest
 
 from plughost import PluginSpec
 from plughost.conformance.plugin_under_test import Sample
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.support import ROOT, vouched
 
 CANARIES = ROOT / "plugins/canaries"
@@ -25,7 +25,7 @@ async def reports(folders: list[Path], sample: Sample | None = ECHO) -> dict[str
 
     async def report(folder: Path) -> ConformanceReport:
         async with room:
-            return await examine(operated(folder), sample=sample)
+            return await run_axes(operated(folder), sample=sample)
 
     async with asyncio.TaskGroup() as group:
         tasks = {folder.name: group.create_task(report(folder)) for folder in folders}

@@ -13,7 +13,7 @@ import pytest
 
 from plughost import config
 from plughost.conformance.ainb import AXES
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.support import ROOT
 
 CANARIES = ROOT / "plugins/canaries/ainb"
@@ -51,7 +51,7 @@ async def _examine(places: Iterable[Path]) -> dict[Path, ConformanceReport]:
 
     async def one(place: Path) -> tuple[Path, ConformanceReport]:
         async with turn:
-            return place, await examine(config.of_folder(place))
+            return place, await run_axes(config.load_folder(place))
 
     return dict(await asyncio.gather(*map(one, places)))
 
@@ -127,23 +127,23 @@ def wild(tmp_path):
 
 
 async def test_a_plugin_may_refuse_init_when_what_it_declares_is_withheld(wild):
-    report = await examine(config.of_folder(wild), only=["capabilities"])
+    report = await run_axes(config.load_folder(wild), only=["capabilities"])
     assert [(verdict.outcome, verdict.reason) for verdict in report.verdicts] == [("passed", "")]
     (wild / "manifest.toml").write_text((wild / "manifest.toml").read_text().replace("true", "false"))
-    report = await examine(config.of_folder(wild), only=["capabilities"])
+    report = await run_axes(config.load_folder(wild), only=["capabilities"])
     assert not report.conforms, "nothing that it declares was withheld"
 
 
 async def test_name_and_version_alone_are_a_warning_when_it_is_lenient(wild):
     reason = "its answer to plugin/init lacks abi_version, manifest"
     for lenient, outcome in ((False, "failed"), (True, "warned")):
-        report = await examine(config.of_folder(wild), only=["manifest"], lenient=lenient)
+        report = await run_axes(config.load_folder(wild), only=["manifest"], lenient=lenient)
         (verdict,) = report.verdicts
         assert (verdict.outcome, report.conforms) == (outcome, lenient)
         assert verdict.reason.startswith(reason)
-    report = await examine(config.of_folder(BROKEN / "manifest"), lenient=True)
+    report = await run_axes(config.load_folder(BROKEN / "manifest"), lenient=True)
     assert report.conforms
     other = (wild / "wild").read_text().replace('"version": "1.0.0"', '"version": "2.0.0"')
     (wild / "wild").write_text(other)
-    report = await examine(config.of_folder(wild), only=["manifest"], lenient=True)
+    report = await run_axes(config.load_folder(wild), only=["manifest"], lenient=True)
     assert "its version is '2.0.0'" in report.verdicts[0].reason, "no other fault is forgiven"

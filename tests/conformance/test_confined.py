@@ -12,7 +12,7 @@ import pytest
 
 from plughost import config
 from plughost.conformance.plugin_under_test import PluginUnderTest
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from plughost.permissions.access import Access
 from tests.conformance.support import ECHO, examples, failed
 from tests.sandbox.conftest import folder, strict  # noqa: F401
@@ -34,7 +34,7 @@ def examples_in_reach(folder: Path, monkeypatch) -> list[Path]:  # noqa: F811
 async def test_every_example_conforms_in_a_sandbox(examples_in_reach, sandbox):
     for place in examples_in_reach:
         spec = msgspec.structs.replace(
-            config.of_folder(place),
+            config.load_folder(place),
             sandbox=sandbox,
             grants=["tool.execute"]
             if place.name.startswith("echo-rune") and place.name != "echo-rune-c"
@@ -42,12 +42,12 @@ async def test_every_example_conforms_in_a_sandbox(examples_in_reach, sandbox):
             allow=Access(read=(str(place.parent / "json_text.sh"),)),
         )
         axes = ["responses", "shutdown"] if spec.contract == "mcptest" else ["handshake", "exit"]
-        report = await examine(spec, only=axes, sample=ECHO)
+        report = await run_axes(spec, only=axes, sample=ECHO)
         assert failed(report) == {}, place.name
 
 
 async def test_a_process_on_trial_is_confined(examples_in_reach):
-    spec = msgspec.structs.replace(config.of_folder(examples_in_reach[0]), sandbox="strict")
+    spec = msgspec.structs.replace(config.load_folder(examples_in_reach[0]), sandbox="strict")
     async with PluginUnderTest(spec).wire() as wire:
         confined_by = wire._process.confined_by
     assert "seccomp" in confined_by

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import plughost
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from tests.conformance.support import CANARIES, ECHO, failed
 from tests.support import PYTHON
 
@@ -115,7 +115,7 @@ async def reason(contract: str, axis: str, defect: str) -> str | None:
         grants=["tool.execute"] if contract == "rune" else [],
     )
     waits = any(word in defect for word in ("60)", "print(json.dumps(message))"))
-    report = await examine(spec, only=[axis], sample=ECHO, patience=SLOW if waits else 20)
+    report = await run_axes(spec, only=[axis], sample=ECHO, patience=SLOW if waits else 20)
     return failed(report).get(axis)
 
 

@@ -13,11 +13,11 @@ import pytest
 
 import plughost
 from plughost.conformance import runner
-from plughost.conformance.axis import Axis, AxisVerdict, Failed, demand
+from plughost.conformance.axis import Axis, AxisVerdict, Failed, require
 from plughost.conformance.junit import junit
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.raw_process import MOST_HELD
-from plughost.conformance.runner import ConformanceReport, axes_of, examine
+from plughost.conformance.runner import ConformanceReport, axes_of, run_axes
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, until
 
 HOSTILE = "\x1b]0;title\x07\x1b[2J \x00\x7f\x9b31m \u202e \ufffe"
@@ -59,11 +59,11 @@ async def test_a_verdict_tells_how_long_it_took_why_it_failed_and_what_was_said(
     async def bad(subject):
         async with subject.wire() as wire:
             wire.send({"id": 2, "method": "x"})
-            demand((await wire.message())["result"], "it has nothing to say")
+            require((await wire.message())["result"], "it has nothing to say")
 
     axes(monkeypatch, good, bad)
     told = []
-    report = await examine(script(ECHO, mark), told=told.append)
+    report = await run_axes(script(ECHO, mark), told=told.append)
     passed, failed = report.verdicts
     assert told == [passed, failed]
     assert (passed.axis, passed.outcome, passed.reason, passed.frames) == ("good", "passed", "", ())
@@ -80,19 +80,19 @@ async def test_a_reason_that_quotes_the_plugin_is_fit_to_be_shown(monkeypatch, m
         raise Failed(f"{HOSTILE}\n{'x' * 100_000}")
 
     axes(monkeypatch, quotes)
-    (verdict,) = (await examine(script(ECHO, mark))).verdicts
+    (verdict,) = (await run_axes(script(ECHO, mark))).verdicts
     first, second = verdict.reason.splitlines()
     assert first.isprintable()
     assert len(second) < 2100
 
 
 async def test_a_contract_from_outside_brings_its_own_axes(mark):
-    report = await examine(parley(mark), sample=Sample("echo", 1))
+    report = await run_axes(parley(mark), sample=Sample("echo", 1))
     assert [(verdict.axis, verdict.outcome) for verdict in report.verdicts] == [
         ("hello", "passed"),
         ("calls", "passed"),
     ]
-    report = await examine(parley(mark, handshake="refuse"), sample=Sample("echo", 1))
+    report = await run_axes(parley(mark, handshake="refuse"), sample=Sample("echo", 1))
     hello, calls = report.verdicts
     assert (hello.outcome, hello.reason) == ("failed", "it does not want to talk")
     assert (calls.outcome, calls.reason.splitlines()[0]) == (
@@ -103,17 +103,17 @@ async def test_a_contract_from_outside_brings_its_own_axes(mark):
 
 
 async def test_what_a_plugin_is_not_asked_is_skipped_and_says_why(mark):
-    report = await examine(parley(mark), only=["calls"])
+    report = await run_axes(parley(mark), only=["calls"])
     (verdict,) = report.verdicts
     assert (verdict.outcome, verdict.reason) == ("skipped", "no --sample was given")
     assert report.conforms
 
 
 async def test_only_the_axes_that_are_named_and_only_those_that_there_are(mark):
-    report = await examine(script(ECHO, mark), only=["shutdown", "ids"])
+    report = await run_axes(script(ECHO, mark), only=["shutdown", "ids"])
     assert [verdict.axis for verdict in report.verdicts] == ["ids", "shutdown"]
     with pytest.raises(plughost.InvalidSpec, match="no such axis: else, what; known: responses, "):
-        await examine(script(ECHO), only=["what", "else", "ids"])
+        await run_axes(script(ECHO), only=["what", "else", "ids"])
     with pytest.raises(
         plughost.InvalidSpec, match="no conformance axes for the contract 'nobody'; there are for"
     ):
@@ -123,12 +123,12 @@ async def test_only_the_axes_that_are_named_and_only_those_that_there_are(mark):
 async def test_a_plugin_that_cannot_be_started_gets_no_verdict():
     spec = plughost.PluginSpec(contract="mcptest", name="p", command=["/no/such/program"])
     with pytest.raises(plughost.LaunchFailed, match="/no/such/program"):
-        await examine(spec)
+        await run_axes(spec)
 
 
 async def test_a_plugin_that_hangs_is_waited_for_no_longer_than_the_patience(mark):
     began = time.monotonic()
-    report = await examine(script("time.sleep(600)", mark), patience=1)
+    report = await run_axes(script("time.sleep(600)", mark), patience=1)
     assert time.monotonic() - began < 60
     assert report.count("failed") == len(report.verdicts)
     assert report.verdicts[0].reason == "the response to id 1 did not come within 1 s"
@@ -143,7 +143,7 @@ async def test_an_axis_that_is_never_through_is_cut_short(monkeypatch, mark):
                 await wire.message()
 
     axes(monkeypatch, endless)
-    (verdict,) = (await examine(script(ECHO, mark), patience=0.05)).verdicts
+    (verdict,) = (await run_axes(script(ECHO, mark), patience=0.05)).verdicts
     assert verdict.reason in (
         "it was not through with this within 0.6 s",
         "a message did not come within 0.05 s",  # on a machine that is busy enough
@@ -179,7 +179,7 @@ async def test_a_plugin_that_floods_its_stdout_waits_and_is_read_on_when_there_i
 
 @pytest.mark.parametrize("contract", ["mcptest", "rune"])
 async def test_a_plugin_that_dies_at_once_is_quoted(contract, mark):
-    report = await examine(script("sys.exit('no config today')", mark, contract=contract))
+    report = await run_axes(script("sys.exit('no config today')", mark, contract=contract))
     for verdict in report.verdicts:
         assert verdict.outcome == "failed"
         assert "no config today" in verdict.reason or verdict.axis == "shutdown"
@@ -212,7 +212,7 @@ for line in sys.stdin.buffer:
     sys.stdout.flush()
 """
     for contract in ("mcptest", "rune"):
-        report = await examine(script(text, mark, contract=contract), patience=5)
+        report = await run_axes(script(text, mark, contract=contract), patience=5)
         assert report.count("failed") >= 5
         for verdict in report.verdicts:
             shown = [*verdict.reason.splitlines(), *verdict.frames]
@@ -228,14 +228,14 @@ if os.fork() == 0:
     if os.fork(): os._exit(0)
     time.sleep(600)
 {ECHO}"""
-    report = await examine(script(daemon, mark), only=["ids"])
+    report = await run_axes(script(daemon, mark), only=["ids"])
     assert report.conforms
     await all_gone(mark)
 
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_whoever_gives_up_in_the_middle_leaves_nothing_behind(begun, mark):
-    task = asyncio.create_task(examine(script("time.sleep(600)", mark)))
+    task = asyncio.create_task(run_axes(script("time.sleep(600)", mark)))
     if begun:
         await until(lambda: len(processes(mark)) == 3)
     else:  # while it is being started

@@ -17,9 +17,9 @@ from plughost.conformance.kaged import AXES, capabilities
 from plughost.conformance.kaged.protocol import CONTEXT
 from plughost.conformance.kaged.stub_host import stubbed
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from plughost.errors import SandboxUnavailable
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from tests.confinable import PATH, needs, open_folder
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
@@ -71,7 +71,7 @@ def reports(place: Path) -> dict[str, ConformanceReport]:
     async def one(folder: Path) -> tuple[str, ConformanceReport]:
         async with turn:
             sample = KEEP if folder.name in EXAMPLES else None
-            return str(folder.relative_to(place)), await examine(config.of_folder(folder), sample=sample)
+            return str(folder.relative_to(place)), await run_axes(config.load_folder(folder), sample=sample)
 
     async def every() -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(path) for path in folders if _runs(path))))
@@ -80,7 +80,7 @@ def reports(place: Path) -> dict[str, ConformanceReport]:
 
 
 def _runs(folder: Path) -> bool:
-    return bool(shutil.which(config.of_folder(folder).command[0]))
+    return bool(shutil.which(config.load_folder(folder).command[0]))
 
 
 def test_each_axis_has_its_canary_and_a_broken_one():
@@ -118,33 +118,33 @@ def test_the_context_of_its_calls_is_one_that_plugins_in_the_wild_read():
 
 
 async def test_a_sample_must_be_of_a_declared_method(place):
-    spec = config.of_folder(place / "good/methods")
-    report = await examine(spec, sample=Sample("canary-methods.ohce", {}), only=["methods"])
+    spec = config.load_folder(place / "good/methods")
+    report = await run_axes(spec, sample=Sample("canary-methods.ohce", {}), only=["methods"])
     assert failed(report)["methods"].startswith("its manifest does not declare 'canary-methods.ohce'")
 
 
 async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):
     needs("strict")
     assert {report.sandbox for report in reports.values()} == {"strict"}
-    async with stubbed(PluginUnderTest(config.of_folder(place / "good/methods"))) as host:
+    async with stubbed(PluginUnderTest(config.load_folder(place / "good/methods"))) as host:
         assert "seccomp" in host.wire._process.confined_by
 
 
 async def test_one_that_cannot_be_confined_is_tried_unconfined_only_on_the_operators_word(place, monkeypatch):
     monkeypatch.setattr(
-        "plughost.sandbox.mechanisms.features.machine",
-        lambda: msgspec.structs.replace(machine(), bubblewrap=None),
+        "plughost.sandbox.mechanisms.features.kernel_features",
+        lambda: msgspec.structs.replace(kernel_features(), bubblewrap=None),
     )
-    spec = config.of_folder(place / "good/methods")
+    spec = config.load_folder(place / "good/methods")
     with pytest.raises(SandboxUnavailable, match="bubblewrap is not installed"):
-        await examine(spec, only=["methods"])
-    report = await examine(msgspec.structs.replace(spec, sandbox="none"), only=["methods"])
+        await run_axes(spec, only=["methods"])
+    report = await run_axes(msgspec.structs.replace(spec, sandbox="none"), only=["methods"])
     assert (report.sandbox, failed(report)) == ("none", {})
 
 
 async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, monkeypatch):
     monkeypatch.setattr(capabilities, "CLASS", "none")
-    report = await examine(config.of_folder(place / "good/capabilities"), only=["capabilities"])
+    report = await run_axes(config.load_folder(place / "good/capabilities"), only=["capabilities"])
     told = failed(report)["capabilities"]
     for what in ("read a file", "see a folder", "write a file", "run a program", "connect"):
         assert what in told
@@ -154,7 +154,7 @@ async def test_without_a_sandbox_the_canary_gets_at_all_that_it_tries(place, mon
 @pytest.mark.parametrize("name", ["echo-kaged", "echo-kaged-node", "notes", "notes-ts"])
 async def test_every_example_answers_ping(name, tmp_path):
     """The only health method that published plugins know, and so perhaps the only one of a host of theirs."""
-    spec = config.of_folder(ROOT / "plugins" / name)
+    spec = config.load_folder(ROOT / "plugins" / name)
     options = {"data_root": str(tmp_path)}
     subject = PluginUnderTest(
         msgspec.structs.replace(spec, sandbox="none", grants=("declared",), options=options)

@@ -11,7 +11,7 @@ import pytest
 from plughost import PluginSpec, config
 from plughost.conformance.kaged import AXES
 from plughost.conformance.raw_process import PATIENCE
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.confinable import needs, open_folder
 from tests.conformance.support import failed
 
@@ -136,7 +136,7 @@ def reports() -> dict[str, ConformanceReport]:
         spec = plugin(place / defect, SOUND.replace(old, new))
         only = [axis] if axis else []
         async with turn:
-            return defect, await examine(spec, only=only, patience=IMPATIENT.get(defect, PATIENCE))
+            return defect, await run_axes(spec, only=only, patience=IMPATIENT.get(defect, PATIENCE))
 
     async def every(place: Path) -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(defect, place) for defect in ("sound", *DEFECTS))))
@@ -149,7 +149,7 @@ def plugin(place: Path, source: str) -> PluginSpec:
     place.mkdir()
     (place / "manifest.yaml").write_text(json.dumps(MANIFEST))  # JSON is YAML, too
     (place / "plugin.py").write_text(source)
-    return config.of_folder(place)
+    return config.load_folder(place)
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

@@ -6,7 +6,7 @@ import pytest
 
 import plughost
 from plughost.conformance.mcptest import AXES
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from tests.conformance.support import CANARIES, examples, failed, folders, reports
 from tests.support import PLUGINS, PYTHON
 
@@ -57,6 +57,6 @@ async def test_every_example_conforms():
 @pytest.mark.clause("MCPT-03", "MCPT-05")
 async def test_a_plugin_that_answers_every_method_and_writes_both_members_conforms():
     command = [*PYTHON, str(PLUGINS / "wild_mcptest.py")]
-    report = await examine(plughost.PluginSpec(contract="mcptest", name="wild", command=command))
+    report = await run_axes(plughost.PluginSpec(contract="mcptest", name="wild", command=command))
     assert failed(report) == {}
     assert [verdict.axis for verdict in report.verdicts] == NAMES

@@ -9,7 +9,7 @@ import plughost
 from plughost.conformance.axis import Failed
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.rune import AXES, greeted, request
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
 from tests.support import PLUGINS, PYTHON, ROOT, vouched
 
@@ -54,7 +54,7 @@ async def test_every_example_conforms():
 async def test_a_plugin_may_exit_when_it_is_asked_for_a_version_that_it_does_not_know():
     """As the published reference plugins do."""
     spec = plughost.PluginSpec(contract="rune", name="wild", command=[*PYTHON, str(PLUGINS / "wild_rune.py")])
-    report = await examine(spec, sample=Sample("excerpt", {"text": "\U0001f600\U0001f600"}))
+    report = await run_axes(spec, sample=Sample("excerpt", {"text": "\U0001f600\U0001f600"}))
     assert failed(report) == {}
     assert [verdict.axis for verdict in report.verdicts] == NAMES
 
@@ -68,32 +68,34 @@ async def test_a_plugin_may_exit_when_it_is_asked_for_a_version_that_it_does_not
 )
 async def test_what_is_not_granted_may_not_be_asked_for(grants, reason):
     spec = msgspec.structs.replace(vouched(CANARIES / "rune/exit"), grants=grants)
-    report = await examine(spec, only=["capabilities"])
+    report = await run_axes(spec, only=["capabilities"])
     assert failed(report) == {"capabilities": reason}
 
 
 async def test_what_is_granted_must_be_asked_for():
     spec = msgspec.structs.replace(vouched(CANARIES / "rune/request"), grants=["fs.read"])
-    report = await examine(spec, only=["capabilities"])
+    report = await run_axes(spec, only=["capabilities"])
     assert failed(report) == {"capabilities": "capabilities are granted to it, but it declares none"}
 
 
 async def test_a_name_that_is_not_its_own_fails_the_handshake():
     spec = msgspec.structs.replace(vouched(CANARIES / "rune/exit"), name="another")
-    report = await examine(spec, sample=ECHO)
+    report = await run_axes(spec, sample=ECHO)
     assert failed(report) == {"handshake": "it calls itself 'canary.exit', but is bound as 'another'"}
 
 
 async def test_a_sample_must_be_a_tool_that_succeeds():
     spec = vouched(CANARIES / "rune/exit")
-    report = await examine(spec, sample=Sample("no such"), only=["request", "tools"])
+    report = await run_axes(spec, sample=Sample("no such"), only=["request", "tools"])
     assert failed(report)["request"].startswith("the sample call was answered with {'code': 'not_found'")
     assert failed(report)["tools"] == "it does not expose 'no such', but: echo"
 
 
 async def test_a_plugin_that_lingers_is_past_its_teardown_time():
     spec = vouched(CANARIES / "rune/exit")
-    report = await examine(msgspec.structs.replace(spec, options={"teardown_timeout": 0.0001}), only=["exit"])
+    report = await run_axes(
+        msgspec.structs.replace(spec, options={"teardown_timeout": 0.0001}), only=["exit"]
+    )
     assert "the teardown time is 0.0001 s" in failed(report)["exit"]
 
 

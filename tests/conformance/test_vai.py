@@ -10,7 +10,7 @@ import pytest
 
 from plughost._util.json_schema.validation import Checker
 from plughost.conformance.plugin_under_test import Sample
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from plughost.conformance.vai import AXES
 from plughost.conformance.vai.schema_examples import example, marked
 from tests.conformance.support import CANARIES, failed
@@ -46,7 +46,7 @@ def reports() -> dict[str, ConformanceReport]:
 
     async def one(folder):
         async with turn:
-            return str(folder.relative_to(CANARIES)), await examine(unconfined(folder))
+            return str(folder.relative_to(CANARIES)), await run_axes(unconfined(folder))
 
     async def every():
         return dict(await asyncio.gather(*map(one, folders)))
@@ -74,7 +74,7 @@ def test_of_a_broken_canary_just_its_own_axis_fails_and_says_why(reports, name):
 
 
 async def test_the_reference_plugin_conforms():
-    report = await examine(unconfined(ROOT / "plugins/echo-vai"), sample=Sample("echo", {"say": 2}))
+    report = await run_axes(unconfined(ROOT / "plugins/echo-vai"), sample=Sample("echo", {"say": 2}))
     assert failed(report) == {}
     skipped = [verdict.axis for verdict in report.verdicts if verdict.outcome == "skipped"]
     assert sorted(skipped) == ["scratch", "secrets"]
@@ -109,7 +109,7 @@ async def test_what_is_kept_of_a_request_and_what_is_written_elsewhere_is_found(
     program.write_text(text)
     input = '{"type": "object", "properties": {"query": {"type": "string"}}}'
     (folder / "schemas/input.json").write_text(input)
-    assert failed(await examine(unconfined(folder))) == {canary: reason}
+    assert failed(await run_axes(unconfined(folder))) == {canary: reason}
 
 
 def test_a_mark_is_in_every_text_that_may_have_one():

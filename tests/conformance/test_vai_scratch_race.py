@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.conformance.runner import ConformanceReport, examine
+from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.conformance.support import CANARIES
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import unconfined
@@ -69,7 +69,7 @@ async def test_a_folder_that_is_swapped_for_a_symlink_as_soon_as_it_is_made_open
             swapped.append(path)
 
     monkeypatch.setattr(os, "mkdir", made_and_swapped)
-    report = await examine(unconfined(CANARIES / "vai/scratch"), only=["scratch"])
+    report = await run_axes(unconfined(CANARIES / "vai/scratch"), only=["scratch"])
     assert "work replaced the scratch folder that was made for it" in reason(report)
     assert swapped
     assert untouched(victim)
@@ -89,8 +89,8 @@ async def test_a_confined_plugin_that_swaps_its_scratch_folders_fails_and_change
     asked = '    place = body["context"]["scratch_dir"]\n'
     began = "    if place: begin(place)\n    return succeed(id)\n"
     program.write_text(text.replace(asked, asked + began))
-    report = await examine(
-        msgspec.structs.replace(config.of_folder(place), sandbox=sandbox), only=["scratch"]
+    report = await run_axes(
+        msgspec.structs.replace(config.load_folder(place), sandbox=sandbox), only=["scratch"]
     )
     assert "scratch folder" in reason(report)
     assert untouched(victim)
@@ -107,5 +107,5 @@ async def test_what_a_plugin_leaves_in_its_home_is_told_however_deep_it_is(tmp_p
         "        os.mkdir('d'); os.chdir('d')\n"
     )
     program.write_text(program.read_text().replace("def work(id, body):\n", dig, 1))
-    report = await examine(unconfined(place), only=["scratch"])
+    report = await run_axes(unconfined(place), only=["scratch"])
     assert "it wrote outside its scratch folder: home/d/d" in reason(report)

@@ -48,7 +48,7 @@ def folder(
 def spec(
     place: Path, env: dict[str, str] | None = None, grants: tuple[str, ...] | None = None, **options: Any
 ) -> plughost.PluginSpec:
-    told = config.of_folder(place)
+    told = config.load_folder(place)
     return msgspec.structs.replace(
         told,
         env=env or {},

@@ -58,7 +58,7 @@ def spec(
     place: Path, *grants: str, env: dict[str, str] | None = None, sandbox: str = "none", **options: Any
 ) -> plughost.PluginSpec:
     return msgspec.structs.replace(
-        config.of_folder(place),
+        config.load_folder(place),
         env=env or {},
         grants=grants,
         sandbox=sandbox,

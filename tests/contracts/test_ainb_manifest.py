@@ -171,7 +171,7 @@ def test_one_broken_plugin_is_reported_and_the_others_load(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "alpha")
-    found = config.of_root(tmp_path)
+    found = config.load_root(tmp_path)
     assert [spec.name for spec in found.specs] == ["alpha", "zeta"]
     assert {problem.file.split("/")[-2] for problem in found.problems} == {"broken", "host", "loose", "old"}
     assert all(problem.line for problem in found.problems)
@@ -179,7 +179,7 @@ def test_one_broken_plugin_is_reported_and_the_others_load(tmp_path):
 
 @pytest.mark.clause("AINB-06")
 def test_a_root_that_is_not_there_is_empty(tmp_path):
-    assert config.of_root(tmp_path / "nowhere") == config.Root([], [])
+    assert config.load_root(tmp_path / "nowhere") == config.Root([], [])
     assert str(config.DEFAULT_ROOT) == "dist/plugins"
 
 
@@ -228,6 +228,6 @@ def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linte
         "read_claude_logs is granted, but in class strict its process cannot open ~/.claude"
     )
     assert "--allow read=~/.claude/projects" in lint
-    allowed = parse.powers({"read": ["~/.claude"]}, str(tmp_path))
+    allowed = parse.parse_access({"read": ["~/.claude"]}, str(tmp_path))
     assert lints(sandbox="strict", allow=allowed) == ()
     assert not any("read_claude_logs" in lint for lint in lints(sandbox="none"))

@@ -29,7 +29,7 @@ from plughost.contracts.ainb.messages import (
 from plughost.contracts.ainb.session import AinbPluginSide, AinbSession
 from plughost.engine.caller import Publication
 from plughost.events import Dropped, Linted
-from plughost.wire.base64_bytes import plain
+from plughost.wire.base64_bytes import decode_plain
 from plughost.wire.framing import FrameError, FrameTooLarge
 from plughost.wire.ledger import FOREVER
 from plughost.wire.messages import ABSENT, Notification, Request, Response, Unusable
@@ -473,7 +473,7 @@ def test_every_code_there_is():
 def test_bytes_are_padded_base64_and_arrays_are_read():
     assert json.loads(session().event("t", b"hi"))["params"] == {"topic": "t", "payload": "aGk="}
     for wire in (b'{"topic":"t","payload":"aGk="}', b'{"topic":"t","payload":[104,105]}'):
-        assert plain(msgspec.json.decode(wire, type=HandleEventParams).payload) == b"hi"
+        assert decode_plain(msgspec.json.decode(wire, type=HandleEventParams).payload) == b"hi"
     for wrong in ('"aGk"', '"a!"', "[256]", "[-1]", "[1.5]", "5", "null", '{"a":1}'):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(f'{{"topic":"t","payload":{wrong}}}', type=HandleEventParams)

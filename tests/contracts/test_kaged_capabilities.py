@@ -14,7 +14,7 @@ from plughost.contracts.kaged.capabilities import HeldCapabilities, by_name, con
 from plughost.contracts.kaged.contract import CONTRACT
 from plughost.permissions.access import NONE, Access, Endpoint
 from plughost.permissions.capability import Capability
-from plughost.permissions.intersection import overlap
+from plughost.permissions.intersection import intersect
 from tests.contracts.kaged_support import folder, spec
 
 
@@ -97,7 +97,7 @@ some = st.lists(st.sampled_from(WORDS), max_size=4)
 def test_what_covers_another_gains_nothing_from_it(one, other):
     """Against the overlap of powers, which is tested against a model of its own."""
     held, wanted = together(one), together(other)
-    both = overlap(wanted.powers, held.powers)
+    both = intersect(wanted.powers, held.powers)
     covered = wanted.capabilities <= held.capabilities and HeldCapabilities(powers=both).covers(
         HeldCapabilities(powers=wanted.powers)
     )
@@ -110,7 +110,7 @@ def bound(place, *grants, **more):
 
 def effective(binding, allow=NONE):
     """What the host makes of a binding: what both sides say, and what is its own."""
-    return HeldCapabilities(powers=overlap(binding.declared, allow)) | HeldCapabilities(powers=binding.own)
+    return HeldCapabilities(powers=intersect(binding.declared, allow)) | HeldCapabilities(powers=binding.own)
 
 
 @pytest.mark.clause("KAGED-11", "KAGED-12")

@@ -51,7 +51,7 @@ def place(outside):
 
 def spec(place, *grants):
     return msgspec.structs.replace(
-        config.of_folder(place), grants=grants, options={"data_root": data_root(place.parent)}
+        config.load_folder(place), grants=grants, options={"data_root": data_root(place.parent)}
     )
 
 

@@ -228,7 +228,7 @@ def test_methods_and_tools_together_can_both_be_called(tmp_path):
     assert told.manifest.all_methods == {*told.manifest.methods, "notes.add", "notes.list_tags"}
     assert told.manifest.required_methods == {*told.manifest.methods}
     assert [(lint.line, lint.field) for lint in told.lints] == [(7, "tools[2].name")]
-    assert "notes.list_tags" in CONTRACT.bind(config.of_folder(tmp_path)).methods
+    assert "notes.list_tags" in CONTRACT.bind(config.load_folder(tmp_path)).methods
 
 
 def test_a_manifest_of_unknown_keys_that_are_wrong_too_is_read_quickly(tmp_path):
@@ -251,7 +251,7 @@ def test_a_manifest_from_the_wild_loads_and_its_looseness_is_told(tmp_path):
         (26, "system_config_schema"),
         (27, "knobs"),
     }
-    plugin = config.of_folder(tmp_path)
+    plugin = config.load_folder(tmp_path)
     assert (plugin.contract, plugin.name, plugin.cwd) == ("kaged", "memory", str(tmp_path))
     assert CONTRACT.bind(plugin).methods == {
         "memory.retain", "memory.list_tags", "kaged.hook.on_session_start", "kaged.hook.on_session_idle",
@@ -263,7 +263,7 @@ def test_a_manifest_from_the_wild_loads_and_its_looseness_is_told(tmp_path):
 def test_of_two_manifests_the_contracts_own_name_wins(tmp_path):
     (tmp_path / "kaged-plugin.yaml").write_text(WILD)
     (tmp_path / "manifest.yaml").write_text(GOOD)
-    assert config.of_folder(tmp_path).name == "notes"
+    assert config.load_folder(tmp_path).name == "notes"
 
 
 @pytest.mark.clause("KAGED-05", "KAGED-07")

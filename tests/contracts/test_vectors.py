@@ -61,7 +61,7 @@ class Reference(NamedTuple):
     @property
     def spec(self) -> plughost.PluginSpec:
         folder = ROOT / "plugins" / str(self)
-        spec = msgspec.structs.replace(config.of_folder(folder), sandbox="none")
+        spec = msgspec.structs.replace(config.load_folder(folder), sandbox="none")
         program, *arguments = spec.command
         if program == "python3":
             return msgspec.structs.replace(spec, command=[sys.executable, *arguments])

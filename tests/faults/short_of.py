@@ -59,7 +59,7 @@ def write_victim(place: Path) -> Path:
 
 def victim(place: Path, data: Path) -> plughost.PluginSpec:
     return msgspec.structs.replace(
-        config.of_folder(place),
+        config.load_folder(place),
         grants=("net:api.example.com:443",),
         sandbox="strict",
         options={"data_root": str(data), "failure_limit": 1, "init_timeout": 60.0},

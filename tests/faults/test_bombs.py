@@ -15,7 +15,7 @@ import pytest
 
 import plughost
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from tests.support import PLUGINS, all_gone, puppet, token
 
 LIMITS = ResourceLimits(memory=256 << 20, processes=64, scratch=16 << 20)
@@ -38,7 +38,11 @@ class Calls(NamedTuple):
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    if machine().bubblewrap is None or machine().namespaces or machine().inner is None:
+    if (
+        kernel_features().bubblewrap is None
+        or kernel_features().namespaces
+        or kernel_features().inner is None
+    ):
         if os.environ.get("CI"):
             pytest.fail("nothing can be confined here")
         pytest.skip("nothing can be confined here")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.memory import cgroups
 from plughost.sandbox.run_dir import PREFIX, RunDir
 from tests.support import PLUGINS, ROOT, all_gone, token, until
@@ -52,7 +52,11 @@ asyncio.run(main())
 @pytest.fixture
 def base() -> Iterator[Path]:
     """Where these hosts have their folders, and the only place they have."""
-    if machine().bubblewrap is None or machine().namespaces or machine().inner is None:
+    if (
+        kernel_features().bubblewrap is None
+        or kernel_features().namespaces
+        or kernel_features().inner is None
+    ):
         if os.environ.get("CI"):
             pytest.fail("nothing can be confined here")
         pytest.skip("nothing can be confined here")

@@ -290,7 +290,7 @@ async def test_a_plugin_in_a_root_does_not_write_its_own_grants(tmp_path, mark):
     (place / "plughost.toml").write_text(
         '[plugins.evil]\ncontract = "mcptest"\ncommand = ["sh"]\nenv = { X = "${HOME}" }\n'
     )
-    found = config.of_root(tmp_path / mark)
+    found = config.load_root(tmp_path / mark)
     assert [(each.name, each.contract, dict(each.env)) for each in found.specs] == [("puppet", "ainb", {})]
 
 
@@ -303,7 +303,7 @@ def test_a_manifest_that_is_no_file_is_not_waited_for(tmp_path):
     os.mkfifo(place / "manifest.toml")
     large = folder(tmp_path, "large")
     (large / "manifest.toml").write_text("#" * (2 << 20))
-    found = config.of_root(tmp_path)
+    found = config.load_root(tmp_path)
     assert [each.name for each in found.specs] == ["puppet"]
     assert len(found.problems) == 2
 

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from plughost.permissions import resolver
-from plughost.permissions.resolver import leads_away
+from plughost.permissions.resolver import is_remote
 
 IN_A_NETWORK = """
 import fcntl, ipaddress, json, socket, struct, sys
@@ -49,4 +49,4 @@ def test_where_it_cannot_be_found_out_it_does_not(monkeypatch):
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(resolver.socket, "socket", full)
-    assert not leads_away(ipaddress.ip_address("8.8.8.8"))
+    assert not is_remote(ipaddress.ip_address("8.8.8.8"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plughost.errors import InvalidSpec
 from plughost.permissions import parse
 from plughost.permissions.access import Access, Endpoint, ResourceLimits, endpoint
-from plughost.permissions.intersection import overlap
+from plughost.permissions.intersection import intersect
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_words_become_powers(monkeypatch):
         "execute": ["sh"],
         "connect": ["a.example:1"],
     }
-    found = parse.powers(words, "/base")
+    found = parse.parse_access(words, "/base")
     assert found.read == ("/home/ada/notes", "/base/data")
     assert found.write == ("/srv/x",)
     assert [os.path.basename(path) for path in found.execute] == ["sh"]
@@ -75,11 +75,11 @@ def test_words_become_powers(monkeypatch):
 )  # fmt: skip
 def test_words_that_cannot_be_meant_are_refused(words):
     with pytest.raises(InvalidSpec):
-        parse.powers(words, "/base")
+        parse.parse_access(words, "/base")
 
 
 def test_limits_take_numbers_and_sizes():
-    found = parse.limits({"memory": "256M", "processes": 8, "scratch": "1 GiB", "cpu_seconds": "none"})
+    found = parse.parse_limits({"memory": "256M", "processes": 8, "scratch": "1 GiB", "cpu_seconds": "none"})
     assert found == ResourceLimits(memory=256 << 20, processes=8, scratch=1 << 30, cpu_seconds=None)
 
 
@@ -88,7 +88,7 @@ def test_limits_take_numbers_and_sizes():
 )
 def test_limits_that_are_none_are_refused(table):
     with pytest.raises(InvalidSpec):
-        parse.limits(table)
+        parse.parse_limits(table)
 
 
 # The model: a tiny world in which every path and every host can be listed.
@@ -136,7 +136,7 @@ def reached(held: Access) -> set[tuple[str, int]]:
 
 @given(asked=powers, allowed=powers)
 def test_what_both_sides_say_is_what_the_model_says(asked, allowed):
-    both = overlap(asked, allowed)
+    both = intersect(asked, allowed)
     assert below(both.read) == below(asked.read) & readable(allowed)
     assert below(both.write) == below(asked.write) & below(allowed.write)
     assert set(both.execute) == set(asked.execute) & set(allowed.execute)
@@ -146,7 +146,7 @@ def test_what_both_sides_say_is_what_the_model_says(asked, allowed):
 @given(asked=powers, allowed=powers)
 def test_private_addresses_are_the_operators_to_allow(asked, allowed):
     private = {(host, each.port) for each in allowed.connect if each.private for host in [each.host]}
-    for each in overlap(asked, allowed).connect:
+    for each in intersect(asked, allowed).connect:
         if each.private:
             assert any(
                 reached(Access(connect=(each,))) <= reached(Access(connect=(Endpoint(*one),)))
@@ -156,9 +156,9 @@ def test_private_addresses_are_the_operators_to_allow(asked, allowed):
 
 @given(allowed=powers)
 def test_without_words_for_powers_the_operator_decides(allowed):
-    assert overlap(None, allowed) == allowed
+    assert intersect(None, allowed) == allowed
 
 
 def test_a_path_that_leads_upwards_is_in_nothing():
     allowed = Access(read=("/shared",))
-    assert overlap(Access(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)
+    assert intersect(Access(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)

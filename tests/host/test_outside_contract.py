@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.base import names
+from plughost.contracts.base import contract_names
 from plughost.events import Dropped, Exited, Notified, StateChanged
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, token, until
 
@@ -53,7 +53,7 @@ async def states(events, wanted):
 
 
 async def test_a_contract_is_found_by_its_entry_point_alone(host, mark):
-    assert "parley" in names()
+    assert "parley" in contract_names()
     plugin = await add(host, mark)
     assert await plugin.call("echo", {"x": 1}) == {"x": 1}
 

@@ -9,7 +9,7 @@ import pytest
 from plughost._util.redaction.redactor import Redactor
 from plughost.errors import Denied
 from plughost.vai.invocations import artifacts
-from plughost.vai.invocations.artifacts import taken
+from plughost.vai.invocations.artifacts import collect_artifacts
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def test_what_is_handed_over_is_kept_by_its_digest(scratch: Path, tmp_path: Path
         {"path": "sub/more.txt"},
         {"note": "no file"},
     ]
-    kept = taken(given, str(scratch), str(tmp_path / "kept"), Redactor())
+    kept = collect_artifacts(given, str(scratch), str(tmp_path / "kept"), Redactor())
     digest = hashlib.sha256(b"findings").hexdigest()
     assert kept[0] == {"type": "text", "name": "report.txt", "sha256": digest, "bytes": 8}
     assert kept[1]["name"] == "more.txt"
     assert kept[2] == {"note": "no file"}
     assert (tmp_path / "kept" / digest).read_text() == "findings"
     assert len(list((tmp_path / "kept").iterdir())) == 2
-    assert taken(given, str(scratch), None, Redactor()) == kept
+    assert collect_artifacts(given, str(scratch), None, Redactor()) == kept
 
 
 @pytest.mark.parametrize(
@@ -60,17 +60,17 @@ def test_what_is_not_in_the_scratch_folder_is_refused(scratch: Path, path: objec
     os.symlink("..", scratch / "folder link")
     os.mkfifo(scratch / "pipe")
     with pytest.raises(Denied):
-        taken([{"path": path}], str(scratch), None, Redactor())
+        collect_artifacts([{"path": path}], str(scratch), None, Redactor())
     with pytest.raises(Denied):
-        taken([{"path": str(scratch / "report.txt")}], None, None, Redactor())
+        collect_artifacts([{"path": str(scratch / "report.txt")}], None, None, Redactor())
 
 
 def test_too_many_or_too_much(scratch: Path, monkeypatch) -> None:
     with pytest.raises(Denied, match="more than"):
-        taken([{}] * 65, str(scratch), None, Redactor())
+        collect_artifacts([{}] * 65, str(scratch), None, Redactor())
     monkeypatch.setattr(artifacts, "LARGEST", 10)
     with pytest.raises(Denied, match="10 bytes"):
-        taken([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None, Redactor())
+        collect_artifacts([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None, Redactor())
 
 
 @pytest.mark.clause("VAI-90")
@@ -78,7 +78,7 @@ def test_a_file_that_holds_a_secret_is_not_kept(scratch: Path, tmp_path: Path) -
     hidden = Redactor()
     hidden.learn(["finding"])
     with pytest.raises(Denied, match="holds a secret"):
-        taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), hidden)
+        collect_artifacts([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), hidden)
     assert not (tmp_path / "kept").exists()
 
 
@@ -89,9 +89,9 @@ def test_the_same_file_may_be_kept_by_several_at_once(scratch: Path, tmp_path: P
         nonlocal first
         if first:
             first = False
-            taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Redactor())
+            collect_artifacts([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Redactor())
         rename(old, new)
 
     monkeypatch.setattr(os, "rename", another_between)
-    assert taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Redactor())
+    assert collect_artifacts([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Redactor())
     assert len(list((tmp_path / "kept").iterdir())) == 1

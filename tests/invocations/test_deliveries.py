@@ -227,7 +227,7 @@ HOST = textwrap.dedent(
 
 
 async def test_a_delivery_of_an_earlier_version_is_nobodys_we_know(deliveries_to, tmp_path: Path) -> None:
-    earlier = sqlite.opened(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier = sqlite.open_shared_database(str(tmp_path / FILE), 1, TABLES[:-1])
     row = ("a", "bind_1", msgspec.json.encode(event()), 0.0)
     earlier.execute(
         "INSERT INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)", row

@@ -29,7 +29,7 @@ from plughost.vai.gateway.http import HttpLimits
 from plughost.vai.gateway.messages import HttpProblem
 from plughost.vai.gateway.routes import ROUTES
 from plughost.vai.gateway.tenancy import bound as find_bound
-from plughost.vai.invocations.execution import Execution, begin
+from plughost.vai.invocations.execution import Execution, start_execution
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.requests import HarnessRequest, HookRequest
 from plughost.vai.records.record import EventLogged
@@ -73,7 +73,7 @@ class Desk:
     async def guest(self, scope: Scope = TENANT, work: Any = WORK, **policy: Any) -> str:
         export = "triage" if isinstance(work, HarnessRequest) else "watches"
         binding = bound(export, scope, f"bind_{len(self.runs)}", **policy)
-        run = begin(
+        run = start_execution(
             f"inv_{len(self.runs)}",
             Invocation(binding=binding, work=work),
             await self.runtime.invoker.prepare(binding),

@@ -12,7 +12,7 @@ import pytest
 from plughost._util.redaction.redactor import Redactor
 from plughost.errors import Denied, HostFailed
 from plughost.vai import sqlite
-from plughost.vai.invocations.artifacts import taken
+from plughost.vai.invocations.artifacts import collect_artifacts
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.requests import PROJECTION
 from plughost.vai.records.record import Finished
@@ -127,9 +127,9 @@ def test_artifacts_of_a_folder_that_is_gone_and_for_one_that_is_none(tmp_path: P
     scratch, full = tmp_path / "scratch", tmp_path / "full"
     given = [{"path": "report.txt"}]
     with pytest.raises(Denied, match="removed its scratch folder"):
-        taken(given, str(scratch), None, Redactor())
+        collect_artifacts(given, str(scratch), None, Redactor())
     scratch.mkdir()
     (scratch / "report.txt").write_text("findings")
     full.write_text("a file where a folder should be")
     with pytest.raises(HostFailed, match="could not be kept"):
-        taken(given, str(scratch), str(full), Redactor())
+        collect_artifacts(given, str(scratch), str(full), Redactor())

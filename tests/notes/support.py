@@ -48,7 +48,7 @@ def compiled() -> None:
 def spec(place: Path, *grants: str, **options: Any) -> plughost.PluginSpec:
     """As the operator binds it: confined, unless something else is said."""
     return msgspec.structs.replace(
-        config.of_folder(place),
+        config.load_folder(place),
         grants=grants,
         options={"data_root": data_root(place.parent), **options},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 
 
@@ -10,7 +10,7 @@ async def hello(subject: PluginUnderTest) -> None:
     async with subject.wire() as wire:
         wire.send({"id": 1, "method": "hello", "params": {"greeting": "salve"}})
         answer = await wire.message("the answer to hello")
-        demand(answer.get("id") == 1 and "result" in answer, "it does not want to talk")
+        require(answer.get("id") == 1 and "result" in answer, "it does not want to talk")
 
 
 async def calls(subject: PluginUnderTest) -> None:

@@ -22,7 +22,7 @@ from plughost.vai.packages.archive.limits import PackageLimits
 from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable, Unpinned, Untrusted, VersionTaken
 from plughost.vai.packages.install import install
 from plughost.vai.packages.locate import PackageLocation, on_disk
-from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.content_store import MANIFEST, no_progress
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.layout import blob_copy, blob_writer, tar_file
@@ -32,7 +32,7 @@ from plughost.vai.packages.store.store import Store
 from plughost.vai.packages.trust import publishers as trusted
 from plughost.vai.packages.trust.keys import read_private
 from plughost.vai.packages.trust.signature import FILE, SignatureVerdict
-from plughost.vai.packages.verify import verified
+from plughost.vai.packages.verify import verify_package
 from tests.packages import little
 
 DEVELOPMENT = trusted.TrustedPublishers(mode="development")
@@ -177,7 +177,7 @@ async def test_a_secret_that_slipped_past_its_author_is_found_at_the_import(
     assert "assets/notes.txt:3: GitHub token" in caught.value.message
     assert token not in caught.value.explain()
     assert little.kept(store) == []
-    told = (await verified(little.place(made), trust)).verdict
+    told = (await verify_package(little.place(made), trust)).verdict
     assert (told.posture, token in told.why) == ("invalid", False)
 
 
@@ -280,7 +280,7 @@ async def test_whoever_fetches_is_told_how_much_of_how_much(signed, signer, stor
     size = len(_parts(signed)[2])
     for work in (
         lambda watch: install(little.place(signed), store, trust, watch=watch),
-        lambda watch: verified(little.place(signed), trust, watch=watch),
+        lambda watch: verify_package(little.place(signed), trust, watch=watch),
         lambda watch: sign.sign(little.place(signed), read_private(signer[0]), trusted.now(), watch=watch),
     ):
         told = []
@@ -365,7 +365,7 @@ def _digest(data):
 
 async def _push(layout, body, text, archive):
     for blob in (text, archive):
-        await layout.push_blob(describe(blob, "x"), blob, unwatched)
+        await layout.push_blob(describe(blob, "x"), blob, no_progress)
     await layout.push_manifest(body, MANIFEST, "0.1.0")
 
 

@@ -17,7 +17,7 @@ from plughost.cli.main import main
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.errors import Altered
 from plughost.vai.packages.install import install
-from plughost.vai.packages.locate import opened
+from plughost.vai.packages.locate import open_package
 from plughost.vai.packages.location import LocalPath, parse_location
 from plughost.vai.packages.oci.reference import InLayout, InRegistry, parse_reference
 from plughost.vai.packages.push import push
@@ -218,7 +218,7 @@ async def test_a_source_that_answers_with_another_digest_is_refused(signed, stor
         async def manifest(self, reference):
             return await self._content.manifest("")
 
-    async with opened(f"{signed.file}@{DIGEST}") as place:
+    async with open_package(f"{signed.file}@{DIGEST}") as place:
         lying = msgspec.structs.replace(place, content=Lying(place.content))
         with pytest.raises(Altered, match=f"not {DIGEST}"):
             await install(lying, store, trust)

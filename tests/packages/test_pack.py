@@ -14,7 +14,7 @@ import pytest
 
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.vai.packages.archive.archive_file import ArchiveFile
-from plughost.vai.packages.archive.source_tree import listed
+from plughost.vai.packages.archive.source_tree import list_files
 from plughost.vai.packages.errors import HoldsSecret
 from plughost.vai.packages.pack import pack
 from tests.packages import little
@@ -168,7 +168,7 @@ def test_in_an_installed_package_there_are_no_links(folder):
     source = little.write(folder / "source", lib__real="real\n")
     (source / "lib/link").symlink_to("real")
     with pytest.raises(InvalidConfig, match="lib/link: a link"):
-        listed(source)
+        list_files(source)
 
 
 def test_a_name_that_is_no_text_is_told_in_letters(folder):

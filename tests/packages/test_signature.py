@@ -27,7 +27,7 @@ from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust import keys, signature
 from plughost.vai.packages.trust import publishers as trust
-from plughost.vai.packages.verify import verified
+from plughost.vai.packages.verify import verify_package
 from tests.packages import little
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -213,14 +213,14 @@ def test_a_signature_from_the_future_is_none(envelope, signer):
 
 
 async def test_a_file_that_was_changed_is_altered_whoever_signed_it(signed, trust):
-    assert (await verified(little.place(signed), trust)).verdict.posture == "trusted"
+    assert (await verify_package(little.place(signed), trust)).verdict.posture == "trusted"
     path = Path(signed.file)
     whole = path.read_bytes()
     for cut in (bytearray(whole[:-1]), bytearray(whole), bytearray()):
         if len(cut) == len(whole):
             cut[whole.index(b"#!/bin/sh")] ^= 1
         path.write_bytes(cut)
-        found = await verified(little.place(signed), trust)
+        found = await verify_package(little.place(signed), trust)
         assert found.verdict.posture == "altered", found
 
 
@@ -228,7 +228,7 @@ async def test_what_is_not_there_is_not_altered(folder, trust):
     layout = LayoutFolder(folder / "layout")
     layout.prepare()
     with pytest.raises(NotFound):
-        await verified(PackageLocation(layout, "1.0.0"), trust)
+        await verify_package(PackageLocation(layout, "1.0.0"), trust)
 
 
 def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):

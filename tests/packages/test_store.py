@@ -16,7 +16,7 @@ import pytest
 from plughost.errors import InvalidSpec, PluginError
 from plughost.vai.packages.errors import NotInstalled
 from plughost.vai.packages.install import install
-from plughost.vai.packages.store.store import Store, usual_root
+from plughost.vai.packages.store.store import Store, default_root
 from plughost.vai.packages.trust.publishers import TrustedPublishers
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
@@ -281,10 +281,10 @@ async def test_records_that_are_removed_while_they_are_listed_are_passed_over(
 
 def test_where_packages_are_kept(monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert usual_root() == Path("/data/plughost/vai/packages")
+    assert default_root() == Path("/data/plughost/vai/packages")
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert usual_root() == Path("/var/lib/plughost/vai/packages")
+    assert default_root() == Path("/var/lib/plughost/vai/packages")
 
 
 def test_folders_on_the_way_to_a_store_are_not_for_others_to_change(folder):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plughost.engine.launcher.launch import INNER, NATIVE
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.run_dir import RunDir
 from plughost.sandbox.users import Users
 from tests.sandbox import ground as grounds
@@ -70,7 +70,7 @@ def quarters(folder: Path) -> Iterator[RunDir]:
 @pytest.fixture
 def strict() -> None:
     """For tests that really run something."""
-    here = machine()
+    here = kernel_features()
     missing = here.namespaces or ("" if here.bubblewrap else "no bubblewrap")
     for program in (INNER, NATIVE):
         if not os.access(program, os.X_OK):

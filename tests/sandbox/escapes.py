@@ -20,7 +20,7 @@ from plughost.contracts.ainb import manifest as manifests
 from plughost.engine.launcher.launch import Launch
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.mechanisms import bubblewrap
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from tests.support import PLUGINS, UNHURRIED, data_root
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
@@ -126,13 +126,13 @@ class Neighbourhood:
             file, text = _MANIFESTS[contract]
             (home / file).write_text(text.replace("NAME", name))
             (home / "any.json").write_text("{}")
-            spec = plughost.config.of_folder(home)
+            spec = plughost.config.load_folder(home)
             options = {"data_root": data_root(self.folder)} if contract == "kaged" else {}
             return msgspec.structs.replace(spec, sandbox=class_, limits=limits, options=options)
         told = manifests.AinbManifest(manifests.AinbAbout(name, "1.0.0", manifests.ABI_VERSION))
         (home / manifests.FILE).write_text(manifests.write(told))
         if contract == "ainb":
-            spec = plughost.config.of_folder(home)
+            spec = plughost.config.load_folder(home)
             return msgspec.structs.replace(
                 spec,
                 sandbox=class_,
@@ -234,7 +234,7 @@ def loosened(launch: Launch, drop: Collection[str], around: Path) -> Launch:
         place = inside.index(limit) - 1
         del inside[place : place + 3]
     if "bubblewrap" in drop:
-        here = machine().inner
+        here = kernel_features().inner
         assert here is not None
         outside, inside = [], [here, *inside[1:]]
     mode = "subreaper" if {"pids", "bubblewrap"} & set(drop) else launch.mode

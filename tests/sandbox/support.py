@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.engine.launcher.launch import Launch
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.inputs import EgressInputs
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.plan import SandboxPlan
-from plughost.sandbox.prepare import confined
+from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.run_dir import RunDir
 from tests.support import ROOT
 
@@ -60,7 +60,7 @@ def confinement(
     spec = PluginSpec(
         contract="mcptest", name=name, command=list(command), cwd=None if cwd is None else os.fspath(cwd)
     )
-    return confined(
+    return prepare_sandbox(
         spec, env, powers or Access(), limits or ResourceLimits(), class_, quarters, way_out=way_out
     )
 
@@ -68,7 +68,7 @@ def confinement(
 def as_nobody(deed: Callable[[], Any]) -> Any:
     """What the deed returns, done in a process of a user who is not root and owns nothing."""
     for name in ("mcptest", "rune", "ainb", "kaged", "vai"):
-        contract(name)  # what is imported later may be out of that user's reach
+        get_contract(name)  # what is imported later may be out of that user's reach
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -79,7 +79,7 @@ def as_nobody(deed: Callable[[], Any]) -> Any:
                 os.setgroups([])
                 os.setgid(65534)
                 os.setuid(65534)
-            machine.cache_clear()
+            kernel_features.cache_clear()
             os.write(writer, json.dumps(deed()).encode())
             status = 0
         except BaseException:

@@ -68,7 +68,7 @@ def probe(folder, strict):
         (place / "manifest.toml").write_text(MANIFEST.format(capabilities=capabilities))
         (place / "probe").write_text(PROBE.format(python=PYTHON))
         (place / "probe").chmod(0o755)
-        told = config.of_folder(place)
+        told = config.load_folder(place)
         options = {**told.options, "data_root": data_root(folder)}
         return msgspec.structs.replace(told, sandbox="strict", options=options)
 
@@ -124,11 +124,11 @@ def test_a_data_folder_goes_to_another_user_whole_and_nothing_outside_does(folde
     data, outside = folder / "data", folder / "outside"
     outside.write_text("mine")
     its = DataFolder(str(data), owner=str(folder))
-    data_dir.make(its, "probe", User(61200, 61200))
+    data_dir.create_data_dir(its, "probe", User(61200, 61200))
     (data / "deep").mkdir()
     (data / "deep/file").write_text("x")
     (data / "link").symlink_to(outside)
-    data_dir.make(its, "probe", User(61300, 61300))
+    data_dir.create_data_dir(its, "probe", User(61300, 61300))
     found = subprocess.run(["find", str(data), "-printf", "%U "], capture_output=True, text=True, check=True)
     assert set(found.stdout.split()) == {"61300"}
     assert outside.stat().st_uid == 0
@@ -151,5 +151,5 @@ def test_a_data_folder_that_is_not_its_own_alone_is_refused(folder, wrong):
         else:
             pytest.skip("only root gives folders away")
     with pytest.raises(plughost.LaunchFailed, match="data folder") as caught:
-        data_dir.make(DataFolder(str(data), owner=str(folder)), "probe", None)
+        data_dir.create_data_dir(DataFolder(str(data), owner=str(folder)), "probe", None)
     assert caught.value.plugin == "probe"

@@ -17,10 +17,10 @@ from plughost.sandbox.inputs import SandboxInputs
 from plughost.sandbox.mechanisms import bubblewrap
 from plughost.sandbox.mechanisms import features as module
 from plughost.sandbox.mechanisms.bubblewrap import MountView, outermost
-from plughost.sandbox.mechanisms.features import KernelFeatures, landlock_abi, machine
+from plughost.sandbox.mechanisms.features import KernelFeatures, kernel_features, landlock_abi
 from plughost.sandbox.memory.cgroups import Cgroup
 from plughost.sandbox.plan import SandboxPlan
-from plughost.sandbox.planner import DEVICES, confine
+from plughost.sandbox.planner import DEVICES, build_plan
 from plughost.sandbox.resolve.command_cache import ResolvedCommand
 from plughost.sandbox.resolve.grants import ResolvedGrants
 from plughost.sandbox.users import User
@@ -48,7 +48,7 @@ class Way:
 def decide(
     confined: str = "strict", *, here=HERE, ready=READY, powers=None, limits=None, env=None
 ) -> SandboxPlan:
-    return confine(
+    return build_plan(
         confined,
         ["run", "-v"],
         "/code",
@@ -263,7 +263,7 @@ def test_every_power_and_limit_says_what_holds_it():
 
 def test_a_mount_that_another_shows_is_left_out():
     view = MountView(read=("/a", "/a/b", "/w/r"), write=("/w", "/a/c"))
-    line = bubblewrap.words(view, "bwrap", (0, 8), {})
+    line = bubblewrap.build_argv(view, "bwrap", (0, 8), {})
     shown = [line[at + 2] for at, word in enumerate(line) if word in ("--bind", "--ro-bind")]
     assert shown == ["/a", "/a/c", "/w"]
     assert outermost({"/etc": ("--ro-bind", "/q"), "/etc/java": ("--ro-bind", "/etc/java")}) == [
@@ -273,7 +273,7 @@ def test_a_mount_that_another_shows_is_left_out():
 
 
 def test_this_machine_is_really_tried():
-    here = machine()
-    assert here is machine()
+    here = kernel_features()
+    assert here is kernel_features()
     assert here.landlock == landlock_abi()
     assert bool(here.version) == bool(here.bubblewrap)

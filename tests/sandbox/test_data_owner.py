@@ -126,10 +126,10 @@ def test_of_many_that_claim_at_once_one_is_the_owner(tmp_path):
 
 def test_no_parent_is_made_where_the_operator_points(tmp_path):
     with pytest.raises(plughost.LaunchFailed, match="does not exist") as caught:
-        data_dir.make(DataFolder(str(tmp_path / "a/b/data"), owner="/x"), "p", None)
+        data_dir.create_data_dir(DataFolder(str(tmp_path / "a/b/data"), owner="/x"), "p", None)
     assert "mkdir -p" in caught.value.hint
     assert os.listdir(tmp_path) == []
-    data_dir.make(DataFolder(str(tmp_path / "a/b/data"), owner="/x", make_parents=True), "p", None)
+    data_dir.create_data_dir(DataFolder(str(tmp_path / "a/b/data"), owner="/x", make_parents=True), "p", None)
     assert (tmp_path / "a/b/data").stat().st_mode & 0o777 == 0o700
 
 
@@ -140,7 +140,7 @@ def test_a_folder_that_exists_already_is_given_to_no_plugin(tmp_path):
     (private / "authorized_keys").write_text("mine")
     for folder in (DataFolder(str(private)), DataFolder(str(private), owner="/plugins/p")):
         with pytest.raises(plughost.LaunchFailed):
-            data_dir.make(folder, "p", User(61200, 61200))
+            data_dir.create_data_dir(folder, "p", User(61200, 61200))
     assert {path.stat().st_uid for path in (private, private / "authorized_keys")} == {0}
 
 
@@ -152,7 +152,7 @@ async def test_another_plugin_of_the_same_name_does_not_get_its_keys_and_values(
         shutil.copytree(ROOT / "plugins/notes", place)
     specs = [
         msgspec.structs.replace(
-            config.of_folder(place),
+            config.load_folder(place),
             grants=["declared"],
             sandbox="none",
             options={"data_root": data_root(place.parent)},

@@ -26,8 +26,8 @@ from plughost.permissions.access import Limits
 for package in (plughost.engine, plughost.sandbox):  # who is not root may not be able to read them
     for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-plughost.contracts.base.contract("mcptest")
-plughost.sandbox.mechanisms.features.machine()
+plughost.contracts.base.get_contract("mcptest")
+plughost.sandbox.mechanisms.features.kernel_features()
 plughost.sandbox.mechanisms.features.machine.cache_clear()
 os.setgroups([]); os.setgid(user); os.setuid(user)
 

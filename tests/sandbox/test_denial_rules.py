@@ -50,7 +50,7 @@ def judged(record):
     known = classify.parse(record)
     if known is None or not classify.is_worth_a_look(*known, REACH):
         return None
-    return classify.judge(*known, REACH, lstat, INTERPRETERS.get)
+    return classify.classify_denial(*known, REACH, lstat, INTERPRETERS.get)
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,11 @@ def test_what_is_not_there_or_open_or_nobodys_to_give_or_only_probed_is_not(reco
     ],
 )
 def test_the_grant_is_spelled_as_it_is_written(said, remedy):
-    assert classify.told(said, {})[1] == remedy.strip()
+    assert classify.format_denial(said, {})[1] == remedy.strip()
 
 
 def test_a_contract_spells_grants_in_its_own_words():
-    what, remedy = classify.told(
+    what, remedy = classify.format_denial(
         Denial("execute", "/usr/bin/mkdir", "/bin/mkdir"), {"execute": "exec:{name}:{path}"}
     )
     assert what == "execute /usr/bin/mkdir: not granted"
@@ -124,7 +124,7 @@ def test_a_contract_spells_grants_in_its_own_words():
     ],
 )
 def test_kaged_grants_a_host_in_its_own_words_but_not_where_a_name_leads_inside(place, words):
-    assert classify.told(Denial("connect", place, place), GRANTING)[1] == f"to allow it, {words}"
+    assert classify.format_denial(Denial("connect", place, place), GRANTING)[1] == f"to allow it, {words}"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,9 @@ def test_an_address_that_was_dialled_is_told_as_it_would_be_granted(record, plac
         assert known is None
     else:
         reach = VisibleAccess(connect=())
-        assert classify.judge(*known, reach, lstat, INTERPRETERS.get) == Denial("connect", place, path)
+        assert classify.classify_denial(*known, reach, lstat, INTERPRETERS.get) == Denial(
+            "connect", place, path
+        )
 
 
 @given(st.lists(st.binary(max_size=40), max_size=12), st.integers(1, 9))
@@ -196,7 +198,7 @@ MOUNTS = """\
     ],
 )  # fmt: skip
 def test_nothing_is_looked_up_where_a_name_would_leave_the_machine(path, loud):
-    assert local_fs.is_loud(path, local_fs.parse(MOUNTS)) is loud
+    assert local_fs.is_network_mount(path, local_fs.parse(MOUNTS)) is loud
 
 
 def test_a_symlink_does_not_lead_there_either(folder, monkeypatch):
@@ -206,7 +208,7 @@ def test_a_symlink_does_not_lead_there_either(folder, monkeypatch):
     looked = []
     really = os.lstat
     monkeypatch.setattr(os, "lstat", lambda path, **named: looked.append(str(path)) or really(path, **named))
-    assert local_fs.walk_quietly(str(folder / "link"), local_fs.look()) is None
+    assert local_fs.walk_local(str(folder / "link"), local_fs.look()) is None
     assert looked[-1] == str(folder / "link")
 
 
@@ -214,7 +216,7 @@ def test_no_advice_leads_into_a_private_cache():
     assert judged(b"r/home/ann/.bun/install/cache/left-pad/index.js") is None
     assert judged(b"c/home/ann/.cache/new") is None
     found = judged(b"x/home/ann/.cache/bin/git")
-    what, advice = classify.told(found, GRANTING)
+    what, advice = classify.format_denial(found, GRANTING)
     assert what == "execute /home/ann/.cache/bin/git: not granted"
     assert "install it for all users" in advice
     assert "/home/ann" not in advice

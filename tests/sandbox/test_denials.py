@@ -71,7 +71,7 @@ def granted(line):
     toml, option = re.search(r"\(to allow it, (allow\.\w+ = \[.*\]) or (--allow .*)\)$", line).groups()
     kind, _, path = shlex.split(option)[1].partition("=")
     assert tomllib.loads(toml)["allow"] == {kind: [path]}
-    return parse.powers({kind: [path]}, "/")
+    return parse.parse_access({kind: [path]}, "/")
 
 
 @pytest.mark.parametrize("sandbox", CLASSES)
@@ -281,7 +281,7 @@ async def test_a_program_missing_under_bun_is_told(host, folder):
             cwd=str(folder),
             sandbox="strict",
             env={"PATH": PATH},
-            limits=parse.limits({"memory": "none"}),
+            limits=parse.parse_limits({"memory": "none"}),
         )
     )
     assert "not found" in await plugin.call("run", program, timeout=100)

@@ -18,11 +18,11 @@ from plughost.sandbox.egress.client_hello import (
     SniMismatch,
     server_name,
 )
-from plughost.sandbox.egress.connect import ConnectRefusal, asked, granted
+from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
 
 
 def connect(authority: str) -> tuple[str, int]:
-    return asked(f"CONNECT {authority} HTTP/1.1\r\nHost: elsewhere.test:1".encode())
+    return parse_connect(f"CONNECT {authority} HTTP/1.1\r\nHost: elsewhere.test:1".encode())
 
 
 # What is asked for
@@ -127,7 +127,7 @@ def test_what_could_be_read_in_two_ways_is_not_read(authority):
 )
 def test_only_connect_is_understood(head, status):
     with pytest.raises(ConnectRefusal) as caught:
-        asked(head)
+        parse_connect(head)
     assert caught.value.status == status
     assert caught.value.answer.startswith(b"HTTP/1.1 %d " % status)
     assert (b"\r\nAllow: CONNECT\r\n" in caught.value.answer) == (status == 405)
@@ -136,7 +136,7 @@ def test_only_connect_is_understood(head, status):
 @given(st.binary(max_size=80) | st.text(max_size=60).map(lambda text: f"CONNECT {text}:1 HTTP/1.1".encode()))
 def test_whatever_is_sent_is_read_in_one_way_or_refused(head):
     try:
-        host, port = asked(head)
+        host, port = parse_connect(head)
     except ConnectRefusal:
         return
     assert connect(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") == (host, port)
@@ -174,23 +174,23 @@ def test_what_is_granted_is_what_a_slow_reading_says(endpoints, labels, port, up
         for wild, name, at, private in endpoints
     ]
     text = ".".join(labels) + "." * dot
-    found = granted(allowed, *connect(f"{text.upper() if upper else text}:{port}"))
+    found = match_grant(allowed, *connect(f"{text.upper() if upper else text}:{port}"))
     assert (None if found is None else found.private) == model(endpoints, labels, port)
 
 
 def test_a_name_grants_no_address_and_a_wildcard_none_either():
     names = (Endpoint("good.test", 80, True), Endpoint("*.1", 80, True), Endpoint("*.test", 80))
     for host in ("127.0.0.1", "::1", "::ffff:7f00:1", "0.0.0.1"):
-        assert granted(names, host, 80) is None
+        assert match_grant(names, host, 80) is None
 
 
 def test_every_public_host_is_granted_by_one_endpoint():
     everything = (Endpoint("*", 0), Endpoint("127.0.0.1", 80, True))
     for host, port in (("good.test", 443), ("8.8.8.8", 1), ("127.0.0.1", 81)):
-        found = granted(everything, host, port)
+        found = match_grant(everything, host, port)
         assert found is not None
         assert not found.private
-    assert granted(everything, "127.0.0.1", 80) == Endpoint("127.0.0.1", 80, True)
+    assert match_grant(everything, "127.0.0.1", 80) == Endpoint("127.0.0.1", 80, True)
 
 
 # What TLS is opened to

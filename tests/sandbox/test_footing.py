@@ -13,7 +13,7 @@ from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
 from plughost.sandbox.protected_paths import ProtectedPaths
-from plughost.sandbox.resolve.grants import granted
+from plughost.sandbox.resolve.grants import resolve_grants
 from tests.sandbox.support import confinement, run
 
 pytestmark = pytest.mark.usefixtures("strict")
@@ -59,18 +59,20 @@ def test_the_very_same_folder_may_be_shared_and_nothing_below_it(path, kind, sha
 def test_what_is_in_a_folder_to_write_is_granted_with_it(shared):
     inside, beside = str(shared / "in"), str(shared.parent / "secret")
     powers = Access(read=(inside, beside, str(shared)), write=(inside, str(shared)))
-    found = granted(powers)
+    found = resolve_grants(powers)
     assert (found.read, found.write) == ((beside,), (str(shared),))
 
 
 def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
     asked, allowed = Access(read=(str(shared / "in"),)), Access(read=(str(shared),))
-    assert granted(asked, allowed).read == asked.read
+    assert resolve_grants(asked, allowed).read == asked.read
     swap(shared)
     with pytest.raises(SandboxUnavailable, match="leads to .*/secret, which is not") as caught:
-        granted(asked, allowed)
+        resolve_grants(asked, allowed)
     assert f"allow {shared.parent}/secret" in caught.value.hint
-    assert granted(asked, asked).read == (str(shared.parent / "secret"),), "the operator's own word is enough"
+    assert resolve_grants(asked, asked).read == (str(shared.parent / "secret"),), (
+        "the operator's own word is enough"
+    )
 
 
 @pytest.mark.parametrize("class_", CLASSES)

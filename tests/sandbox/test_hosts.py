@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from plughost.errors import InvalidSpec
 from plughost.permissions.access import Endpoint, endpoint
-from plughost.sandbox.egress.hosts_file import MAX_LISTENERS, signposts
+from plughost.sandbox.egress.hosts_file import MAX_LISTENERS, proxy_environment
 
 
 def test_each_name_has_an_address_of_its_own_with_all_its_ports():
-    posts = signposts(
+    posts = proxy_environment(
         [endpoint(text) for text in ("b.test:443", "a.test:443", "a.test:80", "a.test:80 private")]
     )
     assert posts.hosts == "127.0.0.1 localhost\n127.83.0.1 a.test\n127.83.0.2 b.test\n"
@@ -33,7 +33,7 @@ def test_each_name_has_an_address_of_its_own_with_all_its_ports():
 
 
 def test_wildcards_and_addresses_elsewhere_are_for_clients_that_know_proxies():
-    posts = signposts(
+    posts = proxy_environment(
         [endpoint(text) for text in ("*.a.test:443", "8.8.8.8:53", "[::1]:80 private", "b.test:*", "*:*")]
     )
     assert (posts.hosts, posts.listing) == ("127.0.0.1 localhost\n", "proxy 127.0.0.1 3128\n")
@@ -41,7 +41,7 @@ def test_wildcards_and_addresses_elsewhere_are_for_clients_that_know_proxies():
 
 def test_what_is_granted_on_this_machine_is_found_where_it_would_be():
     granted = ("localhost:5432 private", "127.0.0.1:3128 private", "127.83.0.1:80 private", "a.test:80")
-    posts = signposts([endpoint(text) for text in granted])
+    posts = proxy_environment([endpoint(text) for text in granted])
     assert posts.hosts == "127.0.0.1 localhost\n127.83.0.2 a.test\n"
     assert set(posts.listing.splitlines()) == {
         "proxy 127.0.0.1 3129",
@@ -55,9 +55,9 @@ def test_what_is_granted_on_this_machine_is_found_where_it_would_be():
 
 def test_more_endpoints_than_the_forwarder_has_room_for():
     endpoints = [Endpoint("a.test", port) for port in range(1, MAX_LISTENERS + 1)]
-    assert len(signposts(endpoints[:-1]).listing.splitlines()) == MAX_LISTENERS
+    assert len(proxy_environment(endpoints[:-1]).listing.splitlines()) == MAX_LISTENERS
     with pytest.raises(InvalidSpec, match="room for 255"):
-        signposts(endpoints)
+        proxy_environment(endpoints)
 
 
 HOSTS = st.sampled_from(
@@ -67,8 +67,8 @@ HOSTS = st.sampled_from(
 
 @given(st.lists(st.builds(Endpoint, HOSTS, st.sampled_from([80, 443, 3128]), st.booleans()), max_size=12))
 def test_no_two_listen_at_one_place_and_every_name_leads_to_its_own(endpoints):
-    posts = signposts(endpoints)
-    assert posts == signposts(reversed(endpoints))
+    posts = proxy_environment(endpoints)
+    assert posts == proxy_environment(reversed(endpoints))
     lines = [line.split() for line in posts.listing.splitlines()]
     places = [(home, int(port)) for _, home, port, *_ in lines]
     assert len(set(places)) == len(places)

@@ -12,7 +12,7 @@ import pytest
 
 from plughost.engine.launcher.launch import Launch, LaunchReport
 from plughost.errors import SandboxUnavailable
-from plughost.sandbox.file_identity import identity
+from plughost.sandbox.file_identity import file_identity
 from tests.sandbox.ground import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 from tests.support import ROOT
 
@@ -106,7 +106,7 @@ async def test_no_symlink_is_followed_to_what_is_granted(inner, folders):
 
 async def test_what_was_replaced_since_it_was_looked_at_is_not_used(inner, folders):
     readable, secret = folders / "readable", folders / "secret"
-    seen = identity(str(readable))
+    seen = file_identity(str(readable))
     ran = await inner(["same", str(readable), seen], ["/bin/echo", "here"])
     assert (ran.failure, ran.out) == (None, "here\n")
     readable.rename(folders / "old")
@@ -117,9 +117,9 @@ async def test_what_was_replaced_since_it_was_looked_at_is_not_used(inner, folde
         assert "reload" in ran.failure.hint
         assert ran.out == ""
     with pytest.raises(SandboxUnavailable, match="a symlink is in its way"):
-        identity(str(readable / "file"))
+        file_identity(str(readable / "file"))
     with pytest.raises(SandboxUnavailable, match="went away"):
-        identity(str(folders / "gone"))
+        file_identity(str(folders / "gone"))
 
 
 NETWORK = """

@@ -32,7 +32,7 @@ def sockets(host: plughost.Host) -> list[Path]:
 def held(monkeypatch):
     """Deciding takes until the second event; the first tells that it has begun."""
     begun, go_on = threading.Event(), threading.Event()
-    really = module.confined
+    really = module.prepare_sandbox
 
     def slowly(*args, **named):
         begun.set()

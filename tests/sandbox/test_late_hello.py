@@ -19,7 +19,7 @@ from plughost.sandbox.egress import tls_ports
 from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.late_client_hello import LateSniFilter
 from plughost.sandbox.egress.pump import SCREENED
-from plughost.sandbox.egress.tls_ports import TLS_PORTS, beginning
+from plughost.sandbox.egress.tls_ports import TLS_PORTS, expected_opening
 from tests.sandbox.conftest import *  # noqa: F403
 from tests.sandbox.outside import Guest, web
 from tests.sandbox.test_egress import fetch
@@ -186,11 +186,11 @@ def test_how_a_connection_begins_is_one_table():
     assert {443, 465, 636, 853, 993, 995, 5671, 8443} <= set(TLS_PORTS)
     assert not {21, 25, 80, 110, 143, 389, 587, 1433, 3306, 5222, 5432, 8080} & set(TLS_PORTS)
     for port in TLS_PORTS:
-        assert beginning(Endpoint("a.test", port), "a.test", port) == "TLS"
-        assert beginning(Endpoint("*", 0), "a.test", port) == "TLS"
-        assert beginning(Endpoint("a.test", port, plain=True), "a.test", port) == "plain or TLS"
-        assert beginning(Endpoint("10.0.0.1", port), "10.0.0.1", port) == "anything"
-    assert beginning(Endpoint("a.test", 5432), "a.test", 5432) == "plain or TLS"
+        assert expected_opening(Endpoint("a.test", port), "a.test", port) == "TLS"
+        assert expected_opening(Endpoint("*", 0), "a.test", port) == "TLS"
+        assert expected_opening(Endpoint("a.test", port, plain=True), "a.test", port) == "plain or TLS"
+        assert expected_opening(Endpoint("10.0.0.1", port), "10.0.0.1", port) == "anything"
+    assert expected_opening(Endpoint("a.test", 5432), "a.test", 5432) == "plain or TLS"
 
 
 @pytest.mark.parametrize("first", [b"GET / HTTP/1.1\r\n", *PLAIN.values()])
@@ -216,7 +216,7 @@ def test_plain_is_a_word_of_the_operators():
         with pytest.raises(InvalidSpec, match="may follow"):
             endpoint(wrong)
     for each in (both, Endpoint("a.test", 443, plain=True), Endpoint("::1", 1, private=True)):
-        assert parse.powers({"connect": [grant_hint.spelled(each)]}, "/").connect == (each,)
+        assert parse.parse_access({"connect": [grant_hint.format_endpoint(each)]}, "/").connect == (each,)
     assert same_endpoint(Endpoint("a.test", 443, plain=True), Endpoint("a.test", 443)) == Endpoint(
         "a.test", 443
     )
@@ -239,7 +239,7 @@ async def test_a_port_for_tls_refuses_what_is_plain_and_tells_the_grant(outside,
         record = await outside.record()
         assert (record.verdict, record.up) == ("refused", 0)
         assert "something else than TLS" in record.why
-        assert str(grant_hint.words("connect", record.wanting, {"connect": "net:{path}"})).startswith(
+        assert str(grant_hint.grant_hint("connect", record.wanting, {"connect": "net:{path}"})).startswith(
             f'to allow it, allow.connect = ["good.test:{server.port} private plain"]'
         )
         outside.records.clear()

@@ -16,7 +16,7 @@ import plughost
 import plughost.sync
 from plughost import config
 from plughost.conformance.plugin_under_test import PluginUnderTest
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from plughost.contracts.base import PluginSpec
 from plughost.engine.tap import Origin
 from plughost.permissions.access import ResourceLimits
@@ -114,7 +114,7 @@ def test_no_command_runs_a_plugin_with_less_than_was_asked_for(place, command):
 
 
 async def _examined(spec: PluginSpec) -> None:
-    await examine(spec, only=["ids"], patience=2)
+    await run_axes(spec, only=["ids"], patience=2)
 
 
 async def _replayed(spec: PluginSpec) -> None:
@@ -138,7 +138,7 @@ WAYS = {"conform": _examined, "replay": _replayed, "host": _hosted, "raw process
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_way_in_runs_a_plugin_with_less_than_was_asked_for(place, way, first):
     folder, mark = sly(place, MCPTEST, first)
-    spec = msgspec.structs.replace(config.of_folder(folder), sandbox="strict")
+    spec = msgspec.structs.replace(config.load_folder(folder), sandbox="strict")
     try:
         await WAYS[way](spec)
     except plughost.PluginError:
@@ -149,7 +149,7 @@ async def test_no_way_in_runs_a_plugin_with_less_than_was_asked_for(place, way, 
 async def test_a_contract_that_confines_its_plugins_is_obeyed_by_conform(place):
     folder, mark = sly(place, KAGED, PROVOCATIONS["options of env"])
     with pytest.raises(plughost.LaunchFailed, match="the first line of"):
-        await examine(config.of_folder(folder), only=["handshake"], patience=2)
+        await run_axes(config.load_folder(folder), only=["handshake"], patience=2)
     assert not mark.exists()
 
 

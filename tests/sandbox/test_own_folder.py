@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.explain.build import explain
-from plughost.sandbox.mechanisms.features import machine
-from plughost.sandbox.prepare import confined
+from plughost.sandbox.mechanisms.features import kernel_features
+from plughost.sandbox.prepare import prepare_sandbox
 from tests.confinable import needs
 from tests.sandbox.support import ENV, run
 
@@ -56,7 +56,7 @@ def bound(base):
 
 def decided(spec, quarters, class_="strict"):
     needs(class_)
-    return confined(spec, ENV, Access(), ResourceLimits(), class_, quarters)
+    return prepare_sandbox(spec, ENV, Access(), ResourceLimits(), class_, quarters)
 
 
 def script(path, more=""):
@@ -95,7 +95,7 @@ def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bou
 def test_a_plugins_folder_is_its_own_without_saying_so(bound, base):
     (spec,) = bound(script("main.py"))
     assert not spec.cwd_is_own
-    assert config.of_folder(base).cwd_is_own
+    assert config.load_folder(base).cwd_is_own
 
 
 @pytest.mark.parametrize("class_", ["strict", "landlock"])
@@ -106,10 +106,10 @@ def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(b
     found = decided(spec, quarters, class_)
     told = explain(
         msgspec.structs.replace(spec, sandbox=class_),
-        contract("mcptest"),
-        contract("mcptest").bind(spec),
+        get_contract("mcptest"),
+        get_contract("mcptest").bind(spec),
         found,
-        machine(),
+        kernel_features(),
     )
     assert told.bound.starts_in == {"strict": "/tmp", "landlock": "$TMPDIR"}[class_]
     assert any(f"nothing of {spec.cwd} is there inside" in lint for lint in told.lints)
@@ -135,7 +135,7 @@ def test_a_path_in_a_manifest_is_not_the_operators(base, quarters):
     spec = PluginSpec(contract="mcptest", name="p", command=["./run"], cwd=str(base / "code"))
 
     def runs(spec):
-        return confined(spec, env, Access(), ResourceLimits(), "strict", quarters).launch
+        return prepare_sandbox(spec, env, Access(), ResourceLimits(), "strict", quarters).launch
 
     assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
     for told in (spec, msgspec.structs.replace(spec, env=env, command_is_told=True)):

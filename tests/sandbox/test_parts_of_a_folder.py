@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.contracts.base import contract
+from plughost.contracts.base import get_contract
 from plughost.contracts.vai.contract import spec_of
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import ResourceLimits
 from plughost.sandbox.manager import effective
 from plughost.sandbox.plan import SandboxPlan
-from plughost.sandbox.prepare import confined
+from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.run_dir import RunDir
 from tests.confinable import needs
 from tests.newcomer import OUTSIDE_TMP
@@ -90,8 +90,8 @@ def decided(
 ) -> SandboxPlan:
     needs(class_)
     spec = msgspec.structs.replace(spec_of(package), options=options, command_is_told=told)
-    binding = contract("vai").bind(spec)
-    return confined(
+    binding = get_contract("vai").bind(spec)
+    return prepare_sandbox(
         spec,
         ENV,
         effective(spec, binding),

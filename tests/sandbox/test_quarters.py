@@ -12,7 +12,7 @@ import pytest
 
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox import run_dir as module
-from plughost.sandbox.run_dir import PREFIX, RunDir, default_base, sweep
+from plughost.sandbox.run_dir import PREFIX, RunDir, default_base, remove_abandoned
 from plughost.sandbox.users import Users
 
 
@@ -36,7 +36,7 @@ def killed(base):
     path = os.read(reader, 4096).decode()
     os.close(reader)
     assert os.path.isdir(path)
-    sweep(base)
+    remove_abandoned(base)
     assert os.path.exists(f"{path}/0/scratch/left"), "its host lived"
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -57,7 +57,7 @@ def test_live_hosts_and_other_peoples_folders_are_left_alone(base):
     with open(os.path.join(base, PREFIX + "file"), "w"):
         pass
     with RunDir(base) as first, RunDir(base) as second:
-        sweep(base)
+        remove_abandoned(base)
         assert os.path.isdir(first.path)
         assert os.path.isdir(second.path)
         assert first.path != second.path
@@ -72,13 +72,13 @@ def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch,
     def making(**how):
         made.append(make(**how))
         if moment == "made" and len(made) == 1:
-            sweep(base)
+            remove_abandoned(base)
         return made[-1]
 
     def locking(fd, how):
         if moment == "opened" and len(made) == 1:
             monkeypatch.setattr(module.fcntl, "flock", lock)
-            sweep(base)
+            remove_abandoned(base)
         lock(fd, how)
 
     monkeypatch.setattr(module.tempfile, "mkdtemp", making)

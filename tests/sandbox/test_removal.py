@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from plughost._util.rmtree import remove
+from plughost._util.rmtree import rmtree
 
 
 def test_a_plugin_that_makes_a_folder_for_each_that_is_removed_is_not_waited_for(tmp_path, monkeypatch):
@@ -18,9 +18,9 @@ def test_a_plugin_that_makes_a_folder_for_each_that_is_removed_is_not_waited_for
 
     (tmp_path / "full/first").mkdir(parents=True)
     monkeypatch.setattr(os, "rmdir", removed_and_made)
-    remove(str(tmp_path / "full"), most=10)
+    rmtree(str(tmp_path / "full"), most=10)
     assert len(removed) == 10
     assert os.listdir(tmp_path / "full") == ["new-10"]
     monkeypatch.undo()
-    remove(str(tmp_path / "full"))
+    rmtree(str(tmp_path / "full"))
     assert os.listdir(tmp_path) == []

@@ -13,14 +13,14 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.base import contract
+from plughost.contracts.base import get_contract
 from plughost.contracts.vai.contract import spec_of
 from plughost.errors import InvalidSpec, SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.manager import effective
-from plughost.sandbox.prepare import confined
+from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.resolve import trusted_files
-from plughost.sandbox.resolve.grants import granted
+from plughost.sandbox.resolve.grants import resolve_grants
 from tests.confinable import needs
 from tests.contracts import ainb_support, kaged_support
 from tests.sandbox.support import ENV, run
@@ -66,8 +66,8 @@ def swap(path, target):
 
 def decide(spec, quarters, class_="strict", binding=None):
     needs(class_)
-    binding = binding or contract(spec.contract).bind(spec)
-    return confined(
+    binding = binding or get_contract(spec.contract).bind(spec)
+    return prepare_sandbox(
         spec,
         {**ENV, **binding.env},
         effective(spec, binding),
@@ -87,7 +87,7 @@ def decide(spec, quarters, class_="strict", binding=None):
 @pytest.mark.parametrize("cwd", [".", "sub"])
 def test_a_folder_that_is_replaced_after_its_file_was_read_is_not_shown(plug, private, quarters, class_, cwd):
     write(plug, f'cwd = "{cwd}"')
-    spec = config.of_folder(plug)
+    spec = config.load_folder(plug)
     decide(spec, quarters, class_)
     swap(plug / cwd if cwd != "." else plug, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
@@ -104,7 +104,7 @@ def test_what_is_checked_of_a_cwd_is_what_is_kept(plug, private, monkeypatch):
         return check(*words)
 
     monkeypatch.setattr(config, "author_refusals", swapped)
-    assert config.of_folder(plug).cwd == str(plug / "sub")
+    assert config.load_folder(plug).cwd == str(plug / "sub")
 
 
 @pytest.mark.parametrize("kind", ["mcptest", "kaged"])
@@ -126,7 +126,7 @@ def test_a_folder_is_the_one_that_its_file_was_read_in(folder, plug, private, mo
         return read(*words)
 
     monkeypatch.setattr(module, name, swapped)
-    assert config.of_folder(place).cwd == str(plug)
+    assert config.load_folder(place).cwd == str(plug)
 
 
 def test_a_symlink_that_goes_while_it_is_followed_is_a_problem_of_the_file(plug, monkeypatch):
@@ -138,7 +138,7 @@ def test_a_symlink_that_goes_while_it_is_followed_is_a_problem_of_the_file(plug,
 
     monkeypatch.setattr(os, "readlink", replaced)
     with pytest.raises(InvalidSpec, match="was replaced while it was looked at"):
-        config.of_folder(plug)
+        config.load_folder(plug)
 
 
 def test_and_while_it_is_walked_a_refusal(plug):
@@ -160,7 +160,7 @@ def test_and_while_it_is_walked_a_refusal(plug):
 
 
 def spec_in(plug):
-    return msgspec.structs.replace(config.of_folder(plug), sandbox="strict")
+    return msgspec.structs.replace(config.load_folder(plug), sandbox="strict")
 
 
 async def test_a_reload_does_not_follow_a_symlink_in_the_place_of_the_folder(host, strict, plug, private):
@@ -179,8 +179,8 @@ def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, qu
     for program in (place / "p", private / "p"):
         program.write_text("#!/bin/sh\nexit 0\n")
         program.chmod(0o755)
-    spec = config.of_folder(place)
-    binding = contract("ainb").bind(spec)
+    spec = config.load_folder(place)
+    binding = get_contract("ainb").bind(spec)
     assert str(place) in {shown.path for shown in decide(spec, quarters, class_, binding).places}
     swap(place, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
@@ -229,7 +229,7 @@ def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, quar
     shutil.copytree(LAB, package)
     (package / "data").write_text("")
     spec = spec_of(package)
-    binding = contract("vai").bind(spec)
+    binding = get_contract("vai").bind(spec)
     decide(spec, quarters, class_, binding)
     swap(package if part == "." else package / part, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
@@ -246,8 +246,8 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
     place = kaged_support.folder(
         folder, command=["/usr/bin/wc", "-c", str(named)], capabilities=[f"{verb}:{named}"]
     )
-    spec = msgspec.structs.replace(config.of_folder(place), grants=["declared"])
-    binding = contract("kaged").bind(spec)
+    spec = msgspec.structs.replace(config.load_folder(place), grants=["declared"])
+    binding = get_contract("kaged").bind(spec)
     binding = msgspec.structs.replace(binding, own=msgspec.structs.replace(binding.own, write=()))
     assert binding.resolved == {str(named): os.path.realpath("/usr/bin/env")}
     assert run(decide(spec, quarters, class_, binding).launch).status == 0
@@ -268,12 +268,12 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
     found = own_words.programs(held, spec)
     assert found == ((str(tool),), {str(tool): os.path.realpath("/usr/bin/env")})
     powers = Access(execute=found.paths)
-    confined(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
+    prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        confined(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
+        prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
     assert own_words.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])
     assert own_words.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"
@@ -281,4 +281,4 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
 
 def test_what_the_operator_grants_is_followed_wherever_it_leads(folder, private):
     (folder / "named").symlink_to(private)
-    assert granted(Access(read=(str(folder / "named"),))).read == (str(private),)
+    assert resolve_grants(Access(read=(str(folder / "named"),))).read == (str(private),)

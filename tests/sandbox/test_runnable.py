@@ -69,27 +69,27 @@ def test_a_first_line_that_says_more_to_env_is_refused_by_name(code, rest):
         SandboxUnavailable,
         match=re.escape(f"{code}/run cannot be used in a sandbox: #!/usr/bin/env {rest}. "),
     ):
-        command_cache.find(["./run"], str(code), ENV)
+        command_cache.resolve_command(["./run"], str(code), ENV)
 
 
 def test_a_relative_script_is_found_from_where_the_host_is(code, monkeypatch):
     executable(code / "main.py")
     executable(code / "tool")
     monkeypatch.chdir(code.parent)
-    found = command_cache.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV)
+    found = command_cache.resolve_command(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV)
     assert found.argv == ("sh", "-e", f"{code}/main.py", "x")
     assert found.code == (str(code),)
     monkeypatch.chdir("/")
-    assert command_cache.find(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV).code == ()
+    assert command_cache.resolve_command(["sh", "-e", f"{code.name}/main.py", "x"], None, ENV).code == ()
     monkeypatch.chdir(code)
-    assert command_cache.find(["sh", "-c", "tool"], None, ENV).argv == ("sh", "-c", "tool")
+    assert command_cache.resolve_command(["sh", "-c", "tool"], None, ENV).argv == ("sh", "-c", "tool")
 
 
 @pytest.mark.parametrize("line", ["#!/bin/s\0h\n", "#!\0/bin/sh\n", "#!/usr/bin/env \0sh\n"])
 def test_a_first_line_is_cut_at_a_nul_as_the_kernel_does(code, line):
     executable(code / "run", line)
     try:
-        found = command_cache.find(["./run"], str(code), ENV)
+        found = command_cache.resolve_command(["./run"], str(code), ENV)
     except LaunchFailed:
         return
     assert SHELL not in found.executes
@@ -97,7 +97,7 @@ def test_a_first_line_is_cut_at_a_nul_as_the_kernel_does(code, line):
 
 def test_env_is_not_needed_to_find_an_interpreter(code):
     executable(code / "run", "#!/usr/bin/env -S sh -e\n")
-    found = command_cache.find(["./run", "word"], str(code), ENV)
+    found = command_cache.resolve_command(["./run", "word"], str(code), ENV)
     assert found.argv == ("sh", "-e", f"{code}/run", "word")
     assert os.path.realpath(found.path) == SHELL
     assert os.path.realpath("/usr/bin/env") not in found.executes
@@ -106,9 +106,9 @@ def test_env_is_not_needed_to_find_an_interpreter(code):
 @pytest.mark.parametrize("env", ["env", "/usr/bin/env"])
 def test_a_command_that_begins_with_env_is_the_program_behind_it(code, env):
     executable(code / "main")
-    found = command_cache.find([env, "sh", str(code / "main")], str(code), ENV)
+    found = command_cache.resolve_command([env, "sh", str(code / "main")], str(code), ENV)
     assert found.argv == ("sh", str(code / "main"))
-    assert found == command_cache.find(["sh", str(code / "main")], str(code), ENV)
+    assert found == command_cache.resolve_command(["sh", str(code / "main")], str(code), ENV)
     assert not any(os.path.basename(path) == "env" for path in found.executes)
 
 
@@ -121,11 +121,11 @@ def test_env_with_words_of_its_own_stays_what_it_is(code):
 def test_the_interpreter_is_looked_up_on_the_plugins_path(code, folder):
     lib = interpreter(folder / "py" / "bin" / "python3", "python3.99")
     executable(code / "run", "#!/usr/bin/env python3\n")
-    found = command_cache.find(["./run"], str(code), {"PATH": f"{folder}/py/bin"})
+    found = command_cache.resolve_command(["./run"], str(code), {"PATH": f"{folder}/py/bin"})
     assert found.path == f"{folder}/py/bin/python3"
     assert found.reads == (lib,)
     with pytest.raises(LaunchFailed, match="not found on PATH"):
-        command_cache.find(["./run"], str(code), {"PATH": "/nowhere"})
+        command_cache.resolve_command(["./run"], str(code), {"PATH": "/nowhere"})
 
 
 def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, folder):
@@ -133,8 +133,8 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     executable(code / "run", "#!/usr/bin/env python3\n")
     env = {"PATH": f"{folder}/py/bin"}
     with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
-        command_cache.find(["./run"], str(code), env, path_is_told=True)
-    found = command_cache.find(
+        command_cache.resolve_command(["./run"], str(code), env, path_is_told=True)
+    found = command_cache.resolve_command(
         ["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"]
     )
     assert found.path == f"{folder}/py/bin/python3"
@@ -144,11 +144,13 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     with pytest.raises(
         SandboxUnavailable, match="own/sh, and the way there is neither part of it nor public"
     ) as caught:
-        command_cache.find(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
+        command_cache.resolve_command(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
     assert "in the command" in caught.value.hint
-    assert command_cache.find([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
     assert (
-        command_cache.find(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path
+        command_cache.resolve_command([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
+    )
+    assert (
+        command_cache.resolve_command(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path
         == "/usr/bin/sh"
     )
 
@@ -161,7 +163,7 @@ def test_a_venv_brings_its_packages_and_its_base(code, folder):
     (venv / "pyvenv.cfg").write_text(f"home = {folder}/base/bin\n")
     (venv / "bin" / "python3").symlink_to(folder / "base" / "bin" / "python3.99")
     (venv / "bin" / "python").symlink_to("python3")
-    found = command_cache.find([f"{venv}/bin/python", "x.py"], str(code), ENV)
+    found = command_cache.resolve_command([f"{venv}/bin/python", "x.py"], str(code), ENV)
     assert found.path == f"{venv}/bin/python"
     assert set(found.reads) == {f"{venv}/pyvenv.cfg", f"{venv}/lib", lib}
     assert dict(found.links)[f"{venv}/bin/python"] == "python3"
@@ -191,9 +193,9 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
     if expected == "refused":  # which private interpreter runs is the operator's choice
         with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
-            command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})
+            command_cache.resolve_command(["python3", "x.py"], str(code), {**ENV, **env})
         return
-    found = command_cache.find(["python3", "x.py"], str(code), {**ENV, **env})
+    found = command_cache.resolve_command(["python3", "x.py"], str(code), {**ENV, **env})
     if expected is None:
         assert found.argv[0] == "sh", "the shim itself, which will say what is wrong"
     else:
@@ -212,11 +214,11 @@ def test_a_package_that_npm_installed_comes_whole(folder, name, monkeypatch):
     (prefix / "bin" / "tool").symlink_to(f"../lib/node_modules/{name}/dist/main.js")
     monkeypatch.setenv("PATH", f"{prefix}/bin:/usr/bin:/bin")
     for command in (["tool"], [f"{prefix}/bin/tool"], ["sh", f"{prefix}/bin/tool"]):
-        assert command_cache.find(command, None, ENV).code == (str(package),)
+        assert command_cache.resolve_command(command, None, ENV).code == (str(package),)
     elsewhere = executable(folder / "lib" / "node_modules" / "evil" / "main.js", "#!/usr/bin/env sh\n")
     (elsewhere.parent / "package.json").write_text("{}")
     (prefix / "bin" / "lost").symlink_to(elsewhere)
-    assert command_cache.find(["lost"], None, ENV).code == ()
+    assert command_cache.resolve_command(["lost"], None, ENV).code == ()
 
 
 def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder):
@@ -234,7 +236,7 @@ def test_the_plugins_own_code_is_told_by_its_folder_or_its_command(code, folder)
         (["/bin/sh", "-c", "true", f"{folder}/key"], None, ()),
         (["/bin/sh", f"{code}/missing"], None, ()),
     ):
-        assert command_cache.find(command, cwd, ENV).code == expected, command
+        assert command_cache.resolve_command(command, cwd, ENV).code == expected, command
 
 
 def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folder):
@@ -243,7 +245,7 @@ def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folde
     tool = executable(folder / "tools" / "x" / "bin" / "x", f"#!{folder}/tools/x/bin/python3\n")
     (folder / "bin").mkdir()
     (folder / "bin" / "x").symlink_to(tool)
-    found = command_cache.find([f"{folder}/bin/x"], None, ENV)
+    found = command_cache.resolve_command([f"{folder}/bin/x"], None, ENV)
     assert found.code == ()
     assert {str(tool), f"{folder}/tools/x/bin/python3"} <= set(found.executes)
     assert lib in found.reads or os.path.dirname(lib) in found.reads
@@ -251,11 +253,11 @@ def test_a_tool_on_the_users_path_brings_the_venv_that_it_was_installed_in(folde
 
 def test_what_is_found_is_remembered_until_a_file_changes(code):
     script = executable(code / "run")
-    first = command_cache.find(["./run"], str(code), ENV)
-    assert command_cache.find(["./run"], str(code), ENV) is first
+    first = command_cache.resolve_command(["./run"], str(code), ENV)
+    assert command_cache.resolve_command(["./run"], str(code), ENV) is first
     executable(script, "#!/usr/bin/env sh\n")
     os.utime(script, ns=(1, 1))
-    assert command_cache.find(["./run"], str(code), ENV).argv[0] == "sh"
+    assert command_cache.resolve_command(["./run"], str(code), ENV).argv[0] == "sh"
 
 
 def test_a_static_program_needs_nothing(code):
@@ -264,11 +266,11 @@ def test_a_static_program_needs_nothing(code):
         assert not os.environ.get("CI"), "the Go example was not built"
         pytest.skip("the Go example was not built")
     shutil.copy(go, code / "echo")
-    found = command_cache.find(["./echo"], str(code), ENV)
+    found = command_cache.resolve_command(["./echo"], str(code), ENV)
     assert (found.reads, found.libraries, found.executes) == ((), (), (f"{code}/echo",))
 
 
 def test_a_program_that_is_not_there_is_a_failed_launch(code):
     for command in (["./missing"], ["no-such-program-anywhere"], ["/bin"]):
         with pytest.raises(LaunchFailed, match="cannot execute"):
-            command_cache.find(command, str(code), ENV)
+            command_cache.resolve_command(command, str(code), ENV)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plughost.errors import LaunchFailed, SandboxUnavailable
 from plughost.permissions.access import Access
 from plughost.sandbox.resolve import command_cache, elf, shared_libraries, trusted_files
-from plughost.sandbox.resolve.grants import granted
+from plughost.sandbox.resolve.grants import resolve_grants
 from tests.sandbox.support import ENV
 
 
@@ -66,7 +66,7 @@ def program(loader=None, needed=(), search=""):
 
 
 def find(code, command, env=ENV, **granted):
-    return command_cache.find(command, str(code), env, **granted)
+    return command_cache.resolve_command(command, str(code), env, **granted)
 
 
 def brought(found):
@@ -130,7 +130,7 @@ def test_a_program_that_alone_says_which_folder_is_its_own_leads_nowhere_either(
         (code / name).unlink(missing_ok=True)
         (code / name).symlink_to(target)
         with pytest.raises(SandboxUnavailable):
-            command_cache.find([str(code / name)], None, ENV)
+            command_cache.resolve_command([str(code / name)], None, ENV)
 
 
 def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
@@ -140,7 +140,7 @@ def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
         with pytest.raises(LaunchFailed):
             find(code, ["./run"])
         with pytest.raises(SandboxUnavailable, match="no file and no folder"):
-            granted(Access(read=(str(folder / "socket"),)))
+            resolve_grants(Access(read=(str(folder / "socket"),)))
     (code / "dev").symlink_to("/dev/null")
     with pytest.raises(LaunchFailed):
         find(code, ["./dev"])
@@ -238,7 +238,7 @@ def test_a_program_that_the_operator_named_brings_no_private_file_either(
     command = "run" if where == "on PATH" else str(place / "run")
     for cwd in (str(code), None):
         with pytest.raises(SandboxUnavailable):
-            command_cache.find([command], cwd, ENV)
+            command_cache.resolve_command([command], cwd, ENV)
 
 
 def test_a_program_named_by_its_path_has_its_folder(code, folder, monkeypatch):
@@ -265,11 +265,11 @@ def test_a_tool_of_a_venv_reaches_an_interpreter_and_nothing_else(home, folder):
         link.unlink(missing_ok=True)
         link.symlink_to(target)
         with pytest.raises(SandboxUnavailable):
-            command_cache.find([tool], None, ENV)
+            command_cache.resolve_command([tool], None, ENV)
     for target in (home / "py" / "bin" / "python3.99", other / "python"):
         link.unlink()
         link.symlink_to(target)
-        found = command_cache.find([tool], None, ENV)
+        found = command_cache.resolve_command([tool], None, ENV)
         assert str(home / "py" / "bin" / "python3.99") in found.executes
         assert set(found.reads) == {
             tool, str(folder / "venv" / "pyvenv.cfg"), str(home / "py" / "lib" / "python3.99"),
@@ -330,7 +330,7 @@ def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, hom
 
 def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
     def told(*command):
-        return command_cache.find(command, str(code), ENV, command_is_told=True)
+        return command_cache.resolve_command(command, str(code), ENV, command_is_told=True)
 
     (home / "py" / "bin" / "tool").write_bytes(program())
     for name in ("tool", "python3.99"):
@@ -386,7 +386,7 @@ def test_a_folder_of_everybodys_is_no_plugins_own(broad):
     if not os.path.isdir(broad):
         pytest.skip("there is none here")
     with pytest.raises(SandboxUnavailable, match="far more than its own code"):
-        command_cache.find(["/bin/sh"], broad, ENV)
+        command_cache.resolve_command(["/bin/sh"], broad, ENV)
 
 
 def test_what_cannot_be_granted():
@@ -397,7 +397,7 @@ def test_what_cannot_be_granted():
         ("/", "no plugin's"),
     ):
         with pytest.raises(SandboxUnavailable, match=why):
-            granted(Access(read=(path,)))
+            resolve_grants(Access(read=(path,)))
 
 
 def test_public_is_what_everybody_may_read_and_only_root_may_change(folder):

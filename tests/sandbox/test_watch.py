@@ -17,7 +17,7 @@ from plughost.engine.launcher.launch import INNER, NATIVE
 from plughost.engine.process import Process
 from plughost.permissions.access import Access
 from plughost.sandbox.enforcement import SIGNALS
-from plughost.sandbox.mechanisms.features import machine
+from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.resolve.elf import read_elf
 from tests.sandbox.support import ENV, as_nobody, confinement
 from tests.support import token
@@ -76,7 +76,7 @@ print(json.dumps({
 async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of_it(quarters, class_):
     status, said, by, _ = await run(confinement(quarters, [PYTHON, "-c", LOOK], class_=class_).launch)
     assert "watched" in by
-    if machine().landlock < SIGNALS:
+    if kernel_features().landlock < SIGNALS:
         assert status != 0  # whoever ends the watcher ends itself
         return
     found = json.loads(said)

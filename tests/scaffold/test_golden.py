@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plughost import config
-from plughost.contracts.base import contract as contract_named
+from plughost.contracts.base import get_contract as contract_named
 from plughost.scaffold import writer
 
 PATIENCE = 20
@@ -20,7 +20,7 @@ class Ran:
     """What the plugin made of its input: all at once, and then the end of it."""
 
     def __init__(self, folder, data, messages):
-        spec = config.of_folder(folder)
+        spec = config.load_folder(folder)
         env = dict(contract_named(spec.contract).bind(spec).env)
         process = subprocess.run(
             spec.command, cwd=spec.cwd, env=env, input=data, capture_output=True, timeout=PATIENCE
@@ -286,7 +286,7 @@ def test_ainb_paints_wide_characters_in_two_cells_and_marks_in_none(folder):
 
 @in_every_language("ainb")
 def test_ainb_ends_after_shutdown_though_its_stdin_is_open(folder):
-    spec = config.of_folder(folder)
+    spec = config.load_folder(folder)
     with subprocess.Popen(spec.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdin.write(frame(init()) + frame(asked(2, "plugin/shutdown", {})))
         process.stdin.flush()

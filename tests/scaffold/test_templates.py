@@ -16,8 +16,8 @@ import pytest
 from plughost import CallFailed, config
 from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
-from plughost.contracts.base import contract as contract_named
-from plughost.contracts.base import sandbox_of
+from plughost.contracts.base import get_contract as contract_named
+from plughost.contracts.base import sandbox_class
 from plughost.events import Linted
 from plughost.scaffold import writer
 from tests import confinable
@@ -94,11 +94,11 @@ async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbo
     with confinable.open_folder() as place:
         folder = place / Path(new.folder).name
         shutil.copytree(new.folder, folder)
-        spec = config.of_folder(folder)
+        spec = config.load_folder(folder)
         if language == "python":  # with the SDK beside it, as a plugin may bring it along
             shutil.copytree(SDK / "plughost_sdk", folder / "plughost_sdk")
             spec = msgspec.structs.replace(spec, command=[PYTHON, *spec.command[1:]])
-        assert sandbox_of(spec, contract_named("kaged")) == "strict"
+        assert sandbox_class(spec, contract_named("kaged")) == "strict"
         options = {"data_root": data_root(place), "init_timeout": 60}
         with host.events() as events:
             plugin = await host.add(msgspec.structs.replace(spec, sandbox=sandbox, options=options))

@@ -284,7 +284,7 @@ def test_it_replays_the_golden_vectors_of_ainb(tmp_path):
     told = list(vectors.for_a_plugin("echo"))
     assert len(told) > 50
     for conversation in told:
-        replay_plugin(conversation, vectors.spec.name, config.of_folder(place))
+        replay_plugin(conversation, vectors.spec.name, config.load_folder(place))
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plughost.contracts.ainb.messages import WireBuffer
 from plughost.screens import cell_width
-from plughost.screens.render import paint
+from plughost.screens.render import render
 from plughost_sdk import screen
 from plughost_sdk.ainb import Buffer, cells
 
@@ -21,7 +21,7 @@ CAFE = "cafe\u0301"
 
 def shown(buffer: Buffer) -> list[str]:
     wire = msgspec.convert(buffer.to_wire(buffer.width, buffer.height), WireBuffer)
-    painting = paint(wire, buffer.width, buffer.height)
+    painting = render(wire, buffer.width, buffer.height)
     return ["".join(run.text for run in row).rstrip() for row in painting.rows]
 
 
@@ -66,7 +66,7 @@ def test_nothing_behind_a_character_is_lost_whatever_terminals_think_of_its_widt
 def test_the_sdk_and_the_host_agree_on_how_many_cells_a_character_takes():
     assert screen.DISPUTED == cell_width.DISPUTED
     every = [chr(number) for number in range(0x30000) if category(chr(number)) not in ("Cn", "Cs")]
-    differ = [each for each in every if len(cells(each)) != cell_width.shown(each).columns]
+    differ = [each for each in every if len(cells(each)) != cell_width.display_text(each).columns]
     assert "".join(differ) == "\u3000\u302e\u302f\u3164\U00016ff0\U00016ff1", "blank or lost, and a space"
 
 

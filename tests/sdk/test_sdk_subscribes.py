@@ -73,7 +73,7 @@ async def test_every_event_is_delivered_once(place):
 
 
 async def test_a_host_that_arms_nothing_by_the_manifest_is_asked_before_on_init(place):
-    async with stubbed(PluginUnderTest(config.of_folder(place))) as host:
+    async with stubbed(PluginUnderTest(config.load_folder(place))) as host:
         await host.init()
         asked = [message["params"]["topic"] for message in host.told("host/snapshot/subscribe")]
         assert asked == ["listed", "only-listed", "hooked", "chunked"]
@@ -84,6 +84,6 @@ async def test_a_host_that_arms_nothing_by_the_manifest_is_asked_before_on_init(
 
 
 async def test_without_the_capability_nothing_is_asked(place):
-    async with stubbed(PluginUnderTest(config.of_folder(place))) as host:
+    async with stubbed(PluginUnderTest(config.load_folder(place))) as host:
         await host.init(granted=[])
         assert host.told("host/snapshot/subscribe") == []

@@ -165,7 +165,7 @@ async def test_a_list_that_is_a_manifests_word_leads_to_no_private_address(web, 
 
 
 async def test_an_operator_allows_a_private_host_on_a_port(web):
-    word = operators_word([], parse.powers({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
+    word = operators_word([], parse.parse_access({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
     fetched = await web.network().fetch(None, Fetch("http://inside.test:81/"), word)
     assert (fetched.body, web.dialled) == (b"hello", [("10.0.0.1", 81)])
     await denied(web, None, "http://inside.test/", "inside.test", word)

@@ -79,7 +79,7 @@ async def test_what_the_operator_names_himself_is_fetched(host, net, tmp_path):
 
 async def test_an_operators_allow_opens_a_private_host_on_its_port(host, net, tmp_path):
     place = folder(tmp_path, capabilities={"network": ["127.0.0.1"]})
-    allow = parse.powers({"connect": ["127.0.0.1:8081 private"]}, "/")
+    allow = parse.parse_access({"connect": ["127.0.0.1:8081 private"]}, "/")
     plugin = await host.add(msgspec.structs.replace(spec(place), allow=allow))
     assert (await fetched(plugin, "http://127.0.0.1:8081/"))["status"] == 200
     assert await fetched(plugin, "http://127.0.0.1:8082/") == DENIED
@@ -195,7 +195,7 @@ async def test_the_host_reads_private_files_only_on_the_operators_word(host, ses
 
 async def test_an_operators_allow_opens_a_private_folder_to_the_hosts_reading(host, sessions, tmp_path):
     plain = spec(folder(tmp_path, capabilities={"read_sessions": True}))
-    allow = parse.powers({"read": [str(sessions / "closed")]}, "/")
+    allow = parse.parse_access({"read": [str(sessions / "closed")]}, "/")
     plugin = await host.add(msgspec.structs.replace(plain, allow=allow))
     assert await read(plugin, sessions / "closed/f") == "closed/f"
     assert await read(plugin, sessions / "secret") == "capability denied: read_sessions"

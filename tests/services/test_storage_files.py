@@ -226,7 +226,7 @@ async def test_a_hosts_own_storage_is_in_the_users_state(tmp_path, monkeypatch):
     assert not open_files(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert service.usual_folder() == str(tmp_path / "home/.local/state/plughost/storage")
+    assert service.default_folder() == str(tmp_path / "home/.local/state/plughost/storage")
 
 
 def test_sqlite_is_loaded_by_the_first_request():

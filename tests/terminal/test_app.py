@@ -12,7 +12,7 @@ from textual.events import MouseDown, MouseUp, Paste
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, stage
+from plughost.screens.session import fed, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
 from tests.support import until, vouched
@@ -29,7 +29,7 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 @asynccontextmanager
 async def shown(*places, size=(60, 12), **settings):
     specs = [vouched(place) for place in places]
-    async with stage(specs, []) as (host, plugins, _):
+    async with open_session(specs, []) as (host, plugins, _):
         feeds = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
         tabs = [
             TabLabel(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]

@@ -14,7 +14,7 @@ import plughost
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, stage
+from plughost.screens.session import fed, open_session
 from plughost.screens.terminal.error_panel import panel, unresponsive
 from tests.support import seen, until, vouched
 from tests.terminal.support import easel, inputs
@@ -48,7 +48,7 @@ class Seen:
 @asynccontextmanager
 async def watched(place, **settings):
     """A feed of the plugin in that folder, and what is seen of it."""
-    async with stage([vouched(place)], []) as (host, (plugin,), _):
+    async with open_session([vouched(place)], []) as (host, (plugin,), _):
         feed = FrameSource(host, plugin, **{"rate": 60, **settings})
         seen = Seen()
         async with fed(host, [feed]):
@@ -201,7 +201,7 @@ async def test_frames_are_dropped_while_the_terminal_takes_no_more(tmp_path):
 
 @pytest.mark.clause("AINB-63")
 async def test_a_plugin_that_nobody_looks_at_is_not_drawn(tmp_path):
-    async with stage([vouched(easel(tmp_path))], []) as (host, (plugin,), _):
+    async with open_session([vouched(easel(tmp_path))], []) as (host, (plugin,), _):
         feed = FrameSource(host, plugin, 60)
         look = Seen()
         async with fed(host, [feed]):
@@ -244,7 +244,7 @@ async def test_the_others_of_a_root_are_there_for_it_and_a_broken_one_is_no_matt
     shown, other = easel(tmp_path, "shown"), easel(tmp_path, "other", spawn="eager")
     broken = easel(tmp_path, "broken", env={"ROWS": "no JSON"}, spawn="eager", failure_limit=1)
     specs = [vouched(place) for place in (shown, other, broken)]
-    async with stage(specs[:1], specs[1:]) as (host, *_):
+    async with open_session(specs[:1], specs[1:]) as (host, *_):
         await until(lambda: "other" in host.plugins and host.plugins["other"].state == "Running")
         await until(lambda: "broken" in host.plugins and host.plugins["broken"].state == "Quarantined")
         assert isinstance(host, plughost.Host)

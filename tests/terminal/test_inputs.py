@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, HandleMouseParams, KeyEvent, MouseEvent
-from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, FrameRate, missed
+from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, FrameRate, missed_frames
 from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, pasted
 
 
@@ -109,4 +109,4 @@ def test_a_plugin_that_asks_for_another_frame_for_ever_is_not_believed_for_ever(
 
 
 def test_frames_that_were_due_meanwhile_are_missed():
-    assert [missed(took, 0.1) for took in (0.0, 0.09, 0.11, 0.35)] == [0, 0, 1, 3]
+    assert [missed_frames(took, 0.1) for took in (0.0, 0.09, 0.11, 0.35)] == [0, 0, 1, 3]

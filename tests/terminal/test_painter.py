@@ -23,9 +23,9 @@ from plughost.contracts.ainb.messages import (
     Coord,
     WireBuffer,
 )
-from plughost.screens.cell_width import LONGEST, columns_of, shown
-from plughost.screens.render import Span, line, paint, row_of
-from plughost.screens.terminal.ansi import inked
+from plughost.screens.cell_width import LONGEST, columns_of, display_text
+from plughost.screens.render import Span, line, render, row_of
+from plughost.screens.terminal.ansi import to_ansi
 
 OURS = re.compile(r"\x1b\[[0-9;]+m")
 NASTY = (
@@ -56,11 +56,11 @@ def harmless(text: str) -> bool:
 def test_every_row_is_as_wide_as_the_viewport_and_holds_no_control_bytes_but_our_own(
     buffer, width, height, system
 ):
-    painting = paint(buffer, width, height)
+    painting = render(buffer, width, height)
     assert len(painting.rows) == height
     for row in painting.rows:
         assert sum(run.columns for run in row) == width
-        written = inked(row, system)
+        written = to_ansi(row, system)
         text = OURS.sub("", written)
         assert harmless(text)
         assert cell_len(text) == width
@@ -79,11 +79,11 @@ def test_a_row_is_as_wide_as_there_are_cells(cells):
 @settings(deadline=None)
 @given(buffers, buffers, st.integers(1, 12), st.integers(1, 6))
 def test_a_painting_does_not_depend_on_the_one_before_but_for_what_has_changed(first, second, width, height):
-    before = paint(first, width, height)
-    after = paint(second, width, height, before)
-    assert after.rows == paint(second, width, height).rows
+    before = render(first, width, height)
+    after = render(second, width, height, before)
+    assert after.rows == render(second, width, height).rows
     assert {y for y in range(height) if before.rows[y] != after.rows[y]} <= set(after.changed)
-    assert paint(second, width, height, after).changed == []
+    assert render(second, width, height, after).changed == []
 
 
 @settings(deadline=None)
@@ -91,7 +91,7 @@ def test_a_painting_does_not_depend_on_the_one_before_but_for_what_has_changed(f
 @example("\u0301" * 100_000)
 @example("x" + "\u0301" * 100_000)
 def test_a_symbol_is_one_or_two_columns_and_short(symbol):
-    text, columns = shown(symbol)
+    text, columns = display_text(symbol)
     assert columns == cell_len(text)
     assert columns in (1, 2)
     assert len(text) <= LONGEST
@@ -139,7 +139,7 @@ def test_any_words_are_a_row_of_its_width(text, width):
     ],
 )
 def test_what_is_shown_of_a_symbol(symbol, text, columns):
-    assert shown(symbol) == (text, columns)
+    assert display_text(symbol) == (text, columns)
 
 
 @pytest.mark.clause("AINB-40")
@@ -151,7 +151,7 @@ def test_cells_outside_are_left_out_and_of_two_for_one_place_the_last_counts():
         (Coord(0, 2), Cell("!")),
         (Coord(65535, 65535), Cell("!")),
     ]
-    painting = paint(WireBuffer(3, 1, cells), 5, 2)
+    painting = render(WireBuffer(3, 1, cells), 5, 2)
     assert ["".join(run.text for run in row) for row in painting.rows] == ["b    ", "     "]
 
 
@@ -171,15 +171,15 @@ def test_cells_outside_are_left_out_and_of_two_for_one_place_the_last_counts():
     ],
 )
 def test_modifiers_become_what_they_mean(bits, codes):
-    assert inked(row_of([Cell("x", modifier=bits)]), None) == f"\x1b[{codes}mx\x1b[0m"
+    assert to_ansi(row_of([Cell("x", modifier=bits)]), None) == f"\x1b[{codes}mx\x1b[0m"
 
 
 def test_colours_are_those_that_the_terminal_has():
     row = (Span("x", 1, Color(255, 0, 0), Color(0, 0, 255)),)
-    assert inked(row, ColorSystem.TRUECOLOR) == "\x1b[0;38;2;255;0;0;48;2;0;0;255mx\x1b[0m"
-    assert inked(row, ColorSystem.EIGHT_BIT) == "\x1b[0;38;5;196;48;5;21mx\x1b[0m"
-    assert inked(row, ColorSystem.STANDARD) == "\x1b[0;31;44mx\x1b[0m"
-    assert inked(row, None) == "\x1b[0mx\x1b[0m"
+    assert to_ansi(row, ColorSystem.TRUECOLOR) == "\x1b[0;38;2;255;0;0;48;2;0;0;255mx\x1b[0m"
+    assert to_ansi(row, ColorSystem.EIGHT_BIT) == "\x1b[0;38;5;196;48;5;21mx\x1b[0m"
+    assert to_ansi(row, ColorSystem.STANDARD) == "\x1b[0;31;44mx\x1b[0m"
+    assert to_ansi(row, None) == "\x1b[0mx\x1b[0m"
 
 
 few = st.sampled_from([None, Color(255, 0, 0), Color(0, 0, 255)])
@@ -191,7 +191,7 @@ def test_what_is_left_out_of_a_look_is_what_the_terminal_still_has(looks):
     """Played as a terminal does it: a 0 takes everything away, the rest adds."""
     row = tuple(Span("x", 1, *look) for look in looks)
     seen, now = [], {}
-    for codes, text in re.findall(r"\x1b\[([0-9;]*)m|(x)", inked(row, ColorSystem.TRUECOLOR)):
+    for codes, text in re.findall(r"\x1b\[([0-9;]*)m|(x)", to_ansi(row, ColorSystem.TRUECOLOR)):
         if text:
             bits = BOLD * ("1" in now) | REVERSED * ("7" in now)
             seen.append((now.get("38"), now.get("48"), bits))
@@ -226,5 +226,5 @@ def test_cells_that_look_alike_are_one_run():
 
 
 def test_a_huge_buffer_costs_no_more_than_what_is_seen_of_it():
-    painting = paint(WireBuffer(65535, 65535, [(Coord(1, 0), Cell("x"))]), 3, 1)
+    painting = render(WireBuffer(65535, 65535, [(Coord(1, 0), Cell("x"))]), 3, 1)
     assert painting.rows == [line(" x ", 3)]

@@ -26,13 +26,13 @@ from plughost.contracts.ainb.messages import (
 )
 from plughost.errors import InvalidSpec, Timeout
 from plughost.host import Host
-from plughost.screens.colors import INK, PAPER, shade
+from plughost.screens.colors import INK, PAPER, resolve_style
 from plughost.screens.picture import capture as stills
 from plughost.screens.picture import fonts
-from plughost.screens.picture.png_image import PngDrawer, png
-from plughost.screens.picture.svg import HIGH, WIDE, svg
-from plughost.screens.render import Span, paint
-from plughost.screens.session import stage
+from plughost.screens.picture.png_image import PngDrawer, render_png
+from plughost.screens.picture.svg import HIGH, WIDE, render_svg
+from plughost.screens.render import Span, render
+from plughost.screens.session import open_session
 from plughost.screens.stderr_tail import last_words
 from plughost.testing import VirtualClock
 from tests.support import ROOT, all_gone, until, vouched
@@ -44,7 +44,7 @@ RED, BLUE = Color(255, 0, 0), Color(0, 0, 255)
 @pytest.fixture
 def family():
     try:
-        return fonts.find()
+        return fonts.find_font()
     except InvalidSpec:
         if os.environ.get("CI"):
             raise
@@ -53,7 +53,7 @@ def family():
 
 def painting(*cells: Cell, rows: int = 1):
     placed = [(Coord(x, 0), cell) for x, cell in enumerate(cells)]
-    return paint(WireBuffer(len(cells), rows, placed), len(cells), rows)
+    return render(WireBuffer(len(cells), rows, placed), len(cells), rows)
 
 
 def plughost(*words, **more):
@@ -70,11 +70,11 @@ def plughost(*words, **more):
 
 @pytest.mark.clause("AINB-40")
 def test_modifiers_are_in_the_colours():
-    assert shade(Span("x", 1)) == (INK, PAPER, False, False, False)
-    assert shade(Span("x", 1, RED, BLUE, REVERSED))[:2] == (BLUE, RED)
-    assert shade(Span("x", 1, None, None, REVERSED))[:2] == (PAPER, INK)
-    assert shade(Span("x", 1, RED, Color(0, 0, 0), DIM)).fg == Color(127, 0, 0)
-    assert shade(Span("x", 1, modifier=BOLD | ITALIC | UNDERLINED))[2:] == (True, True, True)
+    assert resolve_style(Span("x", 1)) == (INK, PAPER, False, False, False)
+    assert resolve_style(Span("x", 1, RED, BLUE, REVERSED))[:2] == (BLUE, RED)
+    assert resolve_style(Span("x", 1, None, None, REVERSED))[:2] == (PAPER, INK)
+    assert resolve_style(Span("x", 1, RED, Color(0, 0, 0), DIM)).fg == Color(127, 0, 0)
+    assert resolve_style(Span("x", 1, modifier=BOLD | ITALIC | UNDERLINED))[2:] == (True, True, True)
 
 
 def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
@@ -83,7 +83,7 @@ def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
         Cell("█", RED), Cell("漢", None, BLUE), Cell("?"), Cell(" ", modifier=UNDERLINED), Cell("x")
     )
     drawer = PngDrawer(family)
-    assert png(drawn, family, file) == (5 * drawer.wide, drawer.high)
+    assert render_png(drawn, family, file) == (5 * drawer.wide, drawer.high)
     image = Image.open(file)
     middle = drawer.high // 2
     assert image.getpixel((drawer.wide // 2, middle)) == (255, 0, 0)
@@ -97,19 +97,19 @@ def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
 
 def test_without_a_font_it_says_how_to_get_one(tmp_path):
     with pytest.raises(InvalidSpec) as refused:
-        fonts.find((str(tmp_path),))
+        fonts.find_font((str(tmp_path),))
     assert "fonts-dejavu-core" in refused.value.hint
     assert "--font" in refused.value.hint
     (tmp_path / "LiberationMono-Regular.ttf").touch()
-    assert fonts.find((str(tmp_path),)).regular == str(tmp_path / "LiberationMono-Regular.ttf")
+    assert fonts.find_font((str(tmp_path),)).regular == str(tmp_path / "LiberationMono-Regular.ttf")
 
 
 def test_an_svg_has_every_run_in_its_place_and_fetches_nothing():
     drawn = painting(
         Cell("<", RED), Cell("&", RED), Cell("漢", None, BLUE), Cell("?"), Cell("z", modifier=BOLD)
     )
-    text = svg(drawn)
-    assert svg(drawn) == text
+    text = render_svg(drawn)
+    assert render_svg(drawn) == text
     root = ElementTree.fromstring(text)
     words = [
         (node.text, node.get("x"), node.get("textLength"), node.get("fill"), node.get("font-weight"))
@@ -184,9 +184,9 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
     frames = tmp_path / "frames"
     place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
     up = asyncio.Event()
-    async with stage([vouched(place)], []) as (host, (plugin,), _):
+    async with open_session([vouched(place)], []) as (host, (plugin,), _):
         coming = [asyncio.create_task(up.wait())]
-        drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, None, coming))
+        drawing = asyncio.create_task(stills.capture(host, plugin, 40, 6, None, coming))
         await until(lambda: plugin.state == "Running")
         for _ in range(3):
             await plugin.call("plugin/render", {"viewport": {"width": 1, "height": 1}})
@@ -196,7 +196,7 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
         assert not drawing.done(), "it moves"
         drawing.cancel()
         monkeypatch.setattr(stills, "PATIENCE", 0.1)
-        drawn = await stills.still(host, plugin, 40, 6, None, [])
+        drawn = await stills.capture(host, plugin, 40, 6, None, [])
     assert drawn.painting.width == 40
 
 
@@ -206,7 +206,7 @@ async def test_who_never_gets_ready_is_given_up_and_ended_with_its_last_words(tm
     clock = VirtualClock()
     async with Host(clock=clock) as host:
         plugin = await host.add(vouched(place), start=False)
-        drawing = asyncio.create_task(stills.still(host, plugin, 40, 6, wait, []))
+        drawing = asyncio.create_task(stills.capture(host, plugin, 40, 6, wait, []))
         await until(lambda: last_words(host, "easel"))
         clock.advance(limit - 0.1)
         await asyncio.sleep(0)

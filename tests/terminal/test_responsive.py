@@ -12,7 +12,7 @@ import pytest
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, stage
+from plughost.screens.session import fed, open_session
 from tests.contracts.ainb_support import folder
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
@@ -38,7 +38,7 @@ async def lateness(place: Path) -> float:
     file = place / "inputs"
     shown = easel(place / "shown", env={"INPUTS": str(file), "MOVING": "1"})
     publisher = folder(place, "publisher")
-    async with stage([vouched(place) for place in (shown, publisher)], []) as (
+    async with open_session([vouched(place) for place in (shown, publisher)], []) as (
         host,
         (plugin, other),
         _,

@@ -36,7 +36,7 @@ async def seen(host, bound, *paths):
 
 
 def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
-    told = config.of_folder(package(tmp_path, "--flag"))
+    told = config.load_folder(package(tmp_path, "--flag"))
     assert (told.contract, told.name) == ("vai", "acme/puppet")
     assert told.command == (str(tmp_path / "package/bin/plugin.py"), "--flag")
     assert (CONTRACT.sandbox, told.sandbox) == ("strict", None)

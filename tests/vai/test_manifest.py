@@ -281,8 +281,8 @@ def test_a_package_for_other_machines_is_refused_and_told_why():
             target_platform.refuse_foreign(told, foreign)
         wanted = f"acme/devkit 0.1.0 is built for linux, darwin on amd64, arm64; this machine is {foreign}"
         assert caught.value.message == wanted
-    assert target_platform.here().os == "linux"
-    assert target_platform.runs_here(told) == (target_platform.here().arch in ("amd64", "arm64"))
+    assert target_platform.current_platform().os == "linux"
+    assert target_platform.runs_here(told) == (target_platform.current_platform().arch in ("amd64", "arm64"))
 
 
 @pytest.mark.clause("VAI-28")

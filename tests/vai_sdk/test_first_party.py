@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from plughost.contracts.vai import manifest
 from plughost.vai.packages.pack import pack
 from tests.conformance.support import failed
@@ -31,5 +31,5 @@ def test_it_runs_with_nothing_but_its_own_files(tmp_path, name):
 
 
 async def test_they_conform():
-    told = {name: await examine(unconfined(ROOT / "plugins" / name)) for name in NAMES}
+    told = {name: await run_axes(unconfined(ROOT / "plugins" / name)) for name in NAMES}
     assert {name: failed(report) for name, report in told.items()} == {name: {} for name in NAMES}

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from plughost.conformance.runner import examine
+from plughost.conformance.runner import run_axes
 from plughost.contracts.vai import manifest
 from plughost.scaffold import writer
 from plughost_sdk.vai import Context
@@ -85,7 +85,7 @@ def test_its_exports_do_what_it_says(folder):
 
 
 async def test_it_conforms(folder):
-    report = await examine(unconfined(folder))
+    report = await run_axes(unconfined(folder))
     assert {each.axis: each.reason for each in report.verdicts if each.outcome == "failed"} == {}
     assert "secrets" in {each.axis for each in report.verdicts if each.outcome == "passed"}
 

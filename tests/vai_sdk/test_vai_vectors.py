@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.contracts.base import contract
+from plughost.contracts.base import get_contract
 from tests.sdk.support import program
 from tests.vectors import load, replay_plugin
 
@@ -37,7 +37,7 @@ def test_it_replays_the_golden_vectors(tmp_path):
         (tmp_path / name).write_text(text)
     (tmp_path / "bin").mkdir(exist_ok=True)
     place = program(tmp_path / vectors.spec.program, ECHO)
-    spec = contract("vai").read_folder(tmp_path)
+    spec = get_contract("vai").read_folder(tmp_path)
     assert spec is not None
     told = vectors.for_a_plugin("echo")
     assert len(told) > 5

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def weakly(method: Callable[..., Any], otherwise: Any = None) -> Callable[..., Any]:
+def weak_callback(method: Callable[..., Any], otherwise: Any = None) -> Callable[..., Any]:
     """Call a method as long as its object is there; `otherwise` is the answer when it is gone."""
     reference = weakref.WeakMethod(method)
 

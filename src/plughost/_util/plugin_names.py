@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from plughost._util.text import brief
+from plughost._util.text import truncate
 from plughost.errors import InvalidSpec
 
 LONGEST = 255
@@ -28,11 +28,11 @@ EXPECTED = (
 )
 
 
-def wrong_name(name: str) -> str | None:
+def name_problem(name: str) -> str | None:
     """Why a plugin cannot be called that; None when it can."""
     if len(name) <= LONGEST and _NAME.fullmatch(name) and _is_visible(name):
         return None
-    return f"{brief(name)} cannot be a plugin's name: {EXPECTED}"
+    return f"{truncate(name)} cannot be a plugin's name: {EXPECTED}"
 
 
 def _is_visible(name: str) -> bool:
@@ -43,5 +43,5 @@ def _is_visible(name: str) -> bool:
 
 def check_name(name: str) -> None:
     """InvalidSpec for what cannot be a plugin's name."""
-    if (why := wrong_name(name)) is not None:
+    if (why := name_problem(name)) is not None:
         raise InvalidSpec(why, hint="rename it; a bare command on the command line gets a name with --name")

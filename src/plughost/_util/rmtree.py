@@ -11,7 +11,7 @@ import os
 import stat
 
 
-def remove(path: str, most: float = math.inf) -> None:
+def rmtree(path: str, most: float = math.inf) -> None:
     """Nothing outside is touched: no symlink is followed. What cannot be removed is left.
 
     So is what is there after `most` folders: a plugin that still runs may make them for ever.

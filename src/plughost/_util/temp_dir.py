@@ -5,6 +5,6 @@ from __future__ import annotations
 import os
 
 
-def everybodys_folder() -> str:
+def shared_temp_dir() -> str:
     """Not tempfile.gettempdir, which tries folders out with a file that a host killed then would leave."""
     return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")

@@ -15,7 +15,7 @@ WHOLE = 200
 """Characters of a value that is told in a message."""
 
 
-def brief(value: object) -> str:
+def truncate(value: object) -> str:
     """A value in a message: all of it, or how long it is. In a part of it nobody would know a secret."""
     told = repr(value)
     return told if len(told) <= WHOLE else f"something of {len(told)} characters"
@@ -54,18 +54,18 @@ def head_of_bytes(said: bytes | bytearray, longest: int) -> TruncatedText:
     return TruncatedText(_decoder("backslashreplace").decode(bytes(said[:longest])), is_cut=True)
 
 
-def cut_out(data: bytes) -> str:
+def excerpt(data: bytes) -> str:
     """Bytes from the middle of a text, without the halves of characters at both ends."""
     return _decoder("backslashreplace").decode(data.lstrip(_CONTINUED))
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Text on one line with nothing in it that a terminal obeys: controls, directions and whatever else is
     not printable are shown as escapes."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
-def escaped_json(document: bytes) -> bytes:
+def escape_json_controls(document: bytes) -> bytes:
     """JSON that means the same, on one line, with everything that is not printable as escapes."""
     if document.isascii() and document.decode().isprintable():
         return document

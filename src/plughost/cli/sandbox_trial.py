@@ -76,7 +76,7 @@ class SandboxTrial(msgspec.Struct, frozen=True):
         return cls(confined, False, detail=cause, remedy=remedy)
 
 
-async def trial(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
+async def try_sandbox(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
     """Whether the class works here."""
     failure = SandboxTrial.without(confined, "there is no Python to try it with", "install python3")
     for python in _pythons():

@@ -47,6 +47,6 @@ class AxisVerdict(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-def demand(condition: object, otherwise: str) -> None:
+def require(condition: object, otherwise: str) -> None:
     if not condition:
         raise Failed(otherwise)

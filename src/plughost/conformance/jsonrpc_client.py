@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from plughost.conformance.axis import Failed, demand
+from plughost.conformance.axis import Failed, require
 from plughost.conformance.raw_process import RawProcess
 from plughost.wire.framing import FrameTooLarge
 
@@ -78,13 +78,13 @@ class JsonRpcClient:
     def _take(self, message: Message) -> None:
         number: Any = message.get("id")
         method = message.get("method", "")
-        demand(
+        require(
             isinstance(number, int | str | None),
             f"it sent the id {number!r:.100}: it is no integer and no text",
         )
-        demand(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
+        require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
         bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        demand(bearable, f"it does not stop talking, after {len(self.said)} messages")
+        require(bearable, f"it does not stop talking, after {len(self.said)} messages")
         self.said.append(message)
         if "method" not in message:
             self._responses[number] = message

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.mcptest.errors import METHOD_NOT_FOUND, PARSE_ERROR
@@ -29,7 +29,7 @@ async def answered(wire: RawProcess, request: dict[str, Any]) -> dict[str, Any]:
 async def response(wire: RawProcess, number: int | str) -> dict[str, Any]:
     came = await wire.message(f"the response to id {number!r}")
     same = came.get("id") == number and type(came.get("id")) is type(number)
-    demand(same, f"the response to id {number!r} carries id {came.get('id')!r}")
+    require(same, f"the response to id {number!r} carries id {came.get('id')!r}")
     well_formed(came)
     return came
 
@@ -38,10 +38,10 @@ def well_formed(came: dict[str, Any]) -> None:
     """`"error": null` beside a result counts as absent, and so does `"result": null` beside an error."""
     error = came.get("error")
     result = "result" in came and (error is None or came["result"] is not None)
-    demand(result != (error is not None), "a response holds exactly one of `result` and `error`")
+    require(result != (error is not None), "a response holds exactly one of `result` and `error`")
     if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
-        demand(
+        require(
             proper and isinstance(error.get("message"), str), "`error` needs an integer code and a message"
         )
 
@@ -60,7 +60,7 @@ async def responses(subject: PluginUnderTest) -> None:
         for number in (1, "two", 3):
             came = await answered(wire, _sample_call(subject, number))
             if subject.sample is not None:
-                demand("result" in came, f"the sample call was answered with {came.get('error')}")
+                require("result" in came, f"the sample call was answered with {came.get('error')}")
         await answered(wire, {"jsonrpc": "2.0", **unknown(4), "added later": {"by": "another version"}})
         await wire.silent("though nothing was asked")
 
@@ -84,7 +84,7 @@ async def framing(subject: PluginUnderTest) -> None:
         await response(wire, 1)
         wire.send_raw(request % 2 + request % 3)  # as after a call that took too long
         both = [(await wire.message("the responses to two requests")).get("id") for _ in (2, 3)]
-        demand(both in ([2, 3], [3, 2]), f"requests 2 and 3, sent together, were answered as {both}")
+        require(both in ([2, 3], [3, 2]), f"requests 2 and 3, sent together, were answered as {both}")
         wire.send_raw(b' { "id" : 4 ,\t"method" : "%s" } \r\n' % NO_SUCH_METHOD.encode())
         await response(wire, 4)
         await answered(wire, unknown(5, params={"text": "é \u2028 😀" + "x" * LARGE}))
@@ -104,7 +104,9 @@ async def dispatch(subject: PluginUnderTest) -> None:
     if None in codes:
         return  # it answers every method with a result, so it may refuse some params as it likes
     for code in codes:
-        demand(code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}")
+        require(
+            code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}"
+        )
 
 
 async def garbage(subject: PluginUnderTest) -> None:
@@ -114,8 +116,8 @@ async def garbage(subject: PluginUnderTest) -> None:
             came = await wire.message("an error for a line that is no JSON")
             well_formed(came)
             code = code_of(came)
-            demand(code == PARSE_ERROR, f"a line that is no JSON is answered with {code}, not {PARSE_ERROR}")
-            demand(came.get("id") is None, f"a line that is no JSON is answered as id {came.get('id')!r}")
+            require(code == PARSE_ERROR, f"a line that is no JSON is answered with {code}, not {PARSE_ERROR}")
+            require(came.get("id") is None, f"a line that is no JSON is answered as id {came.get('id')!r}")
             await answered(wire, unknown(number))
 
 
@@ -132,7 +134,7 @@ async def shutdown(subject: PluginUnderTest) -> None:
 async def _ends(wire: RawProcess) -> None:
     wire.end_input()
     status = await wire.exit_status()
-    demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
+    require(status == 0, f"after the end of its stdin it ended with {status}, not 0")
     await wire.ended("after the end of its stdin")
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from plughost.conformance.axis import Failed
 from plughost.conformance.raw_process import PATIENCE, RawProcess
-from plughost.contracts.base import PluginSpec, ResolvedSpec, contract
+from plughost.contracts.base import PluginSpec, ResolvedSpec, get_contract
 from plughost.host import Host, Plugin
 from plughost.sandbox import unhosted
 from plughost.testing import VirtualClock
@@ -44,7 +44,7 @@ class PluginUnderTest:
         """Whether it is only a warning where all existing plugins do less than their contract asks for."""
         self.sample = sample
         self.patience = patience
-        self.contract = contract(spec.contract)
+        self.contract = get_contract(spec.contract)
         self.binding: ResolvedSpec = self.contract.bind(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
@@ -60,7 +60,7 @@ class PluginUnderTest:
         spec = spec or self.spec
         framing = self.contract.session(spec, binding).framing()
         async with (
-            unhosted.confined(spec, binding) as start,
+            unhosted.confine_unhosted(spec, binding) as start,
             RawProcess(start, framing, self.frames, self.patience) as wire,
         ):
             yield wire

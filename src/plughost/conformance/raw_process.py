@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.conformance.axis import Failed
 from plughost.engine.channel import PipeChannel
 from plughost.errors import LaunchFailed
@@ -116,7 +116,7 @@ class RawProcess:
         return frame
 
     def _note(self, way: str, body: Frame) -> None:
-        self._frames.append(f"{way} {visible(bytes(body[:1000]).decode(errors='backslashreplace'))}")
+        self._frames.append(f"{way} {escape_controls(bytes(body[:1000]).decode(errors='backslashreplace'))}")
 
     # What the host says
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 
@@ -34,12 +34,12 @@ async def greeted(wire: RawProcess, version: str, more: Mapping[str, Any] = {}) 
 
 
 def _manifest(handshake: dict[str, Any]) -> dict[str, Any]:
-    demand(
+    require(
         handshake.get("type") == "handshake",
         f"its first line is of type {handshake.get('type')!r}, not 'handshake'",
     )
     manifest = handshake.get("manifest")
-    demand(isinstance(manifest, dict), "its handshake has no manifest")
+    require(isinstance(manifest, dict), "its handshake has no manifest")
     return dict(manifest or {})
 
 
@@ -68,23 +68,23 @@ def _words(value: Any) -> list[str]:
 def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
     """`null` equals absent for every member."""
     kind, number, status = response.get("type"), response.get("request_id"), response.get("status")
-    demand(kind == "response", f"its answer is of type {kind!r}, not 'response'")
-    demand(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
-    demand(status in ("ok", "error"), f"its answer has the status {status!r}")
+    require(kind == "response", f"its answer is of type {kind!r}, not 'response'")
+    require(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
+    require(status in ("ok", "error"), f"its answer has the status {status!r}")
     if status == "ok":
-        demand(response.get("error") is None, "its answer is ok and has an error")
+        require(response.get("error") is None, "its answer is ok and has an error")
     else:
         has_error_object(response)
     metadata = response.get("metadata")
-    demand(metadata is None or isinstance(metadata, dict), "its answer's metadata is no object")
+    require(metadata is None or isinstance(metadata, dict), "its answer's metadata is no object")
 
 
 def has_error_object(response: dict[str, Any]) -> None:
     error = response.get("error")
-    demand(isinstance(error, dict), "its answer is an error without an error object")
+    require(isinstance(error, dict), "its answer is an error without an error object")
     message, code = (error or {}).get("message"), (error or {}).get("code")
-    demand(isinstance(message, str) and message.strip(), "its error has no message")
-    demand(code is None or isinstance(code, str), "its error's code is no text")
+    require(isinstance(message, str) and message.strip(), "its error has no message")
+    require(code is None or isinstance(code, str), "its error's code is no text")
 
 
 async def handshake(subject: PluginUnderTest) -> None:
@@ -92,11 +92,11 @@ async def handshake(subject: PluginUnderTest) -> None:
         manifest = await greeted(wire, subject.binding.settings.protocol, UNKNOWN)
         for member in ("plugin_id", "plugin_version"):
             value = manifest.get(member)
-            demand(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
+            require(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
         for member in ("protocol_version", "exposed_tools"):
-            demand(manifest.get(member), f"its manifest has no {member}")
+            require(manifest.get(member), f"its manifest has no {member}")
         name, bound = manifest["plugin_id"], subject.spec.name
-        demand(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
+        require(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
         await wire.silent("before it was given a request")
 
 
@@ -114,7 +114,7 @@ async def version(subject: PluginUnderTest) -> None:
 def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
     told = manifest.get("protocol_version")
     claimed = "; it claims whatever it is asked for" if told == asked != own else ""
-    demand(
+    require(
         isinstance(told, str) and told.strip() == own,
         f"asked for {asked!r}, it says that it speaks {told!r}, not {own!r}{claimed}",
     )
@@ -128,7 +128,7 @@ async def requests(subject: PluginUnderTest) -> None:
         response = await wire.message("the response")
         well_formed(asked, response)
         if subject.sample is not None:
-            demand(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
+            require(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
     async with subject.wire() as wire:
         more: dict[str, Any] = {"context": {}, **UNKNOWN}
         asked = {**request(subject, await greeted(wire, subject.binding.settings.protocol)), **more}
@@ -144,17 +144,17 @@ async def tools(subject: PluginUnderTest) -> None:
         manifest = await greeted(wire, subject.binding.settings.protocol)
         exposed = manifest.get("exposed_tools")
         names = _words(exposed)
-        demand(names and names == exposed, "its exposed_tools is no list of names, or empty")
+        require(names and names == exposed, "its exposed_tools is no list of names, or empty")
         tidy = all(name and name == name.strip() for name in names)
-        demand(tidy, "the name of one of its exposed_tools is blank or padded")
-        demand(len(set(names)) == len(names), "one of its exposed_tools is there twice")
+        require(tidy, "the name of one of its exposed_tools is blank or padded")
+        require(len(set(names)) == len(names), "one of its exposed_tools is there twice")
         if subject.sample is not None:
             tool = subject.sample.method
-            demand(tool in names, f"it does not expose {tool!r}, but: {', '.join(names)}")
+            require(tool in names, f"it does not expose {tool!r}, but: {', '.join(names)}")
         wire.send(_execute(NO_SUCH_TOOL, {}))
         response = await wire.message("the response to a tool that it does not have")
         status = response.get("status")
-        demand(status == "error", f"a tool that it does not have is answered with status {status!r}")
+        require(status == "error", f"a tool that it does not have is answered with status {status!r}")
         has_error_object(response)
 
 
@@ -163,12 +163,12 @@ async def capabilities(subject: PluginUnderTest) -> None:
         manifest = await greeted(wire, subject.binding.settings.protocol)
     declared = manifest.get("capabilities")
     words = _words(declared)
-    demand(declared is None or words == declared, "its capabilities are no list of words")
+    require(declared is None or words == declared, "its capabilities are no list of words")
     for place, word in enumerate(words):
-        demand(word and word == word.strip(), f"its capability {word!r} is empty or padded")
-        demand(word not in words[:place], f"its capability {word!r} is there twice")
-        demand(word in subject.spec.grants, f"it asks for {word!r}, which is not granted: --grant {word}")
-    demand(words or not subject.spec.grants, "capabilities are granted to it, but it declares none")
+        require(word and word == word.strip(), f"its capability {word!r} is empty or padded")
+        require(word not in words[:place], f"its capability {word!r} is there twice")
+        require(word in subject.spec.grants, f"it asks for {word!r}, which is not granted: --grant {word}")
+    require(words or not subject.spec.grants, "capabilities are granted to it, but it declares none")
 
 
 async def errors(subject: PluginUnderTest) -> None:
@@ -178,7 +178,7 @@ async def errors(subject: PluginUnderTest) -> None:
             wire.send_body(line)
             wire.end_input()
             for said in await wire.rest("a response"):
-                demand(said.get("status") != "ok", "a line that is no request is answered with ok")
+                require(said.get("status") != "ok", "a line that is no request is answered with ok")
 
 
 async def exits(subject: PluginUnderTest) -> None:
@@ -186,7 +186,7 @@ async def exits(subject: PluginUnderTest) -> None:
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= grace):
         took.append(await _time_to_exit(subject))
-    demand(
+    require(
         min(took) <= grace,
         f"it ended {min(took):.2f} s after its stdin did; the teardown time is {grace:g} s",
     )
@@ -196,13 +196,13 @@ async def _time_to_exit(subject: PluginUnderTest) -> float:
     async with subject.wire() as wire:
         wire.send(request(subject, await greeted(wire, subject.binding.settings.protocol)))
         response = await wire.message("the response")
-        demand(response.get("type") == "response", "its second line is no response")
+        require(response.get("type") == "response", "its second line is no response")
         wire.end_input()
         began = time.monotonic()
         status = await wire.exit_status()
         took = time.monotonic() - began
         if response.get("status") == "ok":  # after an error no host looks at it
-            demand(status == 0, f"after its response it ended with {status}, not 0")
+            require(status == 0, f"after its response it ended with {status}, not 0")
         await wire.ended("after its response")
     return took
 

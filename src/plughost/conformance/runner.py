@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.raw_process import PATIENCE
-from plughost.contracts.base import PluginSpec, sandbox_of
+from plughost.contracts.base import PluginSpec, sandbox_class
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 
 GROUP = "plughost.conformance"
@@ -49,7 +49,7 @@ def axes_of(contract: str) -> Sequence[Axis]:
     return axes
 
 
-async def examine(
+async def run_axes(
     spec: PluginSpec,
     *,
     only: Collection[str] = (),
@@ -74,7 +74,7 @@ async def examine(
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
             told(verdicts[-1])
-    return ConformanceReport(spec.name, spec.contract, tuple(verdicts), sandbox_of(spec, subject.contract))
+    return ConformanceReport(spec.name, spec.contract, tuple(verdicts), sandbox_class(spec, subject.contract))
 
 
 async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
@@ -114,5 +114,5 @@ async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
 
 def _shown(reason: str) -> str:
     """It may quote the plugin."""
-    text = "\n".join(map(visible, reason.splitlines()))
+    text = "\n".join(map(escape_controls, reason.splitlines()))
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"

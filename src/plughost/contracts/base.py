@@ -179,12 +179,12 @@ class Contract(Protocol):
         """A conversation for one instance."""
 
 
-def sandbox_of(spec: PluginSpec, contract: Contract) -> str:
+def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
     """How it is confined: as the operator says, or else as its contract has it."""
     return contract.sandbox if spec.sandbox is None else spec.sandbox
 
 
-async def bind_off_the_loop(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
+async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
     """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
 
     A contract that opens no file says so by `binds_without_files = True`, and has no thread.
@@ -194,7 +194,7 @@ async def bind_off_the_loop(contract: Contract, spec: PluginSpec) -> ResolvedSpe
     return await asyncio.to_thread(contract.bind, spec)
 
 
-def contract(name: str) -> Contract:
+def get_contract(name: str) -> Contract:
     """The contract called `name`."""
     found = _registered().get(name)
     if found is None:
@@ -203,16 +203,16 @@ def contract(name: str) -> Contract:
     return _load(found)
 
 
-def names() -> list[str]:
+def contract_names() -> list[str]:
     return sorted(_registered())
 
 
-def contract_of(folder: Path) -> PluginSpec | None:
+def detect_contract(folder: Path) -> PluginSpec | None:
     """The spec that a manifest in `folder` tells; None when no contract has one there.
 
     A folder with manifests of two contracts is refused: its author must not choose the weaker one.
     """
-    told = [spec for name in names() if (spec := contract(name).read_folder(folder)) is not None]
+    told = [spec for name in contract_names() if (spec := get_contract(name).read_folder(folder)) is not None]
     if len(told) > 1:
         both = " and ".join(spec.contract for spec in told)
         raise InvalidSpec(

@@ -20,7 +20,7 @@ from plughost.engine.peer import Peer
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.process import KILL_PATIENCE, Process
-from plughost.engine.reporter import Reporter, story
+from plughost.engine.reporter import Reporter, describe_exit
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State, Supervisor, SupervisorAction, SupervisorEvent
 from plughost.engine.tap import Tapping
@@ -526,7 +526,7 @@ class Instance:
             self._cause = None  # it had exited by itself, only nobody had heard of it yet
         if self._cause is None and status in _KILLED:
             self._cause = self._home.held_to_account()
-        cause = self._witness.error(self._cause or Crashed(story(status)))
+        cause = self._witness.error(self._cause or Crashed(describe_exit(status)))
         cause.exit_status = status if self._executed else None
         if self._channel is not None:
             self._channel.close()
@@ -568,7 +568,7 @@ class Instance:
             pending.fail(cause.again())
 
     def _crashed_after_answer(self, cause: PluginError, status: int | None) -> PluginError:
-        message = f"{story(status)} after its answer"
+        message = f"{describe_exit(status)} after its answer"
         return self._witness.error(Crashed(message, exit_status=status, stderr_tail=cause.stderr_tail))
 
     # What the conversation does

@@ -6,7 +6,7 @@ import signal
 from typing import Any
 
 from plughost._util.redaction.redactor import Redactor
-from plughost._util.text import cut_out
+from plughost._util.text import excerpt
 from plughost.clock import Clock
 from plughost.engine.rate_limit import TokenBucket
 from plughost.engine.session import Session
@@ -68,7 +68,7 @@ class Reporter:
             self._untold = 0
 
     def _tell_drop(self, what: str, head: bytes) -> None:
-        self.tell(Dropped, what=what, head=self._hidden.piece(cut_out(head)))
+        self.tell(Dropped, what=what, head=self._hidden.piece(excerpt(head)))
 
     def error(self, error: PluginError) -> PluginError:
         """The contract's spelling of `error`, with the plugin's name and last words."""
@@ -93,7 +93,7 @@ class Reporter:
         return error
 
 
-def story(status: int | None) -> str:
+def describe_exit(status: int | None) -> str:
     """An exit status in words."""
     if status is None:
         return "it ended, and its exit status is lost"

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from plughost._util.redaction.redactor import Redactor
-from plughost._util.text import cut_out, visible
+from plughost._util.text import escape_controls, excerpt
 from plughost.engine.rate_limit import TokenBucket
 
 LONGEST_LINE = 8192
@@ -66,7 +66,7 @@ class StderrTail:
             self._begun = b""
         elif len(self._begun) > LONGEST_LINE:
             if self._may_be_told(self._begun, kept):
-                kept.append(visible(self._hidden.piece(cut_out(self._begun))[:LONGEST_LINE]))
+                kept.append(escape_controls(self._hidden.piece(excerpt(self._begun))[:LONGEST_LINE]))
             self._begun, self._too_long = b"", True
         return kept
 
@@ -85,7 +85,7 @@ class StderrTail:
         return self._line(self._begun)
 
     def _line(self, line: bytes) -> str:
-        return visible(self._hidden.text(_text(line).rstrip("\r"))[:LONGEST_LINE])
+        return escape_controls(self._hidden.text(_text(line).rstrip("\r"))[:LONGEST_LINE])
 
     def _joined(self) -> bytes:
         return b"".join(self._pieces)[-self._limit :]
@@ -93,8 +93,8 @@ class StderrTail:
     def text(self, lines: int = 20) -> str:
         """The last lines, readable; what is no text shows as escapes."""
         said = self._joined()
-        text = self._hidden.piece(cut_out(said)) if self._cut else self._hidden.text(_text(said))
-        return "\n".join(map(visible, text.splitlines()[-lines:]))
+        text = self._hidden.piece(excerpt(said)) if self._cut else self._hidden.text(_text(said))
+        return "\n".join(map(escape_controls, text.splitlines()[-lines:]))
 
 
 def _text(said: bytes) -> str:

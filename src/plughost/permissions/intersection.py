@@ -10,7 +10,7 @@ from plughost.permissions.access import Access, Endpoint
 T = TypeVar("T")
 
 
-def overlap(asked: Access | None, allowed: Access) -> Access:
+def intersect(asked: Access | None, allowed: Access) -> Access:
     """What is in both. A manifest that has no words for powers (None) leaves it to the operator."""
     if asked is None:
         return allowed

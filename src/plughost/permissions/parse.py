@@ -14,7 +14,7 @@ _SIZE = re.compile(r"(\d{1,15})\s*([KMGT]?)(?:i?B)?", re.I)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
-def powers(words: Mapping[str, Sequence[str]], base: str) -> Access:
+def parse_access(words: Mapping[str, Sequence[str]], base: str) -> Access:
     """What may be read, written, executed and connected to. Relative paths are taken from `base`."""
     unknown = words.keys() - set(KINDS)
     if unknown:
@@ -39,7 +39,7 @@ def joined(first: Access, second: Access) -> Access:
     )
 
 
-def limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
+def parse_limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
     """Sizes as bytes or with K, M, G; `"none"` is no limit."""
     unknown = table.keys() - set(ResourceLimits.__struct_fields__)
     if unknown:

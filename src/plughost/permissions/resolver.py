@@ -35,7 +35,7 @@ class Resolver:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def leads_away(address: Address) -> bool:
+def is_remote(address: Address) -> bool:
     """Whether it is a public address, and of another machine than this: to its own the kernel would send from
     that very address. Nothing is sent to find out."""
     if not is_public(address):

@@ -10,7 +10,7 @@ from plughost.errors import LaunchFailed
 from plughost.sandbox.users import UIDS, User
 
 
-def make(folder: DataFolder, plugin: str, user: User | None) -> None:
+def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
     """`user` is whom the plugin runs as, where that is not the host's own user.
 
     A folder that exists already is taken only if it is known to be the plugin's: it is never given to another

@@ -15,7 +15,7 @@ _SUMMED = "summed by the host, a few times a second; no memfd and no shared anon
 """Nobody need have those mapped, and only a control group counts what is not."""
 
 
-def holdings(
+def describe_enforcement(
     confined: str,
     powers: Access,
     limits: ResourceLimits,

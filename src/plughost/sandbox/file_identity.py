@@ -8,7 +8,7 @@ import stat
 from plughost.errors import SandboxUnavailable
 
 
-def identity(real: str) -> str:
+def file_identity(real: str) -> str:
     """`DEV:INO`; Unconfinable when a symlink is in its way by now, or it is gone."""
     fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
     try:

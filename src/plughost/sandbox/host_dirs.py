@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from plughost._util.temp_dir import everybodys_folder
+from plughost._util.temp_dir import shared_temp_dir
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.run_dir import PREFIX
@@ -17,7 +17,7 @@ from plughost.sandbox.run_dir import PREFIX
 
 def bases(quarters: str) -> tuple[str, ...]:
     """The folders in which hosts of this user settle, as real paths; `quarters` is where this one has."""
-    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), everybodys_folder())
+    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), shared_temp_dir())
     return tuple(dict.fromkeys(os.path.realpath(path) for path in known if os.path.isabs(path)))
 
 

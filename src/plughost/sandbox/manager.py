@@ -10,12 +10,12 @@ import weakref
 from collections.abc import Callable, Iterator
 
 from plughost.clock import Clock
-from plughost.contracts.base import PluginSpec, ResolvedSpec, contract, sandbox_of
+from plughost.contracts.base import PluginSpec, ResolvedSpec, get_contract, sandbox_class
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import Launch
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable
 from plughost.permissions.access import NONE, Access, Endpoint
-from plughost.permissions.intersection import overlap
+from plughost.permissions.intersection import intersect
 from plughost.permissions.parse import joined
 from plughost.sandbox import data_dir
 from plughost.sandbox.memory.meter import MemoryMeter
@@ -65,17 +65,17 @@ class SandboxManager:
         LaunchFailed, too, and nothing that was made for the plugin is left then.
         """
         with as_launch_failure("cannot prepare it", spec.name):
-            return await self._confine(spec, binding, sandbox_of(spec, contract(spec.contract)))
+            return await self._confine(spec, binding, sandbox_class(spec, get_contract(spec.contract)))
 
     async def _confine(self, spec: PluginSpec, binding: ResolvedSpec, confined: str) -> SandboxPlan:
         powers = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._foresees:
-                data_dir.make(binding.data, spec.name, None)
+                data_dir.create_data_dir(binding.data, spec.name, None)
             return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
-        from plughost.sandbox.prepare import confined as how
+        from plughost.sandbox.prepare import prepare_sandbox as how
 
         ground = await self._settled_ground()
         kept = self._plugins.setdefault(spec.name, _PluginState())
@@ -87,7 +87,7 @@ class SandboxManager:
             if kept.group is None:
                 kept.group = ground.group(spec)
             if binding.data is not None and not self._foresees:
-                data_dir.make(binding.data, spec.name, ground.quarters.room(spec.name).user)
+                data_dir.create_data_dir(binding.data, spec.name, ground.quarters.room(spec.name).user)
             way_out = self._way_out(spec.name, kept, endpoints)
             confinement = await asyncio.to_thread(
                 how,
@@ -261,7 +261,7 @@ class SandboxManager:
 
 def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
     """What its manifest asks for and the operator allows, and what it has without that."""
-    return joined(overlap(binding.declared, spec.allow), binding.own)
+    return joined(intersect(binding.declared, spec.allow), binding.own)
 
 
 class _HostSetup:

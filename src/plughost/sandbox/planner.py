@@ -15,7 +15,7 @@ from plughost.engine.launcher.launch import Launch
 from plughost.errors import InvalidSpec, SandboxUnavailable
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.denials.visible_access import VisibleAccess
-from plughost.sandbox.enforcement import SIGNALS, holdings
+from plughost.sandbox.enforcement import SIGNALS, describe_enforcement
 from plughost.sandbox.inputs import EgressInputs, SandboxInputs
 from plughost.sandbox.mechanisms import bubblewrap, inner
 from plughost.sandbox.mechanisms.features import KernelFeatures
@@ -40,7 +40,7 @@ TRUNCATING = 3
 """From this ABI on Landlock holds truncating by name."""
 
 
-def confine(
+def build_plan(
     confined: str,
     command: Sequence[str],
     cwd: str | None,
@@ -75,7 +75,9 @@ def confine(
         launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared, uncounted)
     if prepared.group is not None:
         launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
-    held = holdings(confined, powers, limits, rlimits, machine, prepared.user, grouped, prepared.writable_tmp)
+    held = describe_enforcement(
+        confined, powers, limits, rlimits, machine, prepared.user, grouped, prepared.writable_tmp
+    )
     summed = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
     reach = _reach(rules, prepared, powers.connect if confined == "strict" else None)
@@ -192,8 +194,8 @@ def _strict(
         same=prepared.same,
         made=("/etc", "/tmp"),
     )
-    last = inner.words(rules, rlimits, uncounted=uncounted, lockless=not prepared.file_locks)
-    outside = bubblewrap.words(view, machine.bubblewrap, machine.version, env)
+    last = inner.build_inner_argv(rules, rlimits, uncounted=uncounted, lockless=not prepared.file_locks)
+    outside = bubblewrap.build_argv(view, machine.bubblewrap, machine.version, env)
     launch = Launch(
         (*outside, bubblewrap.INNER, *last, "--", runnable.path, *runnable.argv),
         {name: value for name, value in env.items() if name not in bubblewrap.obeyed(env)},
@@ -230,7 +232,7 @@ def _landlock(
         read=(*system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
         same=prepared.same,
     )
-    last = inner.words(
+    last = inner.build_inner_argv(
         rules,
         rlimits,
         cwd=cwd or prepared.scratch,

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from plughost.contracts.base import PluginSpec
 from plughost.errors import LaunchFailed, SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits
-from plughost.sandbox.file_identity import identity
+from plughost.sandbox.file_identity import file_identity
 from plughost.sandbox.host_dirs import bases, check_private
 from plughost.sandbox.inputs import EgressInputs, SandboxInputs
 from plughost.sandbox.mechanisms import features
 from plughost.sandbox.memory.cgroups import Cgroup
 from plughost.sandbox.plan import SandboxPlan
-from plughost.sandbox.planner import check, confine
+from plughost.sandbox.planner import build_plan, check
 from plughost.sandbox.protected_paths import ProtectedPaths
 from plughost.sandbox.resolve import command_cache, shared_libraries, trusted_files
 from plughost.sandbox.resolve.elf import open_file
-from plughost.sandbox.resolve.grants import ResolvedGrants, granted
+from plughost.sandbox.resolve.grants import ResolvedGrants, resolve_grants
 from plughost.sandbox.run_dir import PluginDir, RunDir
 from plughost.sandbox.users import User, barrier, check_reach
 
@@ -36,7 +36,7 @@ SYSTEM = (
 _BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 
 
-def confined(
+def prepare_sandbox(
     spec: PluginSpec,
     binding_env: Mapping[str, str],
     powers: Access,
@@ -60,19 +60,19 @@ def confined(
     room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
     `listable`, `resolved`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
     """
-    here = here or features.machine()
+    here = here or features.kernel_features()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
     try:
         check(class_, here, powers)
         if class_ == "none":
-            return confine(class_, command, cwd, binding_env, powers, limits, here)
+            return build_plan(class_, command, cwd, binding_env, powers, limits, here)
         assert here.inner is not None
         known = dict(resolved or {})
         told = _told_folder(command, cwd) if spec.command_is_told else ()
         known.update((folder, folder) for folder in told)
         parted = tuple(_still_real(path) for path in listable)
-        given = granted(powers, spec.allow, to_come, known)
-        found = command_cache.find(
+        given = resolve_grants(powers, spec.allow, to_come, known)
+        found = command_cache.resolve_command(
             command,
             cwd,
             binding_env,
@@ -116,7 +116,7 @@ def confined(
             way_out=way_out,
             group=group,
         )
-        return confine(class_, command, cwd, binding_env, powers, limits, here, prepared)
+        return build_plan(class_, command, cwd, binding_env, powers, limits, here, prepared)
     except LaunchFailed as error:
         error.plugin = spec.name
         raise
@@ -137,7 +137,7 @@ def _told_folder(command: tuple[str, ...], cwd: str | None) -> tuple[str, ...]:
 
 def _still_real(path: str) -> str:
     """A real path that its contract has resolved; Unconfinable when a symlink is in it by now."""
-    identity(path)
+    file_identity(path)
     return path
 
 
@@ -147,7 +147,7 @@ def _footing(
     """Unconfinable when it could change it itself, and so what its next process is given."""
     links = (link for link, _ in (*found.links, *given.links))
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
-    identities = tuple((folder, identity(folder)) for folder in folders)
+    identities = tuple((folder, file_identity(folder)) for folder in folders)
     footing = ProtectedPaths(given.write, given.read, tuple(dict.fromkeys(code)), identities)
     if (shaken := footing.shaken_by(footing)) is not None:
         raise SandboxUnavailable(
@@ -159,7 +159,9 @@ def _footing(
 
 def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """Identities of all but what only root can have replaced: upgrades of the system do that."""
-    return tuple((path, identity(path)) for path in dict.fromkeys(paths) if not trusted_files.is_public(path))
+    return tuple(
+        (path, file_identity(path)) for path in dict.fromkeys(paths) if not trusted_files.is_public(path)
+    )
 
 
 def _seen_inside(cwd: str, found: command_cache.ResolvedCommand, given: ResolvedGrants) -> str | None:

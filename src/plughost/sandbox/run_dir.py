@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from plughost._util.rmtree import remove
-from plughost._util.temp_dir import everybodys_folder
+from plughost._util.rmtree import rmtree
+from plughost._util.temp_dir import shared_temp_dir
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.untrusted_temp_dir import READABLE, open_folder, set_mode
 from plughost.sandbox.users import User, Users
@@ -37,8 +37,8 @@ class RunDir:
         self._one_at_a_time = threading.Lock()
         """How plugins are confined is decided in threads, several at once."""
         self._pid = os.getpid()
-        sweep(self.base)
-        self.path, self._lock = settle(self.base)
+        remove_abandoned(self.base)
+        self.path, self._lock = create_locked_dir(self.base)
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +79,7 @@ class RunDir:
     def close(self) -> None:
         """Removes the folder. Plugins must have ended. A forked child's copy does nothing."""
         if self._lock >= 0 and os.getpid() == self._pid:
-            remove(self.path)
+            rmtree(self.path)
             os.close(self._lock)
             self._lock = -1
             self.users.close()
@@ -148,10 +148,10 @@ def default_base() -> str:
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
-    return everybodys_folder()
+    return shared_temp_dir()
 
 
-def sweep(base: str, prefix: str = PREFIX) -> None:
+def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
     """Remove what killed hosts of this user left."""
     swept = 0
     for entry in _entries(base):
@@ -164,7 +164,7 @@ def sweep(base: str, prefix: str = PREFIX) -> None:
         try:
             if os.fstat(fd).st_uid == os.geteuid():
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove(entry.path)
+                rmtree(entry.path)
                 swept += 1
         except OSError:
             pass  # its host lives
@@ -180,7 +180,7 @@ def _entries(base: str) -> list[os.DirEntry[str]]:
         return []  # settling there will say what is wrong
 
 
-def settle(base: str, prefix: str = PREFIX) -> tuple[str, int]:
+def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
     """A new folder, locked and still there: another host's sweep may come between making and locking."""
     for _ in range(100):
         path = ""

@@ -23,7 +23,7 @@ Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Pr
 
 
 @asynccontextmanager
-async def confined(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIterator[Start]:
+async def confine_unhosted(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIterator[Start]:
     """How to start processes of the plugin, for as long as this lasts; LaunchFailed when it cannot be
     confined as its spec, or else its contract, asks."""
     loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plughost._util.rmtree import remove
+from plughost._util.rmtree import rmtree
 
 PASSABLE = 0o711
 """Of a root host, a confined plugin is another user: it passes through, and lists nothing."""
@@ -26,7 +26,7 @@ def temporary_folder(prefix: str, mode: int = 0o700) -> Iterator[str]:
         set_mode(path, mode)
         yield path
     finally:
-        remove(path)
+        rmtree(path)
 
 
 def make_folder(path: str, mode: int) -> None:

@@ -39,7 +39,7 @@ SPACE = DisplayText(" ", 1)
 UNKNOWN = DisplayText(REPLACEMENT, 1)
 
 
-def shown(symbol: str) -> DisplayText:
+def display_text(symbol: str) -> DisplayText:
     """A symbol of any content as one or two columns of text that no terminal obeys."""
     return _shown(symbol[:LONGEST])
 

@@ -21,7 +21,7 @@ class ResolvedStyle(NamedTuple):
     underlined: bool
 
 
-def shade(run: Span) -> ResolvedStyle:
+def resolve_style(run: Span) -> ResolvedStyle:
     fg, bg = run.fg or INK, run.bg or PAPER
     if run.modifier & REVERSED:
         fg, bg = bg, fg

@@ -30,6 +30,6 @@ class FrameRate:
         return self.interval if self._still < STILL else max(IDLE, self.interval)
 
 
-def missed(took: float, interval: float) -> int:
+def missed_frames(took: float, interval: float) -> int:
     """Frames that were due while another one was still being drawn."""
     return max(int(took / interval), 0)

@@ -13,8 +13,8 @@ from plughost.errors import PluginError, Timeout
 from plughost.events import Event, Exited, StateChanged
 from plughost.host import Host
 from plughost.plugin import Plugin
-from plughost.screens.frame_rate import IDLE, FrameRate, missed
-from plughost.screens.render import Rendering, Row, paint
+from plughost.screens.frame_rate import IDLE, FrameRate, missed_frames
+from plughost.screens.render import Rendering, Row, render
 from plughost.screens.stderr_tail import last_words
 from plughost.screens.terminal.error_panel import FAILED, STARTING, ErrorPanel, of_state, panel, unresponsive
 
@@ -159,7 +159,7 @@ class FrameSource:
             except PluginError as error:
                 trouble = of_state(self._plugin.state, error.message)
                 trouble = trouble or ErrorPanel("gave no frame", error.message, error.hint)
-            self.dropped += missed(self._clock() - began, self._pace.interval)
+            self.dropped += missed_frames(self._clock() - began, self._pace.interval)
         self.trouble = trouble
         self._painting = None
         said = last_words(self._host, self.name)
@@ -170,14 +170,14 @@ class FrameSource:
         return IDLE
 
     def _drawn(self, result: RenderResult, width: int, height: int, viewer: Viewer, began: float) -> float:
-        painting = paint(result.buffer, width, height, self._painting)
+        painting = render(result.buffer, width, height, self._painting)
         viewer.see(ScreenView(painting.rows, None if self._painting is None else painting.changed))
         self._painting = painting
         self.trouble = None
         self.frames += 1
         self._drawn_at = self._clock()
         self.took = self._drawn_at - began
-        self.dropped += missed(self.took, self._pace.interval)
+        self.dropped += missed_frames(self.took, self._pace.interval)
         return self._pace.after(changed=bool(painting.changed), redraw=result.redraw)
 
     async def _rest(self, due: float, wait: float) -> float:

@@ -17,7 +17,7 @@ from plughost.contracts.ainb.messages import (
     Color,
     WireBuffer,
 )
-from plughost.screens.cell_width import columns_of, shown
+from plughost.screens.cell_width import columns_of, display_text
 
 KNOWN = BOLD | DIM | ITALIC | UNDERLINED | REVERSED
 BLANK = Cell(" ")
@@ -47,7 +47,7 @@ class Rendering(NamedTuple):
     """The rows that differ from the painting before."""
 
 
-def paint(buffer: WireBuffer, width: int, height: int, before: Rendering | None = None) -> Rendering:
+def render(buffer: WireBuffer, width: int, height: int, before: Rendering | None = None) -> Rendering:
     """What is seen of a buffer through a viewport; rows that are as they were `before` come from there."""
     cells = _laid_out(buffer, width, height)
     if before is None or (before.width, before.height) != (width, height):
@@ -108,7 +108,7 @@ def _fitted(symbols: Sequence[str]) -> list[str]:
     for x, symbol in enumerate(symbols):
         if len(fitted) > x:
             continue
-        text, columns = shown(symbol)
+        text, columns = display_text(symbol)
         if columns == 1:
             fitted.append(text)
         elif x + 1 < len(symbols):

@@ -25,7 +25,9 @@ class ScreenSession(NamedTuple):
 
 
 @asynccontextmanager
-async def stage(shown: Sequence[PluginSpec], others: Sequence[PluginSpec]) -> AsyncIterator[ScreenSession]:
+async def open_session(
+    shown: Sequence[PluginSpec], others: Sequence[PluginSpec]
+) -> AsyncIterator[ScreenSession]:
     """Those that are shown start when they are looked at; of the others the eager ones do at once."""
     async with _closed(Host()) as host:
         plugins = [await host.add(spec, start=False) for spec in shown]

@@ -15,7 +15,7 @@ from plughost.engine.caller import Caller
 from plughost.errors import Denied, InvalidSpec, PluginError, Timeout
 from plughost.permissions import capabilities
 from plughost.services.plugin_lookup import PluginLookup, offering
-from plughost.wire.base64_bytes import Octets, plain
+from plughost.wire.base64_bytes import Octets, decode_plain
 from plughost.wire.ledger import FOREVER
 
 LONGEST_MS = 10**12
@@ -66,7 +66,7 @@ class Actions:
             return await self._by_plugin(caller, params)
         if action.spawns and not capabilities.allows(caller.plugin.capabilities, "spawn_subprocess"):
             raise Denied("capability denied: spawn_subprocess")
-        return await action.handler(caller, plain(params.payload))
+        return await action.handler(caller, decode_plain(params.payload))
 
     async def _by_plugin(self, caller: Caller, params: Invoke) -> bytes:
         directory = self._directory()
@@ -76,11 +76,15 @@ class Actions:
         name, plugin = found
         if name == caller.name:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")
-        request = {"action": params.action, "payload": plain(params.payload), "timeout_ms": params.timeout_ms}
+        request = {
+            "action": params.action,
+            "payload": decode_plain(params.payload),
+            "timeout_ms": params.timeout_ms,
+        }
         try:
             answer: ActionAnswer = await plugin.call(
                 "host/action/invoke", request, timeout=FOREVER, type=ActionAnswer
             )
         except Timeout as error:  # of its start: not the caller's own
             raise PluginError(f"action failed: {error.message}") from error
-        return plain(answer.payload)
+        return decode_plain(answer.payload)

@@ -12,7 +12,7 @@ from plughost.engine.caller import Caller
 from plughost.permissions.operator_only import OperatorAccess
 from plughost.services.files.reader import LARGEST, ByManifest, FileContent, Files, FolderEntry
 from plughost.services.network.fetch import Fetch, Fetched, Network
-from plughost.wire.base64_bytes import Octets, plain
+from plughost.wire.base64_bytes import Octets, decode_plain
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class NetworkService:
         self._network = network or Network()
 
     async def fetch(self, caller: Caller, params: ToFetch) -> Fetched:
-        body = None if params.body is None else plain(params.body)
+        body = None if params.body is None else decode_plain(params.body)
         request = Fetch(params.url, params.method, body, tuple(params.headers))
         return await self._network.fetch(_hosts(caller), request, _word(caller))
 

@@ -16,7 +16,7 @@ class HostContext(PluginLookup, Protocol):
     _clock: Clock
 
 
-def own(name: str, house: HostContext) -> Any:
+def create_builtin(name: str, house: HostContext) -> Any:
     """The host's own service of that name; None when it has none."""
     if name == "logs":
         from plughost.services.logs import Logs
@@ -39,7 +39,7 @@ def own(name: str, house: HostContext) -> Any:
 
         return NetworkService()
     if name == "storage":
-        from plughost.services.storage.service import Storage, usual_folder
+        from plughost.services.storage.service import Storage, default_folder
 
-        return Storage(usual_folder())
+        return Storage(default_folder())
     return None

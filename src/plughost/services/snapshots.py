@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 from plughost.engine.caller import Caller, Publication
 from plughost.errors import InvalidSpec, Overloaded
-from plughost.wire.base64_bytes import Octets, plain
+from plughost.wire.base64_bytes import Octets, decode_plain
 
 # A plugin does not grow the host without end.
 LONGEST_TOPIC = 1024
@@ -87,7 +87,7 @@ class Snapshots:
             caller.plugin.pin(caller)
 
     def publish(self, caller: Caller, params: Publish) -> None:
-        self.put(params.topic, plain(params.payload), publisher=caller.name)
+        self.put(params.topic, decode_plain(params.payload), publisher=caller.name)
 
     # What the embedding program does
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.engine.session import Incoming, Session
 from plughost.engine.tap import Origin
 from plughost.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
@@ -231,10 +231,10 @@ def drive(
     nothing: `grants` does."""
     if target is None:
         target = PluginSpec(contract="mcptest", name="plugin", command=["in-process"])
-    spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
+    spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))
     if grants is not None:
         spec = msgspec.structs.replace(spec, grants=tuple(grants))
-    kind = contract(spec.contract)
+    kind = get_contract(spec.contract)
     session = kind.session(spec, kind.bind(spec))
     origin = Origin(spec.name, spec.contract, type(session.framing()).__name__)
     driver = Driver(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from plughost._util.redaction.redactor import HIDDEN
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.engine.tap import Way
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import (
@@ -131,7 +131,7 @@ def _difference(before: Any, after: Any, where: str = "") -> str:
         for name in before | after:
             place = f"{where}.{name}".lstrip(".")
             if name not in before or name not in after:
-                return f"{visible(place)} is {'missing now' if name in before else 'new'}"
+                return f"{escape_controls(place)} is {'missing now' if name in before else 'new'}"
             if found := _difference(before[name], after[name], place):
                 return found
         return ""
@@ -143,7 +143,7 @@ def _difference(before: Any, after: Any, where: str = "") -> str:
     if before == after and isinstance(before, bool) == isinstance(after, bool):
         return ""
     was, now = (_shown(msgspec.json.encode(one)) for one in (before, after))
-    return f"{visible(where) or 'it'} was {was} and is now {now}"
+    return f"{escape_controls(where) or 'it'} was {was} and is now {now}"
 
 
 def _fits(before: str, after: str) -> bool:
@@ -153,6 +153,6 @@ def _fits(before: str, after: str) -> bool:
 
 def _shown(frame: Frame | FrameError) -> str:
     if isinstance(frame, FrameError):
-        return visible(f"bytes that make no frame ({frame.message})")
-    text = visible(bytes(frame[:SHOWN]).decode(errors="backslashreplace"))
+        return escape_controls(f"bytes that make no frame ({frame.message})")
+    text = escape_controls(bytes(frame[:SHOWN]).decode(errors="backslashreplace"))
     return text if len(frame) <= SHOWN else f"{text}… ({len(frame)} bytes)"

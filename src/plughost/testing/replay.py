@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, check_runnable, contract
+from plughost.contracts.base import PluginSpec, check_runnable, get_contract
 from plughost.engine.channel import CHUNK, PipeChannel
-from plughost.engine.reporter import story
+from plughost.engine.reporter import describe_exit
 from plughost.errors import LaunchFailed
-from plughost.sandbox.unhosted import Start, confined
+from plughost.sandbox.unhosted import Start, confine_unhosted
 from plughost.testing.player import Different, Player
 from plughost.testing.traffic import Traffic
 
@@ -42,10 +42,10 @@ async def play_host(
 ) -> str | None:
     """Start a plugin, of a spec or a folder, confined as a host would confine it, and tell it what it was
     told then. What it says else; None when it says the same."""
-    spec = target if isinstance(target, PluginSpec) else config.of_folder(Path(target))
-    binding = contract(spec.contract).bind(spec)
+    spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))
+    binding = get_contract(spec.contract).bind(spec)
     check_runnable(spec, binding)
-    async with confined(spec, binding) as start:
+    async with confine_unhosted(spec, binding) as start:
         return await _FakeHost(Player(traffic, "out"), start).play(patience)
 
 
@@ -96,7 +96,7 @@ class _FakeHost:
         self._channel.drain()
         if self._player.expected is not None:
             words = f", its last words: {self._process.stderr.text(1)}" if self._process.stderr.text() else ""
-            how = story(self._process.exit_status).removeprefix("it ")
+            how = describe_exit(self._process.exit_status).removeprefix("it ")
             self._settle(f"the plugin {how} before it said: {self._player.expected}{words}")
         self._over.set()
         self._gone.set()

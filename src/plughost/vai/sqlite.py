@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from plughost.errors import HostFailed, PluginError, Stopped
 from plughost.services.storage.sqlite_file import transaction
 
-__all__ = ["SqliteDatabase", "opened", "transaction"]
+__all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ PATIENCE = 10.0
 """Seconds to wait for another process that writes."""
 
 
-def opened(
+def open_shared_database(
     path: str, version: int, tables: Iterable[str], *, synchronous: str = "FULL"
 ) -> sqlite3.Connection:
     """Made when it is missing. `tables` are statements that may run again."""
@@ -99,7 +99,7 @@ class SqliteDatabase:
             if self._closed:
                 raise Stopped("the host is closed")
             if self._connection is None:
-                self._connection = opened(self._path, self._version, self._tables)
+                self._connection = open_shared_database(self._path, self._version, self._tables)
             with transaction(self._connection):
                 result = work(self._connection)
                 assert not isinstance(result, sqlite3.Cursor)

@@ -8,8 +8,8 @@ import msgspec
 
 Octet = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Octets = bytes | list[Octet]
-"""As a member's type: what was read is `plain(member)`."""
+"""As a member's type: what was read is `decode_plain(member)`."""
 
 
-def plain(octets: Octets) -> bytes:
+def decode_plain(octets: Octets) -> bytes:
     return bytes(octets)

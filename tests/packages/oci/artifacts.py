@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, ContentStore, Descriptor, unwatched
+from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, ContentStore, Descriptor, no_progress
 from plughost.vai.packages.oci.digests import describe
 
 ARTIFACT = "application/vnd.vai.plugin.v1"
@@ -41,7 +41,7 @@ async def put_artifact(
     """An artifact as vai packages are."""
     blobs = [describe(config, CONFIG), describe(layer, LAYER)]
     for blob, data in zip(blobs, (config, layer), strict=True):
-        await content.push_blob(blob, data, unwatched)
+        await content.push_blob(blob, data, no_progress)
     return await content.push_manifest(image(blobs[0], blobs[1:], ARTIFACT), MANIFEST, tag)
 
 
@@ -49,6 +49,6 @@ async def put_signature(
     content: ContentStore, subject: Descriptor, envelope: bytes = b'{"payload": ""}'
 ) -> Descriptor:
     empty, signed = describe(b"{}", EMPTY), describe(envelope, "application/vnd.dsse.envelope.v1+json")
-    await content.push_blob(empty, b"{}", unwatched)
-    await content.push_blob(signed, envelope, unwatched)
+    await content.push_blob(empty, b"{}", no_progress)
+    await content.push_blob(signed, envelope, no_progress)
     return await content.push_manifest(image(empty, [signed], SIGNATURE, subject), MANIFEST, None)

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from plughost.testing import VirtualClock
-from plughost.vai.packages.oci.content_store import unwatched
+from plughost.vai.packages.oci.content_store import no_progress
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import BadContent, TransferFailed
 from plughost.vai.packages.oci.open_reference import open_content
@@ -24,7 +24,7 @@ PATH = f"/v2/acme/devkit/blobs/{BLOB.digest}"
 GET = f"GET {PATH}"
 
 
-async def fetch(faulty, folder, progress=unwatched, **options):
+async def fetch(faulty, folder, progress=no_progress, **options):
     async with faulty.open(**options) as registry:
         await registry.fetch(BLOB, folder / "out", progress)
     assert (folder / "out").read_bytes() == DATA
@@ -228,12 +228,12 @@ async def test_the_event_loop_neither_hashes_nor_writes(faulty, tmp_path, monkey
 
 async def test_a_cut_line_to_a_real_registry_costs_no_byte_twice(registry, tmp_path):
     async with open_content(f"{registry}/tests/relayed") as direct:
-        await direct.push_blob(BLOB, DATA, unwatched)
+        await direct.push_blob(BLOB, DATA, no_progress)
     async with (
         relay(registry, down=2_000_000, times=2) as line,
         open_content(f"{line.address}/tests/relayed") as cut,
     ):
-        await cut.fetch(BLOB, tmp_path / "out", unwatched)
+        await cut.fetch(BLOB, tmp_path / "out", no_progress)
     assert (tmp_path / "out").read_bytes() == DATA
     assert line.cuts == 2
     assert line.down < len(DATA) + 10_000, "the heads of three answers"

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.content_store import MANIFEST, no_progress
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
@@ -92,10 +92,10 @@ async def test_what_is_not_there_is_said_with_what_is(layout):
 async def test_altered_bytes_are_refused_and_no_file_is_left(layout, tmp_path):
     data = b"x" * 100_000
     blob = describe(data, LAYER)
-    await layout.push_blob(blob, data, unwatched)
+    await layout.push_blob(blob, data, no_progress)
     layout.path_of(blob).write_bytes(b"y" + data[1:])
     with pytest.raises(BadContent, match=blob.digest):
-        await layout.fetch(blob, tmp_path / "out", unwatched)
+        await layout.fetch(blob, tmp_path / "out", no_progress)
     assert os.listdir(tmp_path) == ["layout"]
 
 
@@ -110,7 +110,7 @@ async def test_altered_manifests_are_refused(layout):
 async def test_a_fetched_blob_is_counted_once_and_goes_on_where_it_was_cut(layout, tmp_path):
     data = os.urandom(10_000_000)
     blob = describe(data, LAYER)
-    await layout.push_blob(blob, data, unwatched)
+    await layout.push_blob(blob, data, no_progress)
     (tmp_path / "out.partial").write_bytes(data[:7_000_000])
     moved = []
     await layout.fetch(blob, tmp_path / "out", moved.append)
@@ -122,19 +122,19 @@ async def test_a_fetched_blob_is_counted_once_and_goes_on_where_it_was_cut(layou
 async def test_a_wrong_beginning_is_not_kept(layout, tmp_path):
     data = os.urandom(100_000)
     blob = describe(data, LAYER)
-    await layout.push_blob(blob, data, unwatched)
+    await layout.push_blob(blob, data, no_progress)
     (tmp_path / "out.partial").write_bytes(bytes(50_000))
     with pytest.raises(BadContent):
-        await layout.fetch(blob, tmp_path / "out", unwatched)
-    await layout.fetch(blob, tmp_path / "out", unwatched)
+        await layout.fetch(blob, tmp_path / "out", no_progress)
+    await layout.fetch(blob, tmp_path / "out", no_progress)
     assert (tmp_path / "out").read_bytes() == data
 
 
 async def test_fetching_twice_at_once_gives_one_whole_file(layout, tmp_path):
     data = os.urandom(20_000_000)
     blob = describe(data, LAYER)
-    await layout.push_blob(blob, data, unwatched)
-    await asyncio.gather(*(layout.fetch(blob, tmp_path / "out", unwatched) for _ in range(4)))
+    await layout.push_blob(blob, data, no_progress)
+    await asyncio.gather(*(layout.fetch(blob, tmp_path / "out", no_progress) for _ in range(4)))
     assert (tmp_path / "out").read_bytes() == data
     assert sorted(os.listdir(tmp_path)) == ["layout", "out"]
 
@@ -142,7 +142,7 @@ async def test_fetching_twice_at_once_gives_one_whole_file(layout, tmp_path):
 async def test_a_full_disk_is_said_and_what_has_arrived_is_kept(layout, tmp_path, monkeypatch):
     data = os.urandom(9_000_000)
     blob = describe(data, LAYER)
-    await layout.push_blob(blob, data, unwatched)
+    await layout.push_blob(blob, data, no_progress)
     real = os.write
 
     def full(fd, data):
@@ -152,7 +152,7 @@ async def test_a_full_disk_is_said_and_what_has_arrived_is_kept(layout, tmp_path
 
     monkeypatch.setattr("plughost.vai.packages.oci.layout.blob_writer.os.write", full)
     with pytest.raises(TransferFailed, match="No space left on device") as caught:
-        await layout.fetch(blob, tmp_path / "out", unwatched)
+        await layout.fetch(blob, tmp_path / "out", no_progress)
     assert "make room" in caught.value.hint
     monkeypatch.undo()
     assert sorted(os.listdir(tmp_path)) == ["layout", "out.partial"]
@@ -214,4 +214,4 @@ async def test_no_layout_is_not_found(layout):
     with pytest.raises(NotFound):
         await layout.manifest("0.1.0")
     with pytest.raises(NotFound):
-        await layout.fetch(describe(b"x", LAYER), layout.root / "out", unwatched)
+        await layout.fetch(describe(b"x", LAYER), layout.root / "out", no_progress)

@@ -11,7 +11,7 @@ import tarfile
 import pytest
 
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.oci.content_store import MANIFEST, unwatched
+from plughost.vai.packages.oci.content_store import MANIFEST, no_progress
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed
@@ -35,7 +35,7 @@ async def test_what_was_written_is_read(tmp_path):
     assert await read.manifest("0.1.0") == await layout.manifest("0.1.0")
     assert (await read.manifest(""))[0].digest == pushed.digest
     assert await read.referrers(pushed.digest, SIGNATURE) == await layout.referrers(pushed.digest, SIGNATURE)
-    await read.fetch(describe(layer, LAYER), tmp_path / "out", unwatched)
+    await read.fetch(describe(layer, LAYER), tmp_path / "out", no_progress)
     assert (tmp_path / "out").read_bytes() == layer
     assert sorted(os.listdir(tmp_path)) == ["layout", "out", "x.vai.tar"]
 
@@ -85,7 +85,7 @@ async def test_altered_bytes_are_refused(tmp_path):
     altered = (tmp_path / "x.tar").read_bytes().replace(b"layerlayer", b"layerLayer", 1)
     (tmp_path / "x.tar").write_bytes(altered)
     with pytest.raises(BadContent):
-        await LayoutTar(tmp_path / "x.tar").fetch(describe(layer, LAYER), tmp_path / "out", unwatched)
+        await LayoutTar(tmp_path / "x.tar").fetch(describe(layer, LAYER), tmp_path / "out", no_progress)
     assert not (tmp_path / "out").exists()
 
 
@@ -171,7 +171,7 @@ async def test_a_missing_file_is_told(tmp_path):
     layout, _ = await filled(tmp_path / "layout")
     write_tar(layout, tmp_path / "x.tar")
     with pytest.raises(NotFound):
-        await LayoutTar(tmp_path / "x.tar").fetch(describe(b"other", LAYER), tmp_path / "out", unwatched)
+        await LayoutTar(tmp_path / "x.tar").fetch(describe(b"other", LAYER), tmp_path / "out", no_progress)
 
 
 async def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):

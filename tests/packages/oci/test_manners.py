@@ -11,7 +11,7 @@ import pytest
 from plughost.errors import InvalidSpec
 from plughost.permissions.addresses import parse_url
 from plughost.testing import VirtualClock
-from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, unwatched
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, no_progress
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
 from plughost.vai.packages.oci.reference import parse_reference
@@ -64,7 +64,7 @@ async def test_another_host_is_not_told_who_we_are(faulty, elsewhere, tmp_path):
     )
     elsewhere.on("GET /there", elsewhere.blob(b"some bytes"))
     async with faulty.open(environ=WHO) as registry:
-        await registry.fetch(BLOB, tmp_path / "out", unwatched)
+        await registry.fetch(BLOB, tmp_path / "out", no_progress)
     assert faulty.seen[-1].headers["authorization"] == BASIC
     assert [exchange.headers.get("authorization") for exchange in elsewhere.seen] == [None]
     assert (tmp_path / "out").read_bytes() == b"some bytes"
@@ -91,7 +91,7 @@ async def test_an_upload_elsewhere_is_not_told_who_we_are(faulty, elsewhere):
     )
     elsewhere.on("PUT /up", answer(b"", 201))
     async with faulty.open(environ=WHO) as registry:
-        await registry.push_blob(BLOB, b"some bytes", unwatched)
+        await registry.push_blob(BLOB, b"some bytes", no_progress)
     assert elsewhere.seen[0].path == f"/up?state=1&digest={BLOB.digest}"
     assert elsewhere.seen[0].body == b"some bytes"
     assert "authorization" not in elsewhere.seen[0].headers

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, unwatched
+from plughost.vai.packages.oci.content_store import INDEX, MANIFEST, no_progress
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.errors import NotFound, Unauthorized
@@ -162,7 +162,7 @@ async def test_a_blob_that_is_not_there_is_not_found(repository, tmp_path):
     async with open_content(repository) as registry:
         await put_artifact(registry)
         with pytest.raises(NotFound, match="blob unknown"):
-            await registry.fetch(describe(b"nowhere", LAYER), tmp_path / "out", unwatched)
+            await registry.fetch(describe(b"nowhere", LAYER), tmp_path / "out", no_progress)
     assert os.listdir(tmp_path) == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.oci import copy_artifact
-from plughost.vai.packages.oci.content_store import EMPTY, INDEX, MANIFEST, Descriptor, unwatched
+from plughost.vai.packages.oci.content_store import EMPTY, INDEX, MANIFEST, Descriptor, no_progress
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
@@ -58,7 +58,7 @@ class Crowded(LayoutFolder):
 
 async def put_sbom(content, subject, size, number=0):
     config = describe(b"{}", EMPTY)
-    await content.push_blob(config, b"{}", unwatched)
+    await content.push_blob(config, b"{}", no_progress)
     layer = Descriptor("application/sbom", f"sha256:{number:064x}", size)
     layers = [layer] if size else []
     body = image(config, layers, "application/sbom", subject).replace(b"{", b"{" + b" " * number, 1)

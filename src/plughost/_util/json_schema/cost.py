@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import json
 
-from plughost._util.json_schema.references import resolved
+from plughost._util.json_schema.references import resolve
 
 BUDGET = 1 << 20
 """Units of a check that is done at once: some 5 ms."""
@@ -223,7 +223,7 @@ class _Weigher:
     def _referred(self, reference: str) -> int:
         if reference not in self._known:
             self._known[reference] = 1  # one that leads back here is about another part of the value
-            self._known[reference] = self.weigh(resolved(self._root, reference))
+            self._known[reference] = self.weigh(resolve(self._root, reference))
         return self._known[reference]
 
 

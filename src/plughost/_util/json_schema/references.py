@@ -53,7 +53,7 @@ def _refuse(node: Any, *, data: bool, names: bool) -> None:
         _refuse(value, data=data or (word in _DATA and not names), names=word in _NAMES and not names)
 
 
-def resolved(root: Any, reference: str) -> Any:
+def resolve(root: Any, reference: str) -> Any:
     """What a reference leads to; ValueError when it leads nowhere or elsewhere than into the schema."""
     if not reference.startswith("#/"):
         raise ValueError("a schema refers to itself only, as in #/$defs/name")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from msgspec import json
 
 from plughost._util.json_schema import cost
-from plughost._util.json_schema.references import resolved, standalone
+from plughost._util.json_schema.references import resolve, standalone
 from plughost._util.text import TruncatedText, head
 from plughost._util.worker_process import ask_once
 
@@ -44,13 +44,13 @@ SECONDS = 10.0
 WORKER = "plughost._util.json_schema.worker"
 
 
-def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
+def schema_problem(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
     """What is wrong with a schema; None when it can be used.
 
     One that takes long is compiled in a process of its own, which is waited for: not for an event loop.
     """
     if cost.too_costly(schema) is None:
-        return wrong_at_once(schema)
+        return quick_schema_problem(schema)
     text = json.encode(schema)
     told = ask_once(WORKER, {"job": "compile", "schema": len(text)}, text, seconds)
     if told is None:
@@ -58,7 +58,7 @@ def wrong(schema: dict[str, Any], seconds: float = SECONDS) -> str | None:
     return told[0].get("wrong_schema") or told[0].get("failed")
 
 
-def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
+def problems_in_worker(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
     """What of a value is not as a schema wants it, found in a process of its own, which is waited for.
 
     For values that hold no secrets.
@@ -73,7 +73,7 @@ def problems_apart(schema: Any, value: Any, seconds: float = SECONDS) -> list[st
     return [problem["unhidden"] for problem in told[0]["problems"]]
 
 
-def problems_at_once(schema: Any, value: Any) -> list[str]:
+def quick_problems(schema: Any, value: Any) -> list[str]:
     """The same where nothing may take long: what would is a problem itself. ValueError for a wrong schema."""
     if why := cost.too_costly(schema):
         raise ValueError(why)
@@ -87,7 +87,7 @@ def problems_at_once(schema: Any, value: Any) -> list[str]:
     return [problem.unhidden for problem in checker.problems(value)]
 
 
-def wrong_at_once(schema: dict[str, Any]) -> str | None:
+def quick_schema_problem(schema: dict[str, Any]) -> str | None:
     """What is wrong with a schema; to take long is wrong, too."""
     if why := cost.too_costly(schema):
         return why
@@ -193,7 +193,7 @@ def _referred(
     if len(open_) == LONGEST_CHAIN:
         raise ValueError(f"a chain of more than {LONGEST_CHAIN} references")
     if reference not in known:
-        target = resolved(root, reference)
+        target = resolve(root, reference)
         known[reference] = _measure(target, root, known, (*open_, reference), (*here, reference))
     return known[reference]
 

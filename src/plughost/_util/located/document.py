@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import InvalidConfig
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ class LocatedProblem(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
         told = f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
-        return visible(told)  # the file may be a stranger's, and so are the names of its keys
+        return escape_controls(told)  # the file may be a stranger's, and so are the names of its keys
 
 
 class Document:

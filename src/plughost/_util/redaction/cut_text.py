@@ -15,7 +15,7 @@ _CUT_ESCAPE = re.compile(
 """The end of an escape whose beginning was cut off."""
 
 
-def begun(known: TextSet, said: str) -> Iterator[Span]:
+def starts_cut(known: TextSet, said: str) -> Iterator[Span]:
     """Where a text begins with the end of a secret, or is a part of one.
 
     An escape may have been cut in two as well: what is left of it goes with the rest.
@@ -29,7 +29,7 @@ def begun(known: TextSet, said: str) -> Iterator[Span]:
             yield 0, first + size
 
 
-def ended(known: TextSet, said: str) -> Iterator[Span]:
+def ends_cut(known: TextSet, said: str) -> Iterator[Span]:
     """Where a text ends with the beginning of a secret."""
     end = len(said)
     for last in (

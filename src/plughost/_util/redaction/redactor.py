@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.cut_text import begun, ended
+from plughost._util.redaction.cut_text import ends_cut, starts_cut
 from plughost._util.redaction.json_pieces import SLICE, pieces
 from plughost._util.redaction.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
 from plughost._util.redaction.text_set import Span, TextSet
-from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescaped
+from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescape
 from plughost._util.text import TruncatedText, head
 
 HIDDEN = "***"
@@ -129,7 +129,7 @@ class Redactor:
             return HIDDEN
         if len(said) > AT_ONCE:
             return self.text(said)
-        found = self._found(said) + self._parts_of(said, begun) + self._parts_of(said, ended)
+        found = self._found(said) + self._parts_of(said, starts_cut) + self._parts_of(said, ends_cut)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
@@ -140,7 +140,7 @@ class Redactor:
             return self.text(said.unhidden)
         if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
             return f"{self.text(said.unhidden)}…"
-        found = self._found(said.unhidden) + self._parts_of(said.unhidden, ended)
+        found = self._found(said.unhidden) + self._parts_of(said.unhidden, ends_cut)
         return f"{_without(said.unhidden, found)}…"
 
     def _parts_of(self, said: str, parts: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
@@ -165,7 +165,7 @@ class Redactor:
                 return True
             if TRIGGER.search(said) is None:
                 return False
-            before, said = said, unescaped(said)
+            before, said = said, unescape(said)
             if len(before) == len(said):
                 return False
         return False

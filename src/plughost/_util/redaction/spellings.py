@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 
-from plughost._util.redaction.unescape import TRIGGER, unescaped
+from plughost._util.redaction.unescape import TRIGGER, unescape
 
 SHORTEST = 4
 """A shorter text is found in the middle of words, so it is hidden only where it stands alone."""
@@ -51,7 +51,7 @@ def _plain(part: str) -> Iterator[str]:
             yield from pieces(part.replace(" ", "+"))  # in a form that was sent
         if not TRIGGER.search(part):
             return
-        part = unescaped(part)
+        part = unescape(part)
 
 
 def _encoded(data: bytes) -> Iterator[str]:

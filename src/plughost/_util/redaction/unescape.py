@@ -158,7 +158,7 @@ class Unescaped:
         return self.start(at - 1) + 1
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """All of a text, after one pass."""
     return _ESCAPE.sub(_replacement, text)
 

@@ -16,7 +16,7 @@ from plughost.conformance.axis import AxisVerdict
 from plughost.conformance.junit import junit
 from plughost.conformance.plugin_under_test import Sample
 from plughost.conformance.raw_process import PATIENCE
-from plughost.conformance.runner import ConformanceReport, axes_of, examine
+from plughost.conformance.runner import ConformanceReport, axes_of, run_axes
 from plughost.errors import InvalidSpec
 
 MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"}
@@ -86,7 +86,7 @@ def conform(
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
     report = interrupt.run(
-        examine(spec, only=only, sample=_sample(sample), patience=patience, lenient=lenient, told=told)
+        run_axes(spec, only=only, sample=_sample(sample), patience=patience, lenient=lenient, told=told)
     )
     _conclude(report, json_file, junit_file)
 

@@ -9,9 +9,9 @@ import click
 from plughost._util import data_owner
 from plughost.cli.options import targets
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.errors import InvalidSpec
-from plughost.services.storage.service import file_in, usual_folder
+from plughost.services.storage.service import default_folder, file_in
 
 
 @click.group()
@@ -47,7 +47,7 @@ def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None
     plughost data adopt plugins/notes
     """
     spec = _one(target, words)
-    folder = contract(spec.contract).bind(spec).folder
+    folder = get_contract(spec.contract).bind(spec).folder
     paths = [path for path in _paths(spec) if os.path.exists(path)]
     if folder is None or not paths:
         raise InvalidSpec(f"no data is kept under the name {spec.name!r}", plugin=spec.name)
@@ -72,8 +72,8 @@ def _one(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
 
 def _paths(spec: PluginSpec) -> list[str]:
     """Its data folder, and the file of its keys and values."""
-    binding = contract(spec.contract).bind(spec)
+    binding = get_contract(spec.contract).bind(spec)
     if binding.folder is None:
         return []
     folders = [] if binding.data is None else [binding.data.path]
-    return [*folders, file_in(usual_folder(), spec.name)]
+    return [*folders, file_in(default_folder(), spec.name)]

@@ -18,11 +18,11 @@ from plughost import interrupt
 from plughost._util.text import TruncatedText
 from plughost.cli.dev import file_watch
 from plughost.cli.dev.build import Build
-from plughost.cli.dev.frame_log import FrameLog, readable, shortened
+from plughost.cli.dev.frame_log import FrameLog, readable, shorten
 from plughost.cli.dev.stdin_lines import StdinLines
 from plughost.cli.options import targets
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.cli.ui.event_text import in_words
+from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.base import PluginSpec
 from plughost.errors import InvalidSpec, PluginError
@@ -104,7 +104,7 @@ async def _tell(events: Subscription, screen: DevOutput) -> None:
     async for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
-        words = in_words(event)[0]  # its last words were shown when it said them
+        words = event_text(event)[0]  # its last words were shown when it said them
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
         if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
             fields["message"] = TruncatedText(event.message, is_cut=True)
@@ -219,7 +219,7 @@ class DevSession:
         else:
             took = (time.monotonic() - start) * 1000
             words, said = f"{method} answered in {took:.1f} ms:", readable(answer)
-            self._screen.show("answer", words, shortened(answer), method=method, ms=took, result=said)
+            self._screen.show("answer", words, shorten(answer), method=method, ms=took, result=said)
 
     async def _call(self, method: str, text: str) -> msgspec.Raw:
         try:

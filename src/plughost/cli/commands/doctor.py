@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli.sandbox_trial import SandboxTrial, trial
+from plughost.cli.sandbox_trial import SandboxTrial, try_sandbox
 from plughost.cli.ui import output
 from plughost.cli.ui.output import Styled
-from plughost.contracts.base import names
+from plughost.contracts.base import contract_names
 from plughost.engine.launcher import launch, selftest
 from plughost.sandbox.mechanisms import availability, features
 
@@ -34,9 +34,9 @@ def doctor(as_json: bool) -> None:
     Exit 3 when plugins cannot be run safely, or when one got out of its sandbox; a class that cannot be had
     here is told, and refused when it is asked for.
     """
-    here = features.machine()
+    here = features.kernel_features()
     findings = interrupt.run(_examine())
-    around = availability.surroundings(os.environ.get("PLUGHOST_CGROUP"))
+    around = availability.check_surroundings(os.environ.get("PLUGHOST_CGROUP"))
     matrix = list(availability.mechanisms(here, around))
     trials = interrupt.run(_try(here))
     healthy = all(finding.ok for finding in findings) and not any(each.escaped for each in trials)
@@ -59,7 +59,7 @@ async def _examine() -> list[DoctorFinding]:
     ]
     if linux:
         findings += [await _launcher(), _files()]
-    findings.append(DoctorFinding("contracts", True, ", ".join(names())))
+    findings.append(DoctorFinding("contracts", True, ", ".join(contract_names())))
     return findings
 
 
@@ -68,14 +68,16 @@ async def _try(here: features.KernelFeatures) -> list[SandboxTrial]:
     tried = []
     for confined in ("strict", "landlock"):
         missing = availability.unavailable(confined, here)
-        tried.append(await trial(confined) if missing is None else SandboxTrial.without(confined, *missing))
+        tried.append(
+            await try_sandbox(confined) if missing is None else SandboxTrial.without(confined, *missing)
+        )
     return tried
 
 
 async def _launcher() -> DoctorFinding:
     native = launch.default_launcher() == (launch.NATIVE,)
     which = "compiled" if native else "Python (no compiler at build time: slower starts)"
-    ok, detail = await selftest.held(launch.default_launcher(), "auto")
+    ok, detail = await selftest.run_selftest(launch.default_launcher(), "auto")
     if not ok:
         return DoctorFinding(
             "no orphans", False, f"{which} launcher: {detail}", "nothing holds a plugin's descendants"

@@ -12,7 +12,7 @@ from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.ui import output
 from plughost.clock import best_clock
-from plughost.contracts.base import PluginSpec, check_runnable, contract
+from plughost.contracts.base import PluginSpec, check_runnable, get_contract
 from plughost.errors import LaunchFailed
 from plughost.sandbox.explain.report import Explanation, GrantSource
 
@@ -44,9 +44,9 @@ def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> No
 async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     from plughost.sandbox.explain.build import explain
     from plughost.sandbox.manager import SandboxManager
-    from plughost.sandbox.mechanisms.features import machine
+    from plughost.sandbox.mechanisms.features import kernel_features
 
-    its_contract = contract(spec.contract)
+    its_contract = get_contract(spec.contract)
     binding = its_contract.bind(spec)
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
@@ -54,9 +54,9 @@ async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     keeper = SandboxManager(clock, cgroup, lambda plugin, connection: None, foresees=True)
     try:
         decided = await keeper.confine(spec, binding)
-        return explain(spec, its_contract, binding, decided, machine(), source)
+        return explain(spec, its_contract, binding, decided, kernel_features(), source)
     except LaunchFailed as error:
-        return explain(spec, its_contract, binding, error, machine(), source)
+        return explain(spec, its_contract, binding, error, kernel_features(), source)
     finally:
         await keeper.close()
         clock.close()

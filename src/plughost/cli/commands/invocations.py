@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plughost.cli.commands.invoke import state_option, usual_state
+from plughost.cli.commands.invoke import default_state_folder, state_option
 from plughost.cli.ui import output
 from plughost.errors import InvalidSpec
 
@@ -136,6 +136,6 @@ def _book(state: Path | None) -> RecordDatabase:
     from plughost.vai.records.database import RecordDatabase
     from plughost.vai.records.journal import settle
 
-    folder = str(state or usual_state())
+    folder = str(state or default_state_folder())
     settle(folder)
     return RecordDatabase(folder)

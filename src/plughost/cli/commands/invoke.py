@@ -113,11 +113,13 @@ def invoke(
             execution_class="worker" if stranger else None,
         ),
     )
-    work = invoke_local.work_of(its, _value("JSON", given))
+    work = invoke_local.parse_request(its, _value("JSON", given))
     _dump_no_core()
     try:
         outcome = interrupt.run(
-            _invoke(source, binding, work, state or usual_state(), vault, timeout, sandbox, stream=stream)
+            _invoke(
+                source, binding, work, state or default_state_folder(), vault, timeout, sandbox, stream=stream
+            )
         )
     except asyncio.CancelledError:  # by a signal, before it had begun
         raise SystemExit(3) from None
@@ -191,7 +193,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
     from plughost.vai.packages.errors import NotInstalled
     from plughost.vai.packages.location import is_explicit_path
-    from plughost.vai.packages.store.store import Store, usual_root
+    from plughost.vai.packages.store.store import Store, default_root
     from plughost.vai.packages.trust import publishers
 
     is_name = "@" in package or is_package_id(package)
@@ -200,7 +202,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
         told = bench.package.manifest
         return bench, told.package_id, told.version
     name, _, version = package.partition("@")
-    store = Store(root or usual_root()).open()
+    store = Store(root or default_root()).open()
     try:
         release = store.find(name, version).release
     except NotInstalled as error:
@@ -263,7 +265,7 @@ def _dump_no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (NO_CORE if most else 0, most))
 
 
-def usual_state() -> Path:
+def default_state_folder() -> Path:
     if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
         return Path("/var/lib/plughost/vai/invocations")
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")

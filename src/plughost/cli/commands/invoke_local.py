@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 
 
-def work_of(export: Export, given: Any) -> Work:
+def parse_request(export: Export, given: Any) -> Work:
     """What is asked of an export, out of one JSON value."""
     from plughost.contracts.vai.request_bodies import (
         CompactionPolicy,

@@ -66,12 +66,12 @@ def install(
     if development:
         who = msgspec.structs.replace(who, mode="development")
     if save:
-        lockfile.refuse_unwritable(lock_file)
+        lockfile.check_writable(lock_file)
     pinned = lockfile.read(lock_file) if locked or (save and lock_file.exists()) else None
     store = _store(root)
 
     async def enter() -> InstallResult:
-        async with locate.opened(package, plain_http=plain_http) as place:
+        async with locate.open_package(package, plain_http=plain_http) as place:
             return await install(place, store, who, pins=pinned if locked else None, watch=bar)
 
     with ProgressBar("installing") as bar:
@@ -168,13 +168,13 @@ def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -
 @click.argument("after", metavar="PACKAGE@VERSION")
 def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
     """Show what changed between two installed versions: files, permissions, manifest, schemas."""
-    from plughost.vai.packages.diff import difference
+    from plughost.vai.packages.diff import diff
 
     store = _store(root)
     old, new = _find(store, before), _find(store, after)
     for one in (old, new):
         store.check(one)
-    found = difference(old, new)
+    found = diff(old, new)
     if as_json:
         output.answer(found)
         return
@@ -189,7 +189,7 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
 def _store(root: Path | None) -> Store:
     from plughost.vai.packages.store import store
 
-    return store.Store((root or store.usual_root()).absolute()).open()
+    return store.Store((root or store.default_root()).absolute()).open()
 
 
 def _find(store: Store, name: str) -> InstalledRelease:

@@ -96,7 +96,7 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
     private = keys.read_private(key)
 
     async def signed() -> signing.Signed:
-        async with locate.opened(package, plain_http=plain_http) as place:
+        async with locate.open_package(package, plain_http=plain_http) as place:
             return await signing.sign(place, private, publishers.now(), out, bar)
 
     with ProgressBar("signing") as bar:
@@ -125,13 +125,13 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
     """
     from plughost.vai.packages import locate
     from plughost.vai.packages.trust import publishers
-    from plughost.vai.packages.verify import Verified, verified
+    from plughost.vai.packages.verify import Verified, verify_package
 
     who = publishers.read(trust_file)
 
     async def found() -> Verified:
-        async with locate.opened(package, plain_http=plain_http) as place:
-            return await verified(place, who, watch=bar)
+        async with locate.open_package(package, plain_http=plain_http) as place:
+            return await verify_package(place, who, watch=bar)
 
     with ProgressBar("verifying") as bar:
         told = asyncio.run(found())

@@ -16,9 +16,9 @@ from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
-from plughost.cli.ui.event_text import in_words
+from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
-from plughost.contracts.base import PluginSpec, contract, sandbox_of
+from plughost.contracts.base import PluginSpec, get_contract, sandbox_class
 from plughost.engine.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Subscription
@@ -132,7 +132,7 @@ def _grants(plugin: Plugin) -> str | None:
 
 def _unconfined(specs: Sequence[PluginSpec]) -> None:
     """Told even to programs, and before anything runs: nobody should find out later."""
-    names = [spec.name for spec in specs if sandbox_of(spec, contract(spec.contract)) == "none"]
+    names = [spec.name for spec in specs if sandbox_class(spec, get_contract(spec.contract)) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
         output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")
@@ -152,5 +152,5 @@ async def _tell(events: Subscription, out: LineWriter, as_json: bool) -> None:
         if as_json:
             out.tell(output.json_line(event))
         else:
-            first, *more = in_words(event)
+            first, *more = event_text(event)
             out.tell(output.text_lines(f"{event.plugin}#{event.generation} {first}", *more))

@@ -15,7 +15,7 @@ from plughost import config, interrupt
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.numbers import NumberRange
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
 
 
 def _screens(spec: PluginSpec) -> tuple[str, ...]:
-    its = contract(spec.contract)
+    its = get_contract(spec.contract)
     return tuple(its.bind(spec).offers.get("screens", ())) if its.name == "ainb" else ()
 
 
@@ -130,15 +130,17 @@ def _draw(
     wait: float | None,
 ) -> dict[str, Any]:
     from plughost.screens.picture import fonts, png_image
-    from plughost.screens.picture.svg import svg as as_svg
+    from plughost.screens.picture.svg import render_svg as as_svg
 
-    family = fonts.FontFamily(font) if font else fonts.find() if png else None  # before anything is started
+    family = (
+        fonts.FontFamily(font) if font else fonts.find_font() if png else None
+    )  # before anything is started
     spec, name = wanted.screens[0]
     painting, seconds, _ = interrupt.run(_still(spec, wanted.others, size, wait))
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
     try:
         if png is not None and family is not None:
-            wide, high = png_image.png(painting, family, png)
+            wide, high = png_image.render_png(painting, family, png)
             drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
         if svg is not None:
             svg.write_text(as_svg(painting), encoding="utf-8")
@@ -151,11 +153,11 @@ def _draw(
 async def _still(
     spec: PluginSpec, others: Sequence[PluginSpec], size: tuple[int, int], wait: float | None
 ) -> Capture:
-    from plughost.screens.picture.capture import still
-    from plughost.screens.session import stage
+    from plughost.screens.picture.capture import capture
+    from plughost.screens.session import open_session
 
-    async with stage([spec], others) as (host, (plugin,), coming):
-        return await still(host, plugin, *size, wait, coming)
+    async with open_session([spec], others) as (host, (plugin,), coming):
+        return await capture(host, plugin, *size, wait, coming)
 
 
 def _show(wanted: ScreenOptions, fps: float) -> None:

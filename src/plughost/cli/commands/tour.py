@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.config import of_folder
+from plughost.config import load_folder
 from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError
@@ -43,7 +43,7 @@ PATIENCE = 60.0
 Row = tuple[str, str, str, str]
 
 
-async def tour() -> None:
+async def run_tour() -> None:
     async with Host() as host:
         print("ready: the tour's host is up", flush=True)
         with host.events() as events:
@@ -53,7 +53,7 @@ async def tour() -> None:
 
 async def _rows(host: Host, events: Subscription) -> Any:
     echo = await host.add(PLUGINS / "echo-mcptest")
-    tool = await host.add(_patient(of_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
+    tool = await host.add(_patient(load_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
     hi = {"text": "hi"}
     yield await _step("mcptest, Python", "first call: starts it", lambda: _traced(echo, "echo", hi))
     yield await _step("mcptest, Python", "second call: same process", lambda: _traced(echo, "ping"))
@@ -129,7 +129,7 @@ async def _usage(host: Host) -> None:
     home = (PLUGINS / "session-reader/samples").resolve()
     folders = {"read_claude_logs": home / ".claude/projects", "read_codex_logs": home / ".codex/sessions"}
     host.provide("fs", FileService(folders))
-    reader = of_folder(PLUGINS / "session-reader")
+    reader = load_folder(PLUGINS / "session-reader")
     await host.add(msgspec.structs.replace(reader, env={"HOME": str(home)}))
     burndown = Ainb(await host.add(PLUGINS / "burndown"))
     totals = await burndown.cli("usage", ["--by", "project"])
@@ -167,4 +167,4 @@ def _show(rows: list[Row]) -> None:
 if __name__ == "__main__":
     if not PLUGINS.is_dir():
         raise SystemExit("the tour shows the plugins of this repository: run it from its root (make run)")
-    asyncio.run(tour())
+    asyncio.run(run_tour())

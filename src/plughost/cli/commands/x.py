@@ -36,7 +36,7 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     try:
         specs, rest = plugin_roots.take(root, words, target, notes.append)
         namespace, *argv = rest
-        spec = plugin_roots.offering(specs, "cli_namespaces", namespace, notes.append)
+        spec = plugin_roots.find_provider(specs, "cli_namespaces", namespace, notes.append)
         if spec is None:
             known = ", ".join(plugin_roots.offered(specs, "cli_namespaces")) or "none"
             raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")

@@ -45,7 +45,7 @@ class FrameLog:
         head = head_of_bytes(error.head, HEAD - 1)  # it has been cut there, if it is as long as that
         words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}:"
         about = {"plugin": origin.plugin, "way": way, "why": error.message, "head": head}
-        self._screen.show("no_frame", words, shortened(error.head), **about)
+        self._screen.show("no_frame", words, shorten(error.head), **about)
 
     def _frame(
         self,
@@ -75,7 +75,7 @@ class FrameLog:
         self._screen.show(
             "frame",
             " ".join(filter(None, about)),
-            shortened(frame),
+            shorten(frame),
             plugin=origin.plugin,
             generation=origin.generation,
             way=way,
@@ -83,11 +83,11 @@ class FrameLog:
             id=number,
             size=len(frame),
             ms=took,
-            **({"frame": said} if whole else {"text": shortened(frame)}),
+            **({"frame": said} if whole else {"text": shorten(frame)}),
         )
 
 
-def shortened(text: Frame) -> TruncatedText:
+def shorten(text: Frame) -> TruncatedText:
     """The beginning."""
     return head_of_bytes(text, SHOWN)
 
@@ -95,7 +95,7 @@ def shortened(text: Frame) -> TruncatedText:
 def readable(json: bytes | msgspec.Raw) -> Any:
     """The value; when it cannot be read or is large, how its text begins."""
     said = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
-    return shortened(bytes(json)) if said is UnreadableTraffic else said
+    return shorten(bytes(json)) if said is UnreadableTraffic else said
 
 
 def _outline(frame: Frame) -> Any:

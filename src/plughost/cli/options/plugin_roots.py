@@ -11,7 +11,7 @@ import click
 from plughost import config
 from plughost.cli.options.targets import Target
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 
 option: Callable[[Any], Any] = click.option(
     "--root",
@@ -35,7 +35,7 @@ def take(
         return target.all(()), words
     if root is not None and not root.is_dir():
         raise click.UsageError(f"there is no folder {root}")
-    found = config.of_root(root or config.DEFAULT_ROOT)
+    found = config.load_root(root or config.DEFAULT_ROOT)
     if (target.env or target.grants) and len(found.specs) > 1:
         raise click.UsageError("--env and --grant are for one plugin, not for all of a root: name its folder")
     for problem in found.problems:
@@ -43,11 +43,11 @@ def take(
     return [target.adjusted(spec) for spec in found.specs], words
 
 
-def offering(
+def find_provider(
     specs: Sequence[PluginSpec], kind: str, word: str, told: Callable[[str], object] = output.say
 ) -> PluginSpec | None:
     """The plugin that offers `word`; of several the first by name, with a warning."""
-    found = [spec for spec in specs if word in contract(spec.contract).bind(spec).offers.get(kind, ())]
+    found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).offers.get(kind, ())]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
         told(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
@@ -56,7 +56,7 @@ def offering(
 
 def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
     return sorted(
-        {word for spec in specs for word in contract(spec.contract).bind(spec).offers.get(kind, ())}
+        {word for spec in specs for word in get_contract(spec.contract).bind(spec).offers.get(kind, ())}
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from click.core import ParameterSource
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, contract
+from plughost.contracts.base import PluginSpec, get_contract
 from plughost.permissions import parse
 from plughost.permissions.access import Access
 
@@ -137,10 +137,10 @@ class Target(msgspec.Struct):
         folder = Path(word)
         is_path = "/" in word or word in (".", "..")
         if self.file is None and folder.is_dir() and (is_path or not Path(config.FILE).exists()):
-            return config.of_folder(folder)
+            return config.load_folder(folder)
         specs = self._file_specs()
         if folder.is_dir() and word not in specs:
-            return config.of_folder(folder)
+            return config.load_folder(folder)
         if word not in specs:
             known = ", ".join(sorted(specs)) or "none"
             raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
@@ -150,7 +150,9 @@ class Target(msgspec.Struct):
         """The plugin that the named file binds in that folder, or else the one that the folder is."""
         place = str(folder.resolve())
         bound = {} if self.file is None else config.load(self.file)
-        return next((spec for spec in bound.values() if spec.cwd == place), None) or config.of_folder(folder)
+        return next((spec for spec in bound.values() if spec.cwd == place), None) or config.load_folder(
+            folder
+        )
 
     def _file_specs(self) -> dict[str, PluginSpec]:
         """Of the file that was named; else of the one here, which may have come with a plugin."""
@@ -164,7 +166,7 @@ class Target(msgspec.Struct):
     def adjusted(self, spec: PluginSpec) -> PluginSpec:
         """As the command line says, beside what it is anyhow."""
         env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
-        said_nothing = tuple(spec.grants) == contract(spec.contract).default_grants
+        said_nothing = tuple(spec.grants) == get_contract(spec.contract).default_grants
         given = [] if self.grants and said_nothing else list(spec.grants)
         grants = [*dict.fromkeys((*given, *self.grants))]
         limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
@@ -176,14 +178,14 @@ class Target(msgspec.Struct):
             cwd_is_own=self.cwd is not None or spec.cwd_is_own,
             sandbox=self.sandbox or spec.sandbox,
             allow=parse.joined(spec.allow, self._allowed()),
-            limits=parse.limits({**msgspec.structs.asdict(spec.limits), **limits}),
+            limits=parse.parse_limits({**msgspec.structs.asdict(spec.limits), **limits}),
         )
 
     def _allowed(self) -> Access:
         allow: dict[str, list[str]] = {}
         for kind, what in (pair("--allow", "KIND=WHAT", word) for word in self.allow):
             allow.setdefault(kind, []).append(what)
-        return parse.powers(allow, os.getcwd())
+        return parse.parse_access(allow, os.getcwd())
 
     def source(self) -> GrantSource:
         """Which words were said on the command line."""

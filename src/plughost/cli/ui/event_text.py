@@ -5,7 +5,7 @@ from __future__ import annotations
 from plughost.events import Dropped, Event, Exited, Linted, Logged, Notified, Spawned, StateChanged
 
 
-def in_words(event: Event) -> list[str]:
+def event_text(event: Event) -> list[str]:
     """What happened on one line, and on further ones the plugin's last words."""
     if isinstance(event, Exited):
         how = "ended" if event.expected else "died"

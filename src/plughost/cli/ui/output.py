@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
 import click
 import msgspec
 
-from plughost._util.text import escaped_json, visible
+from plughost._util.text import escape_controls, escape_json_controls
 from plughost.errors import PluginError
 
 if TYPE_CHECKING:
@@ -43,12 +43,12 @@ Cell = str | Styled | Sequence[str | Styled]
 
 def text_lines(*lines: str) -> Line:
     """Each string becomes one line; a newline in it is shown, not obeyed."""
-    return Line("\n".join(map(visible, lines)).encode(errors="backslashreplace"))
+    return Line("\n".join(map(escape_controls, lines)).encode(errors="backslashreplace"))
 
 
 def json_line(document: Any) -> Line:
     """One JSON document on one line; a Raw one as the plugin wrote it, but for escapes."""
-    return Line(escaped_json(msgspec.json.encode(document)))
+    return Line(escape_json_controls(msgspec.json.encode(document)))
 
 
 # Writing
@@ -118,12 +118,14 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
     shown = Table(show_header=bool(heads), box=None, padding=(0, 2, 0, 0), header_style="dim")
     for head in heads or ("",) * len(listed[0]):
         whole = max(map(len, head.split()), default=None)
-        shown.add_column(Text(visible(head)), overflow="fold", min_width=whole)  # what is cut names nothing
+        shown.add_column(
+            Text(escape_controls(head)), overflow="fold", min_width=whole
+        )  # what is cut names nothing
     for row in listed:
         shown.add_row(*(Text("\n").join(map(_text, _lines(cell))) for cell in row))
     with console.capture() as rendered:
         if title:
-            console.print(Text(f"\n{visible(title)}", style="bold"))
+            console.print(Text(f"\n{escape_controls(title)}", style="bold"))
         console.print(shown)
     _write(sys.stdout.buffer, rendered.get().encode(errors="backslashreplace"))
 
@@ -133,7 +135,7 @@ def progress_bar(label: str, stream: TextIO) -> Progress:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     return Progress(
-        TextColumn(visible(label).replace("{", "{{").replace("}", "}}"), markup=False),
+        TextColumn(escape_controls(label).replace("{", "{{").replace("}", "}}"), markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -159,7 +161,7 @@ class _Guarded:
         self.guarded = stream
 
     def write(self, text: str) -> int:
-        self.guarded.write("\n".join(map(visible, text.split("\n"))))
+        self.guarded.write("\n".join(map(escape_controls, text.split("\n"))))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -192,7 +194,11 @@ def _lines(cell: Cell) -> Sequence[str | Styled]:
 def _text(line: str | Styled) -> Any:
     from rich.text import Text
 
-    return Text(visible(line)) if isinstance(line, str) else Text(visible(line.text), style=line.style)
+    return (
+        Text(escape_controls(line))
+        if isinstance(line, str)
+        else Text(escape_controls(line.text), style=line.style)
+    )
 
 
 def _write(stream: BinaryIO, data: bytes) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.conformance.ainb.hosted_plugin import hosted, quiet, stir_scene, stir_stub
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, stubbed
-from plughost.conformance.axis import Axis, Failed, Skipped, demand
+from plughost.conformance.axis import Axis, Failed, Skipped, require
 from plughost.conformance.jsonrpc_client import Message, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.chunks import TARGET, WIRE_VERSION, Chunk, UsageData
@@ -35,38 +35,38 @@ async def pubsub(subject: PluginUnderTest) -> None:
                 host.tell("plugin/handle_event", {"topic": topic, "payload": payload})
         await host.ask(NO_SUCH_METHOD, {})
         await host.drain()
-        demand(not host.unasked(), "it answered an event, which is a notification")
+        require(not host.unasked(), "it answered an event, which is a notification")
         for message in host.heard:
             _check_form(message)
     async with hosted(subject) as scene:
         await quiet(scene)
         snapshots = scene.host.service("snapshots")
         for topic in topics:
-            demand(
+            require(
                 scene.plugin.name in snapshots.subscribers(topic), f"under a host it does not hear {topic!r}"
             )
             for _ in range(MANY):
                 snapshots.put(topic, b"")
         await scene.answers()
         refused = scene.dropped(PUBLISH)
-        demand(not refused, f"the host dropped what it published: {', '.join(refused[:3])}")
+        require(not refused, f"the host dropped what it published: {', '.join(refused[:3])}")
 
 
 def _check_form(message: Message) -> None:
     method, params = message["method"], params_of(message)
     if not method.startswith("host/snapshot/"):
         return
-    demand(isinstance(params.get("topic"), str), f"{method} needs a topic")
+    require(isinstance(params.get("topic"), str), f"{method} needs a topic")
     if method == PUBLISH:
-        demand(message.get("id") is None, f"{PUBLISH} is a notification: it must have no id")
+        require(message.get("id") is None, f"{PUBLISH} is a notification: it must have no id")
         _payload(params)
     else:
-        demand(message.get("id") is not None, f"{method} is a request: it must have an id")
+        require(message.get("id") is not None, f"{method} is a request: it must have an id")
 
 
 def _payload(params: Message) -> bytes:
     payload = params.get("payload")
-    demand(isinstance(payload, str), f"the payload of {PUBLISH} must be a string of base64")
+    require(isinstance(payload, str), f"the payload of {PUBLISH} must be a string of base64")
     try:
         return base64.b64decode(str(payload), validate=True)
     except binascii.Error as problem:
@@ -102,7 +102,7 @@ def check_batches(topic: str, payloads: list[bytes]) -> None:
     for payload in payloads:
         chunk = _chunk(topic, payload)
         if chunk is None:
-            demand(
+            require(
                 len(payload) <= TARGET * 1.05,
                 f"it published {len(payload)} bytes on {topic!r} at once: past 2 MiB it must publish chunks",
             )
@@ -110,10 +110,10 @@ def check_batches(topic: str, payloads: list[bytes]) -> None:
         _follows(topic, before, chunk)
         size = len(payload) * 4 // 3
         small = size <= LARGEST or len(chunk.data.calls) <= 1
-        demand(small, f"a chunk on {topic!r} is {size} bytes long in base64: 2.7 MiB is the limit")
+        require(small, f"a chunk on {topic!r} is {size} bytes long in base64: 2.7 MiB is the limit")
         before = chunk
     if before is not None:
-        demand(before.is_final, f"the last batch on {topic!r} has no final chunk")
+        require(before.is_final, f"the last batch on {topic!r} has no final chunk")
 
 
 def _chunk(topic: str, payload: bytes) -> Chunk | None:
@@ -123,35 +123,35 @@ def _chunk(topic: str, payload: bytes) -> Chunk | None:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not {"version", "published_ns", "data"} <= value.keys():
-        demand(not topic.startswith(SESSIONS + "usage"), f"what it published on {topic!r} is no chunk")
+        require(not topic.startswith(SESSIONS + "usage"), f"what it published on {topic!r} is no chunk")
         return None
     try:
         chunk = msgspec.msgpack.decode(payload, type=Chunk)
     except (ValueError, RecursionError) as problem:
         raise Failed(f"a chunk on {topic!r} is wrong: {problem}") from None
     if topic.startswith(SESSIONS):
-        demand(chunk.version == WIRE_VERSION, f"the wire version on {topic!r} is {chunk.version}, not 3")
+        require(chunk.version == WIRE_VERSION, f"the wire version on {topic!r} is {chunk.version}, not 3")
     return chunk
 
 
 def _follows(topic: str, before: Chunk | None, chunk: Chunk) -> None:
     if before is None or before.is_final:
-        demand(
+        require(
             chunk.chunk_index == 0, f"a batch on {topic!r} begins with chunk {chunk.chunk_index}, not with 0"
         )
     if chunk.chunk_index == 0:
         return
     assert before is not None
-    demand(
+    require(
         chunk.chunk_index == before.chunk_index + 1,
         f"on {topic!r} chunk {chunk.chunk_index} follows chunk {before.chunk_index}",
     )
-    demand(
+    require(
         chunk.published_ns == before.published_ns,
         f"the chunks of a batch on {topic!r} do not share published_ns",
     )
     aggregates = msgspec.structs.replace(chunk.data, calls=[])
-    demand(
+    require(
         aggregates == UsageData(),
         f"on {topic!r} chunk {chunk.chunk_index} carries aggregates: only chunk 0 may",
     )

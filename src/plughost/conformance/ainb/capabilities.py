@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, stubbed
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
@@ -41,13 +41,13 @@ async def capabilities(subject: PluginUnderTest) -> None:
             reverse = subject.contract.reverse.get(message["method"])
             needs = () if reverse is None else reverse.checks or filter(None, [reverse.capability])
             names = set(needs)
-            demand(
+            require(
                 not names or names & declared,
                 f"it uses {message['method']}: its manifest must declare {' or '.join(sorted(names))}",
             )
     async with stubbed(subject, _refusing) as host:
         if await _refuses_init(host):
-            demand(
+            require(
                 declared, "it refuses plugin/init, although its manifest declares nothing that was withheld"
             )
             return  # it cannot do without, and says so: no host that grants nothing gets any further
@@ -55,7 +55,7 @@ async def capabilities(subject: PluginUnderTest) -> None:
         await host.ask(NO_SUCH_METHOD, {})
     async with hosted(subject, grants=()) as scene:
         await stir_scene(subject, scene, ())
-        demand(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
+        require(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
 
 
 async def _refuses_init(host: AinbStubHost) -> bool:
@@ -64,7 +64,7 @@ async def _refuses_init(host: AinbStubHost) -> bool:
     if "result" in response:
         return False
     code, message = (response.get("error") or {}).get("code"), (response.get("error") or {}).get("message")
-    demand(
+    require(
         type(code) is int and isinstance(message, str) and message,
         f"granted nothing, it answers plugin/init with {response.get('error')!r:.200}: an error needs a code "
         "and a message",
@@ -136,7 +136,7 @@ async def files(subject: PluginUnderTest) -> None:
             await stir_scene(subject, scene, subject.binding.topics)
             for path in desk.asked:
                 _check_path(path, _allowed(roots, scene.home))
-            demand(scene.plugin.state == "Running", "it does not run on after what it was told of files")
+            require(scene.plugin.state == "Running", "it does not run on after what it was told of files")
 
 
 def _beneath(path: str, root: str) -> bool:
@@ -144,10 +144,10 @@ def _beneath(path: str, root: str) -> bool:
 
 
 def _check_path(path: Any, allowed: list[str]) -> None:
-    demand(isinstance(path, str), f"it asks for a file by {path!r:.100}: a path is a string")
-    demand(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, with no ~ in it")
+    require(isinstance(path, str), f"it asks for a file by {path!r:.100}: a path is a string")
+    require(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, with no ~ in it")
     inside = any(_beneath(os.path.normpath(path), root) for root in allowed)
-    demand(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
+    require(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
 
 
 def _no_files(subject: PluginUnderTest) -> str | None:

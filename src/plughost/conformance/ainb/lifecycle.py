@@ -6,7 +6,7 @@ import asyncio
 
 from plughost.conformance.ainb.hosted_plugin import HostedPlugin, hosted
 from plughost.conformance.ainb.stub_host import stubbed
-from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.errors import PluginError, Quarantined
 from plughost.events import Exited
@@ -19,11 +19,11 @@ async def shutdown(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         await host.init()
         response = await host.ask("plugin/shutdown", {})
-        demand("result" in response, "it answered plugin/shutdown with an error")
-        demand(isinstance(response["result"], dict), "it must answer plugin/shutdown with an object: {}")
+        require("result" in response, "it answered plugin/shutdown with an error")
+        require(isinstance(response["result"], dict), "it must answer plugin/shutdown with an object: {}")
         host.wire.end_input()
         status = await host.wire.exit_status(GRACE)
-        demand(status == 0, f"after plugin/shutdown it ended with {status}, not 0")
+        require(status == 0, f"after plugin/shutdown it ended with {status}, not 0")
     for goodbye in (False, True):
         async with stubbed(subject) as host:
             await host.init()
@@ -31,12 +31,12 @@ async def shutdown(subject: PluginUnderTest) -> None:
                 host.tell("plugin/shutdown", {})
             host.wire.end_input()
             status = await host.wire.exit_status(GRACE)
-            demand(status == 0, f"after the end of its stdin it ended with {status}, not 0")
+            require(status == 0, f"after the end of its stdin it ended with {status}, not 0")
     async with hosted(subject) as scene:
         await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
         while (event := scene.told.take()) is not None:
             if isinstance(event, Exited):
-                demand(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
+                require(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
 
 
 async def recovery(subject: PluginUnderTest) -> None:
@@ -47,7 +47,7 @@ async def recovery(subject: PluginUnderTest) -> None:
         await scene.becomes("Backoff")
         scene.clock.advance(1.0)
         state = await scene.becomes("Running", "Backoff")
-        demand(state == "Running", f"killed and started again, it failed{_last_words(scene)}")
+        require(state == "Running", f"killed and started again, it failed{_last_words(scene)}")
         await scene.answers()
 
 
@@ -67,7 +67,7 @@ async def quarantine(subject: PluginUnderTest) -> None:
                 scene.clock.advance(delay)
                 await scene.becomes("Running", "Backoff", "Quarantined")
         scene.clock.advance(LONG)
-        demand(scene.plugin.state == "Quarantined", f"after three failures it is {scene.plugin.state}")
+        require(scene.plugin.state == "Quarantined", f"after three failures it is {scene.plugin.state}")
         try:
             await scene.answers()
         except Quarantined:

@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.conformance.ainb.hosted_plugin import hosted
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of, read, stubbed
-from plughost.conformance.axis import Axis, Warned, demand
+from plughost.conformance.axis import Axis, Warned, require
 from plughost.conformance.jsonrpc_client import Message
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
@@ -29,7 +29,7 @@ WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli
 async def manifest(subject: PluginUnderTest) -> None:
     disk = manifest_of(subject)
     again = msgspec.convert(tomllib.loads(manifests.write(disk)), AinbManifest)
-    demand(again == disk, "its manifest is another once it was written and read again")
+    require(again == disk, "its manifest is another once it was written and read again")
     async with stubbed(subject) as host:
         result = await host.init()
     lacking = [name for name in ("name", "version", "abi_version", "manifest") if result.get(name) is None]
@@ -38,19 +38,21 @@ async def manifest(subject: PluginUnderTest) -> None:
         "and its abi_version, beside name and version"
     )
     forgiven = subject.lenient and not {"name", "version"} & {*lacking}
-    demand(not lacking or forgiven, f"{told} (--lenient takes name and version alone)")
+    require(not lacking or forgiven, f"{told} (--lenient takes name and version alone)")
     for name in ("name", "version", "abi_version"):
         if name in lacking:
             continue
         ours, its = getattr(disk.plugin, name), result[name]
         same = its == ours and type(its) is type(ours)
-        demand(same, f"its {name} is {its!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml")
+        require(
+            same, f"its {name} is {its!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml"
+        )
     if "manifest" in lacking:
         raise Warned(told)
     said: AinbManifest = read(result["manifest"], AinbManifest, "the manifest in its answer to plugin/init")
     for section in AinbManifest.__struct_fields__:
         ours, its = getattr(disk, section), getattr(said, section)
-        demand(
+        require(
             its == ours,
             f"[{section}] in its answer to plugin/init is {its!r:.300}, and in manifest.toml {ours!r:.300}",
         )
@@ -99,17 +101,17 @@ async def _in_pieces(host: AinbStubHost) -> None:
 
 
 def _check_envelope(message: Message) -> None:
-    demand(message.get("jsonrpc") == "2.0", 'a message without `"jsonrpc": "2.0"`: real hosts drop it')
+    require(message.get("jsonrpc") == "2.0", 'a message without `"jsonrpc": "2.0"`: real hosts drop it')
     if "method" in message:
-        demand(isinstance(message["method"], str), "a method that is no string")
-        demand(isinstance(message.get("params", {}), dict), f"params of {message['method']} are no object")
+        require(isinstance(message["method"], str), "a method that is no string")
+        require(isinstance(message.get("params", {}), dict), f"params of {message['method']} are no object")
         return
     both = ("result" in message) == ("error" in message)
-    demand(not both, "a response holds exactly one of `result` and `error`, not even a null beside it")
+    require(not both, "a response holds exactly one of `result` and `error`, not even a null beside it")
     if "error" in message:
         problem = message["error"]
         proper = isinstance(problem, dict) and type(problem.get("code")) is int
-        demand(
+        require(
             proper and isinstance(problem.get("message"), str), "`error` needs an integer code and a message"
         )
 
@@ -129,17 +131,19 @@ async def dispatch(subject: PluginUnderTest) -> None:
         if provides.screens:
             viewport = {"width": 8, "height": 2, "cts_unknown": True}
             response = await host.ask("plugin/render", {"viewport": viewport, "cts_unknown": 1})
-            demand("result" in response, "it refused plugin/render because of a member that it does not know")
+            require(
+                "result" in response, "it refused plugin/render because of a member that it does not know"
+            )
         host.tell("cts/definitely_not_a_notification", {})
         host.tell("plugin/handle_event", {"topic": "cts.unknown", "payload": "", "cts_unknown": 1})
         key = {"code": {"type": "f", "n": 12}, "mods": 0, "kind": "press"}
         host.tell("plugin/handle_key", {"screen_id": "cts", "key": key, "generation": 0})
         await asyncio.sleep(QUIET)
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "after notifications")
-        demand(not host.unasked(), "it answered a notification, which has no id and is answered by nothing")
+        require(not host.unasked(), "it answered a notification, which has no id and is answered by nothing")
     async with hosted(subject) as scene:
         failure = await scene.ask(NO_SUCH_METHOD, {})
-        demand(
+        require(
             isinstance(failure, dict) and failure.get("code") == METHOD_NOT_FOUND,
             f"under a host it answers a method that it does not know with {failure!r:.200}",
         )
@@ -150,7 +154,7 @@ async def _refuses(host: AinbStubHost, method: str, params: Any, code: int, when
     problem = response.get("error")
     its = problem.get("code") if isinstance(problem, dict) else None
     told = f"the error {its}" if problem is not None else "a result"
-    demand(its == code, f"it answers {method} {when} with {told}: it should be the error {code}")
+    require(its == code, f"it answers {method} {when} with {told}: it should be the error {code}")
 
 
 AXES = (

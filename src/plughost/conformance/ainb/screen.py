@@ -6,7 +6,7 @@ from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted
 from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, read, stubbed
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
@@ -27,9 +27,9 @@ async def render(subject: PluginUnderTest) -> None:
             last, now = now, await _frame(host, *SIZES[-1])
             if last == now:
                 break
-        demand(last == now, f"no two frames in a row are the same in {SETTLING}, though nothing happens")
+        require(last == now, f"no two frames in a row are the same in {SETTLING}, though nothing happens")
         for _ in range(STEADY):
-            demand(
+            require(
                 await _frame(host, *SIZES[-1]) == now,
                 "a frame differs from the one before, though nothing happened in between",
             )
@@ -42,7 +42,7 @@ async def render(subject: PluginUnderTest) -> None:
 async def _frame(host: AinbStubHost, width: int, height: int) -> RenderResult:
     viewport = {"width": width, "height": height}
     response = await host.ask("plugin/render", {"viewport": viewport, "generation": 0})
-    demand("result" in response, f"it answered plugin/render with the error {response.get('error')}")
+    require("result" in response, f"it answered plugin/render with the error {response.get('error')}")
     drawn: RenderResult = read(response["result"], RenderResult, "its frame")
     _check(drawn, width, height)
     return drawn
@@ -50,12 +50,12 @@ async def _frame(host: AinbStubHost, width: int, height: int) -> RenderResult:
 
 def _check(drawn: RenderResult, width: int, height: int) -> None:
     buffer = drawn.buffer
-    demand(
+    require(
         (buffer.width, buffer.height) == (width, height),
         f"for a viewport of {width}x{height} its buffer is {buffer.width}x{buffer.height}",
     )
     for at, cell in buffer.cells:
-        demand(
+        require(
             at.x < width and at.y < height,
             f"it paints {cell.symbol!r} at {at.x},{at.y}, outside of {width}x{height}",
         )
@@ -69,7 +69,7 @@ async def cli(subject: PluginUnderTest) -> None:
             for argv in (["--help"], [], ["--größe", ""]):
                 response = await host.ask("plugin/cli_dispatch", {"namespace": namespace, "argv": argv})
                 if argv == ["--help"]:
-                    demand("result" in response, f"`{namespace} --help` is answered with an error")
+                    require("result" in response, f"`{namespace} --help` is answered with an error")
                 if "result" in response:
                     _check_output(response["result"], f"{namespace} {' '.join(argv)}".strip())
     async with hosted(subject) as scene:
@@ -82,7 +82,7 @@ async def cli(subject: PluginUnderTest) -> None:
 def _check_output(result: Any, line: str) -> None:
     for stream in ("stdout", "stderr"):
         text = isinstance(result, dict) and isinstance(result.get(stream), str)
-        demand(text, f"of `{line}`, {stream} must be a string of base64")
+        require(text, f"of `{line}`, {stream} must be a string of base64")
     read(result, CliDispatchResult, f"what `{line}` is answered with")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, read, stubbed
-from plughost.conformance.axis import Axis, Skipped, demand
+from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.messages import ActionInvokeParams
@@ -41,18 +41,18 @@ async def action(subject: PluginUnderTest) -> None:
             host.wire.send(late)  # nobody waits for it any more
         await host.drain()
         await host.ask(NO_SUCH_METHOD, {})
-        demand(not host.unasked(), "it answered what it was not asked")
+        require(not host.unasked(), "it answered what it was not asked")
     limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
     async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
         await stir_scene(subject, scene, subject.binding.topics)
-        demand(scene.plugin.state == "Running", "it does not run on after an action timed out")
+        require(scene.plugin.state == "Running", "it does not run on after an action timed out")
 
 
 def _check_form(message: Message) -> None:
-    demand(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
+    require(message.get("id") is not None, f"{INVOKE} is a request: it must have an id")
     params = params_of(message)
     text = isinstance(params.get("payload"), str)
-    demand(text, f"the payload of {INVOKE} must be a string of base64")
+    require(text, f"the payload of {INVOKE} must be a string of base64")
     read(params, ActionInvokeParams, f"what it invokes an action with ({params})")
 
 
@@ -76,20 +76,20 @@ async def log(subject: PluginUnderTest) -> None:
         await host.init()
         await stir_stub(subject, host)
         for message in host.told("host/log"):
-            demand(message.get("id") is None, "host/log is a notification: it must have no id")
+            require(message.get("id") is None, "host/log is a notification: it must have no id")
             line = params_of(message)
-            demand(isinstance(line.get("message"), str), "a line of its log has no message")
-            demand(
+            require(isinstance(line.get("message"), str), "a line of its log has no message")
+            require(
                 line.get("level") in LEVELS,
                 f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
             )
     async with hosted(subject, log_level="warn") as scene:
         await stir_scene(subject, scene, subject.binding.topics)
         refused = scene.dropped("host/log")
-        demand(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
+        require(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
         kept = scene.host.service("logs").recent(subject.spec.name)
         low = [line for line in kept if line.source == "log" and line.level not in ("warn", "error")]
-        demand(not low, f"past a threshold of warn came {low[:1]}")
+        require(not low, f"past a threshold of warn came {low[:1]}")
 
 
 AXES = (

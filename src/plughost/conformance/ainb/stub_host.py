@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import Failed, demand
+from plughost.conformance.axis import Failed, require
 from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
@@ -60,9 +60,9 @@ class AinbStubHost(JsonRpcClient):
     async def init(self, granted: Sequence[str] | None = None, **more: Any) -> Message:
         """Its answer to plugin/init, which must be a result."""
         response = await self.ask("plugin/init", self.init_params(granted, **more))
-        demand("result" in response, f"it answered plugin/init with the error {response.get('error')}")
+        require("result" in response, f"it answered plugin/init with the error {response.get('error')}")
         result = response["result"]
-        demand(isinstance(result, dict), "its answer to plugin/init is no object")
+        require(isinstance(result, dict), "its answer to plugin/init is no object")
         return dict(result)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from plughost.conformance.axis import Axis, Skipped, demand
+from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.jsonrpc_client import Answers, Message, error
 from plughost.conformance.kaged.honeypot import Honeypot, baited
 from plughost.conformance.kaged.stub_host import StubStorage, manifest_of, stir, stubbed, with_all_declared
@@ -41,7 +41,7 @@ async def storage(subject: PluginUnderTest) -> None:
         used = {message["method"] for message in host.heard} & {*REVERSE}
         for method in sorted(used):
             needed = REVERSE[method].capability
-            demand(needed in declared, f"it uses {method}: its manifest must declare {needed}")
+            require(needed in declared, f"it uses {method}: its manifest must declare {needed}")
     if not used:
         raise Skipped("whatever was asked of it, it used no storage")
     for available, refused in ((True, (WRITE,)), (False, (READ, WRITE))):
@@ -82,12 +82,12 @@ async def _lives(subject: PluginUnderTest, host: Host, plugin: Plugin, bait: Hon
     await asyncio.sleep(QUIET)  # until the host's last remark on it is written, most likely
     for line in host.service("logs").recent(plugin.name):
         strays = line.source == "denied" and line.message.startswith("connect ")
-        demand(
+        require(
             not strays or bait.is_meant(line.message),
             f"it wants what its manifest does not declare: {line.message}",
         )
-    demand(not bait.taken(), f"it went beyond its capabilities: {', '.join(bait.taken())}")
-    demand(plugin.state == "Running", f"confined, it does not run on, but is {plugin.state}")
+    require(not bait.taken(), f"it went beyond its capabilities: {', '.join(bait.taken())}")
+    require(plugin.state == "Running", f"confined, it does not run on, but is {plugin.state}")
 
 
 AXES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable
 
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.kaged.stub_host import manifest_of, params_for, stir, stubbed
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.kaged.contract import MOST_TOLD
@@ -35,7 +35,7 @@ async def rate(subject: PluginUnderTest) -> None:
             await host.drain()
             took = time.monotonic() - began  # a slow machine makes this longer, never shorter
             told = sum(message.get("id") is None for message in host.heard[before:])
-            demand(
+            require(
                 told <= MOST_TOLD * (1 + took),
                 f"{what} made it send {told} notifications in {took:.2f} s: of more than {MOST_TOLD} a "
                 "second a host drops the rest",
@@ -50,7 +50,7 @@ async def notifications(subject: PluginUnderTest) -> None:
     async with stubbed(subject) as host:
         said = (await host.begin()).get("notifications", [])
         for name in said if isinstance(said, list) else [said]:
-            demand(
+            require(
                 name in declared, f"it says that it sends {name!r:.100}, which its manifest does not declare"
             )
         await host.drain()
@@ -58,7 +58,7 @@ async def notifications(subject: PluginUnderTest) -> None:
         await host.drain()
         for message in host.heard:
             name = message["method"]
-            demand(
+            require(
                 message.get("id") is not None or name in declared,
                 f"it sent the notification {name!r:.100}: its manifest does not declare that",
             )

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.jsonrpc_client import Message
 from plughost.conformance.kaged.stub_host import (
     NO_SUCH_METHOD,
@@ -45,7 +45,7 @@ async def handshake(subject: PluginUnderTest) -> None:
         host.tell("initialized", {})
         await host.answers_on()  # whoever works in order has then said what there was to say
         await host.drain()
-        demand(not host.unasked(), "it answered the notification initialized: only requests are answered")
+        require(not host.unasked(), "it answered the notification initialized: only requests are answered")
 
 
 async def methods(subject: PluginUnderTest) -> None:
@@ -56,32 +56,34 @@ async def methods(subject: PluginUnderTest) -> None:
         for method, response in (*plain.items(), *with_context.items()):
             well_formed(method, response)
             known = code_of(response) != METHOD_NOT_FOUND
-            demand(known, f"its manifest declares {method}, but it answers with {METHOD_NOT_FOUND}")
+            require(known, f"its manifest declares {method}, but it answers with {METHOD_NOT_FOUND}")
         for method, response in with_context.items():
             bothered = "result" in plain[method] and code_of(response) == INVALID_PARAMS
-            demand(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
+            require(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
         if subject.sample is not None:
             called = subject.sample.method
-            demand(called in with_context, f"its manifest does not declare {called!r:.100}, the sample")
+            require(called in with_context, f"its manifest does not declare {called!r:.100}, the sample")
             response = with_context[called]
-            demand("result" in response, f"the sample call was answered with {response.get('error')}")
+            require("result" in response, f"the sample call was answered with {response.get('error')}")
         response = await host.ask(NO_SUCH_METHOD, {})
         well_formed(NO_SUCH_METHOD, response)
         code = code_of(response)
-        demand(code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}")
+        require(
+            code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}"
+        )
         await host.drain()
-        demand(not host.unasked(), "it answered twice, or what nobody asked")
+        require(not host.unasked(), "it answered twice, or what nobody asked")
 
 
 def well_formed(method: str, response: Message) -> None:
     """`"error": null` beside a result counts as absent."""
     error = response.get("error")
     one = ("result" in response) != (error is not None)
-    demand(one, f"its answer to {method} holds not exactly one of `result` and `error`")
-    demand(response.get("jsonrpc") == "2.0", f"its answer to {method} has no jsonrpc 2.0")
+    require(one, f"its answer to {method} holds not exactly one of `result` and `error`")
+    require(response.get("jsonrpc") == "2.0", f"its answer to {method} has no jsonrpc 2.0")
     if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
-        demand(
+        require(
             proper and isinstance(error.get("message"), str),
             f"the error that answers {method} needs an integer code and a message",
         )
@@ -115,7 +117,7 @@ async def shutdown(subject: PluginUnderTest) -> None:
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= limit):
         took.append(await _time_to_end(subject))
-    demand(
+    require(
         min(took) <= limit,
         f"it ended {min(took):.2f} s after it was asked to; its shutdown_timeout_sec is {limit}",
     )
@@ -131,10 +133,10 @@ async def _time_to_end(subject: PluginUnderTest) -> float:
         began = time.monotonic()
         response = await host.ask("shutdown", {})
         well_formed("shutdown", response)
-        demand("result" in response, f"it answered shutdown with the error {response.get('error')}")
+        require("result" in response, f"it answered shutdown with the error {response.get('error')}")
         host.wire.end_input()
         status = await host.wire.exit_status(manifest_of(subject).shutdown_timeout_sec + subject.patience)
-        demand(status == 0, f"after shutdown and the end of its stdin it ended with {status}, not 0")
+        require(status == 0, f"after shutdown and the end of its stdin it ended with {status}, not 0")
         return time.monotonic() - began
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import demand
+from plughost.conformance.axis import require
 from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
@@ -48,7 +48,7 @@ class KagedStubHost(JsonRpcClient):
     async def begin(self) -> Message:
         """Up to `initialized`; its answer to initialize, which must be a result."""
         result = (await self.initialize()).get("result")
-        demand(isinstance(result, dict), "its answer to initialize has no object as its result")
+        require(isinstance(result, dict), "its answer to initialize has no object as its result")
         self.tell("initialized", {})
         return dict(result or {})
 
@@ -59,7 +59,7 @@ class KagedStubHost(JsonRpcClient):
     def _take(self, message: Message) -> None:
         number = message.get("id")
         integer = number is None or type(number) is int
-        demand(integer or "method" in message, f"it answered id {number!r}: the host's ids are integers")
+        require(integer or "method" in message, f"it answered id {number!r}: the host's ids are integers")
         super()._take(message)
 
 

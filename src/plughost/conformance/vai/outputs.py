@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from plughost._util.json_schema import validation
-from plughost.conformance.axis import Axis, Skipped, demand
+from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import TENANT, manifest_of, request, schema_of
 from plughost.conformance.vai.stub_host import body_of, greeted
@@ -30,10 +30,10 @@ async def schema(subject: PluginUnderTest) -> None:
             assert told.result is not None
             if not told.result.is_error:
                 problems = await asyncio.to_thread(
-                    validation.problems_apart, promised, told.result.structured_output
+                    validation.problems_in_worker, promised, told.result.structured_output
                 )
                 wrong = "; ".join(problems)
-                demand(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
+                require(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
     if not seen and any(export.tool is not None for export in manifest_of(subject).exports):
         raise Skipped(
             "no tool with an output_schema succeeded; --sample 'EXPORT JSON' names an input that works"
@@ -49,8 +49,8 @@ async def secrets(subject: PluginUnderTest) -> None:
         stub.wire.end_input()
         await stub.wire.exit_status()
         for secret in _planted(manifest_of(subject).exports):
-            demand(secret not in said, "a secret that it was given is in its events or its responses")
-            demand(secret not in stub.wire.last_words(), "a secret that it was given is in its stderr")
+            require(secret not in said, "a secret that it was given is in its events or its responses")
+            require(secret not in stub.wire.last_words(), "a secret that it was given is in its stderr")
 
 
 def _planted(exports: list[Export]) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import os
 
 from plughost._util.json_schema import validation
-from plughost.conformance.axis import Axis, demand
+from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import folder_of, manifest_of, schema_of
 from plughost.contracts.vai.manifest import ASSETS
@@ -18,16 +18,16 @@ async def manifest(subject: PluginUnderTest) -> None:
     """That it can be read is known by now: otherwise there would be no plugin on trial."""
     folder, told = folder_of(subject), manifest_of(subject)
     program = folder / told.runtime.entrypoint[0]
-    demand(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")
-    demand((folder / README).is_file(), f"a package has a {README}")
+    require(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")
+    require((folder / README).is_file(), f"a package has a {README}")
     for export in told.exports:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)
-            demand(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")
-            fault = await asyncio.to_thread(validation.wrong, schema)
-            demand(fault is None, f"{path}, the {field} of {export.id}, is no JSON Schema: {fault}")
+            require(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")
+            fault = await asyncio.to_thread(validation.schema_problem, schema)
+            require(fault is None, f"{path}, the {field} of {export.id}, is no JSON Schema: {fault}")
         if export.permissions.filesystem == "assets_ro":
-            demand((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")
+            require((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")
 
 
 AXES = (

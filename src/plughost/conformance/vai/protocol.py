@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
 from plughost.conformance.vai.requests import context, manifest_of, request
@@ -35,7 +35,7 @@ async def hello(subject: PluginUnderTest) -> None:
         stub.send("shutdown")
         wire.end_input()
         status = await wire.exit_status()
-        demand(status == 0, f"{told.package_id} ended with {status} after shutdown, not with 0")
+        require(status == 0, f"{told.package_id} ended with {status} after shutdown, not with 0")
 
 
 async def frames(subject: PluginUnderTest) -> None:
@@ -66,22 +66,22 @@ async def _refused(stub: VaiStubHost, what: str, **members: Any) -> None:
     stub.send("request", id=id, **members)
     said = await stub.response(id, f"a request {what}")
     error = said.get("error")
-    demand(said.get("ok") is False, f"a request {what} was not answered with `ok: false`")
+    require(said.get("ok") is False, f"a request {what} was not answered with `ok: false`")
     coded = isinstance(error, dict) and error.get("code") == INVALID_FRAME
-    demand(coded, f"a request {what} was answered with {error!r:.200}: expected the code {INVALID_FRAME}")
+    require(coded, f"a request {what} was answered with {error!r:.200}: expected the code {INVALID_FRAME}")
 
 
 def well_formed(said: Frame) -> None:
     protocol, kind = said.get("protocol"), said.get("type")
-    demand(protocol == PROTOCOL, f"it sent a frame whose protocol is {protocol!r:.100}")
-    demand(kind in ("response", "event"), f"it sent a frame of type {kind!r:.100}")
+    require(protocol == PROTOCOL, f"it sent a frame whose protocol is {protocol!r:.100}")
+    require(kind in ("response", "event"), f"it sent a frame of type {kind!r:.100}")
     if kind == "response":
         whole = said.get("ok") is True and isinstance(said.get("body"), dict)
-        demand(
+        require(
             whole or said.get("ok") is False, "it sent a response without `ok`, or an ok one without a body"
         )
     else:
-        demand(isinstance(said.get("event"), dict), "it sent an event that is no object")
+        require(isinstance(said.get("event"), dict), "it sent an event that is no object")
 
 
 async def events(subject: PluginUnderTest) -> None:
@@ -96,9 +96,9 @@ async def events(subject: PluginUnderTest) -> None:
         for said in stub.said:
             is_response = said.get("type") == "response"
             of = said.get("id" if is_response else "request_id")
-            demand(of in asked, f"it sent a {said.get('type')} of {of!r:.100}, which nobody asked")
+            require(of in asked, f"it sent a {said.get('type')} of {of!r:.100}, which nobody asked")
             again = "answered it twice" if is_response else "sent an event of it after that"
-            demand(of not in answered, f"{of} was answered, and it {again}")
+            require(of not in answered, f"{of} was answered, and it {again}")
             if is_response:
                 answered.add(str(of))
 

@@ -121,7 +121,7 @@ def _fits(schema: Any) -> Callable[[Any], bool]:
 
     def fits(value: Any) -> bool:
         try:
-            return not validation.problems_at_once(schema or {}, value)
+            return not validation.quick_problems(schema or {}, value)
         except ValueError:
             return True
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.axis import demand
+from plughost.conformance.axis import require
 from plughost.conformance.jsonrpc_client import LONGEST_TALK, MOST_BYTES, MOST_SAID
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
@@ -39,7 +39,7 @@ class VaiStubHost:
         """What it says to the host's hello."""
         self.send("hello", role="host", host={"name": "plughost-conform", "version": "1.0.0"}, **UNKNOWN)
         hello = await self.wire.message("its hello")
-        demand(hello.get("type") == "hello", f"it began with {hello.get('type')!r:.100}, not with its hello")
+        require(hello.get("type") == "hello", f"it began with {hello.get('type')!r:.100}, not with its hello")
         return hello
 
     def request(self, op: str, body: Any) -> str:
@@ -69,7 +69,7 @@ class VaiStubHost:
 
     def _take(self, message: Frame) -> None:
         bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        demand(bearable, f"it does not stop talking, after {len(self.said)} frames")
+        require(bearable, f"it does not stop talking, after {len(self.said)} frames")
         self.said.append(message)
         if message.get("type") == "response" and isinstance(message.get("id"), str):
             self._responses.setdefault(message["id"], message)
@@ -100,7 +100,7 @@ async def greeted(
 def body_of(export: Export, response: Frame) -> Frame:
     """The body of a response that must be ok."""
     body = response.get("body")
-    demand(
+    require(
         response.get("ok") is True and isinstance(body, dict),
         f"{export.id} is answered with {response.get('error')!r:.300}: only the protocol fails like that",
     )

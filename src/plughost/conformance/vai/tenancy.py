@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plughost.conformance.axis import Axis, Failed, demand
+from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
 from plughost.conformance.vai.stub_host import VaiStubHost, body_of, greeted
@@ -44,9 +44,9 @@ async def scratch(subject: PluginUnderTest) -> None:
         finally:
             await folders.close()
         strewn = ", ".join(sorted(_listing(Path(outside))))
-        demand(not strewn, f"it wrote outside its scratch folder: {strewn:.300}")
+        require(not strewn, f"it wrote outside its scratch folder: {strewn:.300}")
     changed = sorted(before.items() ^ _listing(folder_of(subject)).items())
-    demand(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
+    require(not changed, f"it changed its own package: {changed[0][0] if changed else ''}")
 
 
 async def _twice(
@@ -61,9 +61,11 @@ async def _twice(
             statuses.append(body.get("status"))
             await stub.drain()
     left = ", ".join(sorted(map(os.path.basename, folders.strewn(root))))
-    demand(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
+    require(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
     first, second = statuses
-    demand(first == second, f"{export.id} ended {first}, and {second} once its first scratch folder was gone")
+    require(
+        first == second, f"{export.id} ended {first}, and {second} once its first scratch folder was gone"
+    )
 
 
 @asynccontextmanager
@@ -122,7 +124,7 @@ async def tenants(subject: PluginUnderTest) -> None:
                 id = stub.request(*request(subject, export, tenant=second, mark=mark))
                 said = [await stub.response(id, export.id), *stub.events(id)]
                 leaked = first.encode() in encode(said)
-                demand(not leaked, f"{export.id} told one tenant something of another")
+                require(not leaked, f"{export.id} told one tenant something of another")
 
 
 AXES = (

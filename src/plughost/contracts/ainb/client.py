@@ -25,7 +25,7 @@ from plughost.contracts.ainb.messages import (
     Viewport,
 )
 from plughost.errors import InvalidSpec, Timeout
-from plughost.wire.base64_bytes import plain
+from plughost.wire.base64_bytes import decode_plain
 from plughost.wire.ledger import FOREVER
 
 RENDER_DEADLINE = 2.0
@@ -169,4 +169,4 @@ class Ainb:
         result: CliDispatchResult = await self._plugin.call(
             "plugin/cli_dispatch", params, timeout=timeout, type=CliDispatchResult
         )
-        return CliResult(plain(result.stdout), plain(result.stderr), result.exit_code)
+        return CliResult(decode_plain(result.stdout), decode_plain(result.stderr), result.exit_code)

@@ -22,7 +22,7 @@ from plughost.contracts.base import (
     ResolvedSpec,
     from_host,
     read_options,
-    sandbox_of,
+    sandbox_class,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
@@ -169,7 +169,7 @@ class AinbContract:
             topics=topics,
             log_level=options.log_level,
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_of(spec, self))),
+            lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_class(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder.resolve()),
             granting={"item": "{name}={path}"},

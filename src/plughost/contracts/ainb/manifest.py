@@ -9,7 +9,7 @@ import msgspec
 
 from plughost._util.located.document import Document, LocatedProblem
 from plughost._util.located.toml import load_authors_toml
-from plughost._util.plugin_names import wrong_name
+from plughost._util.plugin_names import name_problem
 from plughost._util.semver import is_semantic
 from plughost.permissions.capability import Capability
 
@@ -111,7 +111,7 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
         document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
-    elif isinstance(name, str) and (why := wrong_name(name)) is not None:
+    elif isinstance(name, str) and (why := name_problem(name)) is not None:
         document.problem(("plugin", "name"), why)
     if isinstance(version, str) and not is_semantic(version):
         document.problem(("plugin", "version"), "expected a semantic version such as 1.0.0")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from plughost._util.real_path import real_path
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.contracts.base import PluginSpec
 from plughost.permissions.addresses import canonical_host, is_private_host
 from plughost.permissions.capability import Capability
@@ -88,7 +88,7 @@ def _why_not(
     real = real_path(path)
     if _is_public(real):
         return None
-    return f"{visible(real)} is not a file that everybody may read and only root may change"
+    return f"{escape_controls(real)} is not a file that everybody may read and only root may change"
 
 
 def _is_public(real: str) -> bool:
@@ -106,8 +106,8 @@ def _named(spec: PluginSpec) -> frozenset[tuple[str, str]]:
 
 
 def _lint(name: str, item: str, why: str, spec: PluginSpec) -> str:
-    words = ", ".join(f'"{visible(word)}"' for word in (*spec.grants, f"{name}={item}"))
+    words = ", ".join(f'"{escape_controls(word)}"' for word in (*spec.grants, f"{name}={item}"))
     return (
-        f"{name} {visible(item)!r} is not granted by its manifest's word: {why}. To allow it, set "
+        f"{name} {escape_controls(item)!r} is not granted by its manifest's word: {why}. To allow it, set "
         f"grants = [{words}] in your own plughost.toml"
     )

@@ -22,7 +22,7 @@ from plughost.contracts.base import (
     folder_of,
     from_host,
     read_options,
-    sandbox_of,
+    sandbox_class,
 )
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import HeldCapabilities
@@ -115,11 +115,13 @@ class KagedContract:
         config = _checked_config(told, options, spec.name)
         asked = capabilities.together(told.capabilities)
         declared = asked.powers
-        given = grants.given(spec.grants, told, spec.name)
+        given = grants.effect_of(spec.grants, told, spec.name)
         granted = functools.reduce(operator.or_, given.values(), HeldCapabilities())
         data = os.path.join(_data_root(options), told.name)
         own = joined(granted.powers, Access(write=(data,)))
-        reached = joined(joined(own, intersection.overlap(declared, spec.allow)), Access(read=(str(folder),)))
+        reached = joined(
+            joined(own, intersection.intersect(declared, spec.allow)), Access(read=(str(folder),))
+        )
         held = HeldCapabilities(granted.capabilities, reached)
         return ResolvedSpec(
             _policy(told, options),
@@ -143,7 +145,7 @@ class KagedContract:
             lints=(
                 *map(str, read.lints),
                 *grants.remarks(spec.grants, told, held),
-                *_unenforced(sandbox_of(spec, self)),
+                *_unenforced(sandbox_class(spec, self)),
             ),
             declared=declared,
             data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
@@ -193,9 +195,7 @@ def _checked_config(told: KagedManifest, options: KagedOptions, plugin: str) -> 
         if len(sent) > LARGEST_CONFIG:
             raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
         config = msgspec.json.decode(sent)
-        problems = (
-            [] if told.config_schema is None else validation.problems_at_once(told.config_schema, config)
-        )
+        problems = [] if told.config_schema is None else validation.quick_problems(told.config_schema, config)
     except (TypeError, ValueError, RecursionError) as error:
         problems = [str(error)]
     if problems:

@@ -23,7 +23,7 @@ DECLARED = "declared"
 BY_NAME = "`declared` gives no private host, no private file and nothing to write: grant it by name"
 
 
-def given(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dict[str, HeldCapabilities]:
+def effect_of(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dict[str, HeldCapabilities]:
     """What each of the words means; InvalidSpec for one that means nothing."""
     listed = list(words)
     if capabilities.contradicts(listed):

@@ -127,7 +127,9 @@ def _check(document: Document, told: dict[str, Any]) -> None:
     command = told.get("command")
     if isinstance(command, list):
         need(("command",), bool(command and command[0]), "at least the program to run")
-    if isinstance(config := told.get("config_schema"), dict) and (fault := validation.wrong_at_once(config)):
+    if isinstance(config := told.get("config_schema"), dict) and (
+        fault := validation.quick_schema_problem(config)
+    ):
         document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
     _check_capabilities(document, told.get("capabilities"))
     for number, word in _texts(told.get("notifications")):

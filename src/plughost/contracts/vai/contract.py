@@ -19,7 +19,7 @@ from plughost.contracts.base import (
     folder_of,
     from_host,
     read_options,
-    sandbox_of,
+    sandbox_class,
 )
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
@@ -113,7 +113,7 @@ class VaiContract:
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
             settings=VaiSettings(told, tuple(served)),
             offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
-            lints=_unenforced(sandbox_of(spec, self)),
+            lints=_unenforced(sandbox_class(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),
             own=Access(read=parts, write=scratch),

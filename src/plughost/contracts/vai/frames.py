@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost._util.text import brief
+from plughost._util.text import truncate
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.contracts.vai.manifest import PROTOCOL
 from plughost.contracts.vai.messages import VaiEnvelope
@@ -30,7 +30,7 @@ def read(frame: Frame) -> VaiEnvelope:
     except (ValueError, RecursionError) as error:
         raise invalid(f"not a frame of {PROTOCOL}: {error}", frame) from error
     if envelope.protocol != PROTOCOL:
-        raise invalid(f"its protocol is {brief(envelope.protocol)}, expected {PROTOCOL!r}", frame)
+        raise invalid(f"its protocol is {truncate(envelope.protocol)}, expected {PROTOCOL!r}", frame)
     if not envelope.type:
         raise invalid("a frame without a type", frame)
     if not is_utf8(frame):

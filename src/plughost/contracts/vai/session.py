@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import WHOLE, bounded, brief
+from plughost._util.text import WHOLE, bounded, truncate
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import VaiManifest
@@ -80,21 +80,21 @@ class VaiSession(BaseSession):
             return self._response(envelope, frame)
         if envelope.type == "event":
             return self._event(envelope, frame)
-        return Unusable(f"a frame of type {brief(envelope.type)}, which a host is not sent", _head(frame))
+        return Unusable(f"a frame of type {truncate(envelope.type)}, which a host is not sent", _head(frame))
 
     def _greeted(self, envelope: VaiEnvelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
             error = _error(envelope)
             raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
         if envelope.type != "hello" or bytes(envelope.role) != b'"plugin"':
-            raise HandshakeFailed(f"it began with {brief(envelope.type)}, expected the hello of a plugin")
+            raise HandshakeFailed(f"it began with {truncate(envelope.type)}, expected the hello of a plugin")
         try:
             told = _identities.decode(envelope.plugin)
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
         if told != self._identity:
             raise IdentityMismatch(
-                f"it says that it is {brief(str(told))}, but what is installed is {str(self._identity)!r}",
+                f"it says that it is {truncate(str(told))}, but what is installed is {str(self._identity)!r}",
                 hint="build it anew, or mend vai-plugin.toml",
             )
 

@@ -26,7 +26,7 @@ class TargetPlatform(NamedTuple):
         return f"{self.os} on {self.arch}"
 
 
-def here() -> TargetPlatform:
+def current_platform() -> TargetPlatform:
     """This machine."""
     uname = os.uname()
     return TargetPlatform(uname.sysname.lower(), _ARCHES.get(uname.machine, uname.machine.lower()))
@@ -34,13 +34,13 @@ def here() -> TargetPlatform:
 
 def runs_here(manifest: VaiManifest, machine: TargetPlatform | None = None) -> bool:
     """Whether a package is built for `machine`; for this one when none is named."""
-    machine = machine or here()
+    machine = machine or current_platform()
     return machine.os in manifest.runtime.os and machine.arch in manifest.runtime.arch
 
 
 def refuse_foreign(manifest: VaiManifest, machine: TargetPlatform | None = None) -> None:
     """InvalidSpec for a package that is built for other machines."""
-    machine = machine or here()
+    machine = machine or current_platform()
     if not runs_here(manifest, machine):
         built = f"{', '.join(manifest.runtime.os)} on {', '.join(manifest.runtime.arch)}"
         raise InvalidSpec(

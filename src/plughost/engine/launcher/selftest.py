@@ -13,7 +13,7 @@ ESCAPE = "setsid sh -c 'sleep 60 & echo out; exec sleep 60' & read line"
 """A child in a session of its own, orphaned, holding stdout open: only its death closes it."""
 
 
-async def held(launcher: tuple[str, ...], mode: str, patience: float = 5.0) -> tuple[bool, str]:
+async def run_selftest(launcher: tuple[str, ...], mode: str, patience: float = 5.0) -> tuple[bool, str]:
     """Whether ending a plugin ends a descendant that tries to get away, and what held it."""
     loop = asyncio.get_running_loop()
     executed: asyncio.Future[LaunchFailed | None] = loop.create_future()

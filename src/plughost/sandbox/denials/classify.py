@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import endpoint
 from plughost.sandbox.denials import connections, grant_hint
-from plughost.sandbox.denials.local_fs import Look, walk_quietly
+from plughost.sandbox.denials.local_fs import Look, walk_local
 from plughost.sandbox.denials.visible_access import VisibleAccess, within
 from plughost.sandbox.host_dirs import check_private
 from plughost.sandbox.resolve.grants import KERNELS
@@ -74,16 +74,16 @@ def is_worth_a_look(letter: str, path: str, reach: VisibleAccess) -> bool:
     )
 
 
-def judge(
+def classify_denial(
     letter: str, path: str, reach: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
 ) -> Denial | None:
     """`interpreter` tells what a script is run by: a program that is there may fail for want of that."""
     if letter == "n":
         return _not_connected(path, reach)
-    walked = walk_quietly(path, lstat)
+    walked = walk_local(path, lstat)
     if walked is None and letter == "c":
         path = os.path.dirname(path)
-        walked = walk_quietly(path, lstat)
+        walked = walk_local(path, lstat)
     if walked is None or not _is_grantable(walked.real, reach):
         return None
     kind, real = KINDS[letter], walked.real
@@ -94,7 +94,7 @@ def judge(
         return None
     if kind == "execute" and reach.covers(kind, real):
         behind = interpreter(real)
-        return None if behind is None else judge(letter, behind, reach, lstat, lambda _: None)
+        return None if behind is None else classify_denial(letter, behind, reach, lstat, lambda _: None)
     if reach.covers(kind, real) or (kind == "read" and _is_probed(real, reach)):
         return None
     if kind == "write" and (within(real, reach.built) or any(is_beneath(own, real) for own in reach.built)):
@@ -108,8 +108,12 @@ def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
     endpoint = connections.parse(path)
     if endpoint is None or reach.connect is None:
         return None
-    place, why, helps = connections.judge(endpoint, reach.connect)
-    path = connections.ANY_NAME if endpoint.port == connections.NAME_SERVER else grant_hint.spelled(endpoint)
+    place, why, helps = connections.classify_connection(endpoint, reach.connect)
+    path = (
+        connections.ANY_NAME
+        if endpoint.port == connections.NAME_SERVER
+        else grant_hint.format_endpoint(endpoint)
+    )
     return Denial("connect", place, path, why, helps)
 
 
@@ -127,7 +131,7 @@ def _is_probed(real: str, reach: VisibleAccess) -> bool:
     return PROBED.fullmatch(real) is not None or (above and SOUGHT_ABOVE.fullmatch(name) is not None)
 
 
-def told(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
+def format_denial(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
     """What was refused and what would allow it, for people. `granting` are the contract's own words; None
     stands for what is not told one by one."""
     if denial is None:
@@ -135,7 +139,7 @@ def told(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
             "more files, programs and hosts: not granted",
             "too many to be told: allow those above, or a folder",
         )
-    return visible(f"{denial.kind} {denial.real}: {denial.why}"), _remedy(denial, granting)
+    return escape_controls(f"{denial.kind} {denial.real}: {denial.why}"), _remedy(denial, granting)
 
 
 def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
@@ -145,4 +149,4 @@ def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
         return denial.helps
     is_endpoint = denial.kind == "connect" and denial.path != connections.ANY_NAME
     item = endpoint(denial.path) if is_endpoint else denial.path
-    return str(grant_hint.words(denial.kind, item, granting))
+    return str(grant_hint.grant_hint(denial.kind, item, granting))

@@ -83,7 +83,7 @@ def _judged(batch: list[tuple[str, str, VisibleAccess, Tell]]) -> list[tuple[Den
     lstat = local_fs.look()
     for letter, path, reach, tell in batch:
         try:
-            judged = classify.judge(letter, path, reach, lstat, interpreter)
+            judged = classify.classify_denial(letter, path, reach, lstat, interpreter)
         except OSError:
             continue  # it went away meanwhile
         if judged is not None:

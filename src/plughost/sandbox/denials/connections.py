@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import is_public, literal
 from plughost.sandbox.denials import grant_hint
-from plughost.sandbox.egress.connect import granted
+from plughost.sandbox.egress.connect import match_grant
 from plughost.sandbox.egress.connection import Connection
 
 NAME_SERVER = 53
@@ -35,12 +35,12 @@ def wanted(host: str, port: int) -> Endpoint:
     return Endpoint(str(inner or address), port, private=not is_public(address))
 
 
-def judge(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, str]:
+def classify_connection(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, str]:
     """What was dialled past the proxy, why it was refused, and what helps where that is no grant for it."""
     place = str(Endpoint(dialled.host, dialled.port))
     if dialled.port == NAME_SERVER:
         return "to a host by its name", "names are there only of what is granted", ""
-    if granted(endpoints, dialled.host, dialled.port) is not None:
+    if match_grant(endpoints, dialled.host, dialled.port) is not None:
         return (
             place,
             "not past its proxy",
@@ -49,10 +49,10 @@ def judge(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, s
     return place, "not granted", ""
 
 
-def helps(connection: Connection, granting: Mapping[str, str]) -> str:
+def grant_for(connection: Connection, granting: Mapping[str, str]) -> str:
     """What would have allowed a connection that the proxy refused."""
     if connection.wanting is not None:
-        return str(grant_hint.words("connect", connection.wanting, granting))
+        return str(grant_hint.grant_hint("connect", connection.wanting, granting))
     if connection.host:
         return "TLS has to be opened to the name that was connected to"
     return "no connection was asked for"

@@ -29,10 +29,10 @@ class GrantHint(msgspec.Struct, frozen=True):
         return f"to allow it, {self.toml()}" + (f" or {self.option}" if self.word.isprintable() else "")
 
 
-def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> GrantHint:
+def grant_hint(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> GrantHint:
     """`granting` are the contract's own words by kind. They have none for what is not TLS, nor for a name
     that leads to a private address; an address says by itself that it is one."""
-    what = spelled(item)
+    what = format_endpoint(item)
     is_private_name = isinstance(item, Endpoint) and item.private and literal(item.host) is None
     is_plain = isinstance(item, Endpoint) and item.plain
     if kind not in granting or is_private_name or is_plain:
@@ -42,7 +42,7 @@ def words(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> Grant
     return GrantHint("grants", word, f"--grant {shlex.quote(word)}")
 
 
-def spelled(item: str | Endpoint) -> str:
+def format_endpoint(item: str | Endpoint) -> str:
     """As an operator writes it."""
     if isinstance(item, str):
         return item

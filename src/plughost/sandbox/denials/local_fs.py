@@ -30,14 +30,14 @@ def look() -> Look:
         mounts = {}
 
     def lstat(path: str) -> os.stat_result:
-        if is_loud(path, mounts):
+        if is_network_mount(path, mounts):
             raise OSError(errno.EREMOTE, os.strerror(errno.EREMOTE), path)
         return os.lstat(path)
 
     return lstat
 
 
-def walk_quietly(path: str, lstat: Look) -> Walk | None:
+def walk_local(path: str, lstat: Look) -> Walk | None:
     """Where a path leads; None when that cannot be told."""
     try:
         return walk(path, lstat)
@@ -51,7 +51,7 @@ def parse(text: str) -> dict[str, str]:
     return {_plain(left.split(" ")[4]): right.split(" ")[0] for left, dash, right in lines if dash}
 
 
-def is_loud(path: str, mounts: dict[str, str]) -> bool:
+def is_network_mount(path: str, mounts: dict[str, str]) -> bool:
     deepest = max((place for place in mounts if is_beneath(path, place)), key=len, default=None)
     return deepest is None or _LOUD.fullmatch(mounts[deepest]) is not None
 

@@ -48,7 +48,7 @@ _REASONS = {
 }
 
 
-def asked(head: bytes) -> tuple[str, int]:
+def parse_connect(head: bytes) -> tuple[str, int]:
     """The canonical host and the port that the head of a request asks for; Refusal when it asks for none.
 
     Only its first line counts: nothing that a header says could widen what was granted.
@@ -74,7 +74,7 @@ def asked(head: bytes) -> tuple[str, int]:
         raise ConnectRefusal(400, str(error)) from None
 
 
-def granted(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
+def match_grant(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
     """The endpoint that allows a canonical host and port; of several, one with a socket of the host's, or one
     that allows private addresses. Any of them may allow what is not TLS."""
     named = literal(host) is None  # an address has no hosts below it

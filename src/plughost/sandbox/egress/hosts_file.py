@@ -38,7 +38,7 @@ class ProxyEnvironment(msgspec.Struct, frozen=True):
     env: dict[str, str]
 
 
-def signposts(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
+def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     """The way to each endpoint, the same for the same endpoints."""
     wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port})
     homes = dict(_homes([host for host, _ in wanted]))

@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from plughost._util.rmtree import remove
+from plughost._util.rmtree import rmtree
 from plughost.permissions.access import Endpoint
 from plughost.permissions.resolver import Resolve
 from plughost.sandbox.egress.connection import Connection, EgressLimits
-from plughost.sandbox.egress.hosts_file import signposts
+from plughost.sandbox.egress.hosts_file import proxy_environment
 from plughost.sandbox.egress.proxy import EgressProxy
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
@@ -34,7 +34,7 @@ class EgressInstance:
         bounds: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        posts = signposts(endpoints)
+        posts = proxy_environment(endpoints)
         self.hosts = posts.hosts
         self.listing = posts.listing
         self.env = posts.env
@@ -46,13 +46,13 @@ class EgressInstance:
             self._egress = EgressProxy(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
         except BaseException:
             listener.close()
-            remove(str(self._folder))
+            rmtree(str(self._folder))
             raise
 
     async def close(self) -> None:
         """Cuts every connection and returns when all are told."""
         await self._egress.close()
-        remove(str(self._folder))
+        rmtree(str(self._folder))
 
 
 def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
@@ -74,6 +74,6 @@ def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
         listener.listen(_BACKLOG)
     except BaseException:
         listener.close()
-        remove(str(folder))
+        rmtree(str(folder))
         raise
     return listener

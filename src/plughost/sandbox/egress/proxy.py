@@ -18,12 +18,12 @@ from functools import partial
 
 from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import Address, shown
-from plughost.permissions.resolver import Resolve, Resolver, addresses, leads_away
+from plughost.permissions.resolver import Resolve, Resolver, addresses, is_remote
 from plughost.sandbox.denials.connections import wanted
 from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
-from plughost.sandbox.egress.connect import ConnectRefusal, asked, granted
+from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
 from plughost.sandbox.egress.connection import Connection, EgressLimits, Verdict
-from plughost.sandbox.egress.tls_ports import beginning
+from plughost.sandbox.egress.tls_ports import expected_opening
 from plughost.sandbox.egress.tunnel import Tunnel, TunnelResult, linger
 
 RESOLVERS = 2
@@ -142,8 +142,8 @@ class EgressProxy:
         try:
             head, early = await self._head(plugin)
             visit.asked = _told(head.partition(b"\r\n")[0])
-            visit.host, visit.port = asked(head)
-            endpoint = granted(self._endpoints, visit.host, visit.port)
+            visit.host, visit.port = parse_connect(head)
+            endpoint = match_grant(self._endpoints, visit.host, visit.port)
             if endpoint is None:
                 place = wanted(visit.host, visit.port)
                 raise ConnectRefusal(403, f"{Endpoint(place.host, place.port)} was not granted", place)
@@ -160,7 +160,7 @@ class EgressProxy:
             return
         with server:
             visit.verdict, visit.why = "made", "done"
-            begins = beginning(endpoint, visit.host, visit.port)
+            begins = expected_opening(endpoint, visit.host, visit.port)
             opening = None if begins == "anything" else SniFilter(visit.host, tls_only=begins == "TLS")
             visit.tunnel = Tunnel(plugin, server, self._bounds, self._spend)
             try:
@@ -219,7 +219,7 @@ class EgressProxy:
             found = []
         if not found:
             raise ConnectRefusal(502, f"the name {host} cannot be looked up")
-        private = [str(address) for address in found if not leads_away(address)]
+        private = [str(address) for address in found if not is_remote(address)]
         if private and not endpoint.private:
             needed = Endpoint(host, visit.port, private=True)
             raise ConnectRefusal(403, f"{host} leads to {private[0]}, which is not public", needed)

@@ -28,7 +28,7 @@ TLS_PORTS = {
 """Ports on which TLS comes first, and the services that IANA, or for 8443 everybody, has them for."""
 
 
-def beginning(endpoint: Endpoint, host: str, port: int) -> Beginning:
+def expected_opening(endpoint: Endpoint, host: str, port: int) -> Beginning:
     """How a plugin has to begin that connects to a canonical host by the grant of `endpoint`."""
     if literal(host) is not None:
         return "anything"

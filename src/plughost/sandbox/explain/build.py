@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from plughost.contracts.base import Contract, PluginSpec, ResolvedSpec, sandbox_of
+from plughost.contracts.base import Contract, PluginSpec, ResolvedSpec, sandbox_class
 from plughost.errors import PluginError
 from plughost.permissions import capabilities
 from plughost.permissions.access import NONE, Access, Endpoint, ResourceLimits
 from plughost.permissions.capability import Capability
-from plughost.permissions.intersection import overlap
+from plughost.permissions.intersection import intersect
 from plughost.permissions.parse import KINDS
 from plughost.sandbox.denials import grant_hint
-from plughost.sandbox.denials.grant_hint import spelled
-from plughost.sandbox.enforcement import holdings
+from plughost.sandbox.denials.grant_hint import format_endpoint
+from plughost.sandbox.enforcement import describe_enforcement
 from plughost.sandbox.explain.lints import lints
 from plughost.sandbox.explain.report import (
     AskedAccess,
@@ -57,7 +57,7 @@ def explain(
 ) -> Explanation:
     """`confinement` is what was decided for the plugin, or why nothing could be."""
     source = source or GrantSource()
-    confined = sandbox_of(spec, contract)
+    confined = sandbox_class(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
     held = decided.holdings if decided is not None else _planned(confined, powers, spec.limits, machine)
@@ -66,7 +66,9 @@ def explain(
     granted = [
         *_capabilities(spec, contract, binding, source),
         *(
-            Grant(kind, spelled(item), _power_rule(kind, item, binding, source), by.get(told, nothing))
+            Grant(
+                kind, format_endpoint(item), _power_rule(kind, item, binding, source), by.get(told, nothing)
+            )
             for kind, item in _items(powers)
             for told in [f"{kind} {item}"]
         ),
@@ -92,7 +94,7 @@ def explain(
             None if binding.asked is None else tuple(map(str, binding.asked)),
             None
             if binding.declared is None
-            else tuple(f"{kind} {spelled(item)}" for kind, item in _items(binding.declared)),
+            else tuple(f"{kind} {format_endpoint(item)}" for kind, item in _items(binding.declared)),
             tuple(map(str, binding.asked_by_call)),
         ),
         granted=tuple(granted),
@@ -120,7 +122,7 @@ def _planned(
 ) -> tuple[Enforcement, ...]:
     """What would hold it, if the machine could. As whom it would run is not known without trying."""
     rlimits = rlimits_for(confined, limits, machine, None)
-    held = holdings(confined, powers, limits, rlimits, machine, None, grouped=False)
+    held = describe_enforcement(confined, powers, limits, rlimits, machine, None, grouped=False)
     return tuple(holding for holding in held if holding.what != "user")
 
 
@@ -155,7 +157,7 @@ def _granted_by(words: Sequence[str], source: GrantSource) -> str:
 
 
 def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
-    is_asked = binding.declared is not None and overlap(binding.declared, _only(kind, item)) != NONE
+    is_asked = binding.declared is not None and intersect(binding.declared, _only(kind, item)) != NONE
     asked = "its manifest asks; " if is_asked else ""
     words = [word for word, given in binding.given.items() if item in getattr(given.powers, kind)]
     if words:
@@ -169,7 +171,7 @@ def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: 
 
 def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
     """Whether these powers are enough for that one."""
-    got = getattr(overlap(_only(kind, item), allowed), kind)
+    got = getattr(intersect(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
         return any(
             each.host == item.host and each.private >= item.private and each.plain >= item.plain
@@ -217,13 +219,13 @@ def _missing_powers(spec: PluginSpec, binding: ResolvedSpec, powers: Access) -> 
     for kind, item in _items(binding.declared or NONE):
         if _is_within(kind, item, powers):
             continue
-        part = getattr(overlap(_only(kind, item), powers), kind)
-        granting = grant_hint.words(kind, item, binding.granting)
-        others = spec.grants if granting.key == "grants" else map(spelled, getattr(spec.allow, kind))
+        part = getattr(intersect(_only(kind, item), powers), kind)
+        granting = grant_hint.grant_hint(kind, item, binding.granting)
+        others = spec.grants if granting.key == "grants" else map(format_endpoint, getattr(spec.allow, kind))
         yield Missing(
             kind,
-            spelled(item),
-            f"only {', '.join(map(spelled, part))} is allowed" if part else "nothing allows it",
+            format_endpoint(item),
+            f"only {', '.join(map(format_endpoint, part))} is allowed" if part else "nothing allows it",
             granting.toml([*others]),
             granting.option,
         )
@@ -236,8 +238,8 @@ def _unused(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iter
             yield f"grant {word}"
     if binding.declared is not None:
         for kind, item in _items(spec.allow):
-            if overlap(binding.declared, _only(kind, item)) == NONE:
-                yield f"allow {kind} {spelled(item)}"
+            if intersect(binding.declared, _only(kind, item)) == NONE:
+                yield f"allow {kind} {format_endpoint(item)}"
 
 
 def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:

@@ -43,7 +43,7 @@ class MechanismReport(msgspec.Struct, frozen=True):
     """Where control groups can be made; or why the one that was named cannot be used."""
 
 
-def surroundings(named: str | None) -> MechanismReport:
+def check_surroundings(named: str | None) -> MechanismReport:
     """Here; `named` is the control group that the operator named."""
     try:
         parent: cgroups.CgroupParent | str | None = cgroups.find(named)

@@ -40,7 +40,7 @@ class MountView(msgspec.Struct, frozen=True, kw_only=True):
     """There is a network already, of its own: the launcher made it, with a way out."""
 
 
-def words(
+def build_argv(
     view: MountView, bubblewrap: str, version: tuple[int, ...], env: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Bubblewrap's command up to and without the program it runs.

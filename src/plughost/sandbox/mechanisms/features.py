@@ -64,7 +64,7 @@ class KernelFeatures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @functools.cache
-def machine() -> KernelFeatures:
+def kernel_features() -> KernelFeatures:
     """This one. Tried at the first call (some 10 ms) and remembered. OSError when the machine lacked
     something for the trial itself: that is not remembered, and the next call tries again."""
     if not sys.platform.startswith("linux"):

@@ -23,7 +23,7 @@ class InnerRules(msgspec.Struct, frozen=True, kw_only=True):
     """Of those that may be read or written, folders in whose place the machine has others."""
 
 
-def words(
+def build_inner_argv(
     rules: InnerRules,
     limits: Mapping[str, int],
     *,

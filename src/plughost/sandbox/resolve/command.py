@@ -19,7 +19,7 @@ from plughost.sandbox.resolve.code_dirs import CodeDirs, with_whole_path
 from plughost.sandbox.resolve.elf import Elf, read_elf
 from plughost.sandbox.resolve.path_recorder import PathRecorder
 from plughost.sandbox.resolve.shared_libraries import LoadedProgram
-from plughost.sandbox.resolve.shebang import Shebang, first_line, without_env
+from plughost.sandbox.resolve.shebang import Shebang, read_shebang, without_env
 from plughost.sandbox.resolve.trusted_files import Word
 
 MOST_INTERPRETERS = 5
@@ -147,7 +147,7 @@ class CommandResolver:
             behind = None if authors else interpreters.behind_shim(real, self._cwd, self._env)
             if behind is not None:
                 path = behind
-                if behind != interpreters.operators_choice(real):
+                if behind != interpreters.operator_choice(real):
                     word = Word.PLUGIN
                 if not by_kernel:  # an interpreter finds what is its own by the name it was called by
                     start, argv = path, (path, *argv[1:])
@@ -155,7 +155,7 @@ class CommandResolver:
                 continue
             self._executes[real] = None
             elf = read_elf(real)
-            line = first_line(real) if elf is None else None
+            line = read_shebang(real) if elf is None else None
             if elf is not None:
                 self._native(path, real, elf, word)
             if line is None:
@@ -244,7 +244,7 @@ class CommandResolver:
         if venv is not None and not self._trust.is_authors(venv):
             for part in ("pyvenv.cfg", "lib", "lib64"):
                 self._bring(f"{venv}/{part}", venv, word)
-        belongings = interpreters.belongings(real, shared_libraries.triplet(elf))
+        belongings = interpreters.interpreter_files(real, shared_libraries.triplet(elf))
         by = (
             Word.OPERATOR if trusted_files.is_public(real) else word
         )  # what root has installed, root answers for

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from plughost.sandbox.resolve.command import CommandResolver, ResolvedCommand
 from plughost.sandbox.resolve.path_recorder import Stamp, stamp
 
-__all__ = ["ResolvedCommand", "find"]
+__all__ = ["ResolvedCommand", "resolve_command"]
 
 MOST_REMEMBERED = 256
 
 
-def find(
+def resolve_command(
     command: Sequence[str],
     cwd: str | None,
     env: Mapping[str, str],

@@ -22,7 +22,7 @@ class ResolvedGrants(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def granted(
+def resolve_grants(
     powers: Access,
     allowed: Access = NONE,
     to_come: str | None = None,

@@ -33,7 +33,7 @@ def is_interpreter(program: str) -> bool:
     return _NAMES.fullmatch(os.path.basename(program)) is not None
 
 
-def belongings(program: str, triplet: str) -> InterpreterFiles:
+def interpreter_files(program: str, triplet: str) -> InterpreterFiles:
     """Of an interpreter's real path. A program that brings nothing along has none."""
     name, prefix = os.path.basename(program), os.path.dirname(os.path.dirname(program))
     if (python := _PYTHON.fullmatch(name)) is not None:
@@ -70,7 +70,7 @@ def behind_shim(shim: str, cwd: str | None, env: Mapping[str, str]) -> str | Non
     return _chosen(shim, env.get(f"{manager.upper()}_VERSION") or _written(cwd, _MANAGERS[manager]))
 
 
-def operators_choice(shim: str) -> str | None:
+def operator_choice(shim: str) -> str | None:
     """The program that a shim stands for by the host's own environment and the manager's settings."""
     manager = _manager(shim)
     return None if manager is None else _chosen(shim, os.environ.get(f"{manager.upper()}_VERSION", ""))

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.elf import open_file
 
@@ -26,7 +26,7 @@ class Shebang(NamedTuple):
     """`env` looks the interpreter up on PATH."""
 
 
-def first_line(path: str) -> Shebang | None:
+def read_shebang(path: str) -> Shebang | None:
     """None when the file is no script; Unconfinable for one of which it is not clear what runs it."""
     try:
         return parse(_head(path))
@@ -84,7 +84,7 @@ def _of_env(rest: str, line: str) -> Shebang:
         except ValueError:
             words = []
     if not words or words[0].startswith("-") or "=" in words[0]:
-        raise ValueError(f"#!{visible(line)}")
+        raise ValueError(f"#!{escape_controls(line)}")
     return Shebang(words[0], tuple(words[1:]), by_name="/" not in words[0])
 
 

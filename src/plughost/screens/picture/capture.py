@@ -13,7 +13,7 @@ from plughost.errors import Timeout
 from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.screens.frame_rate import FrameRate
-from plughost.screens.render import Rendering, paint
+from plughost.screens.render import Rendering, render
 from plughost.screens.stderr_tail import last_words
 from plughost.screens.terminal.error_panel import LAST_LINES
 
@@ -32,7 +32,7 @@ class Capture(NamedTuple):
     """Whether the plugin wishes that the next one follows soon."""
 
 
-async def still(
+async def capture(
     host: Host,
     plugin: Plugin,
     width: int,
@@ -85,5 +85,5 @@ async def _at_rest(view: Ainb, width: int, height: int, others: Collection[async
 async def _frame(view: Ainb, width: int, height: int, last: Capture | None) -> Capture:
     began = time.monotonic()
     result = await view.render(width, height)
-    painting = paint(result.buffer, width, height, last and last.painting)
+    painting = render(result.buffer, width, height, last and last.painting)
     return Capture(painting, time.monotonic() - began, result.redraw)

@@ -28,7 +28,7 @@ KNOWN = (
 )
 
 
-def find(folders: tuple[str, ...] = FOLDERS) -> FontFamily:
+def find_font(folders: tuple[str, ...] = FOLDERS) -> FontFamily:
     """The first family that is installed, as paths."""
     there = {
         name: os.path.join(place, name)

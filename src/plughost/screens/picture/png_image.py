@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plughost.contracts.ainb.messages import Color
 from plughost.errors import InvalidSpec
 from plughost.screens.cell_width import columns_of
-from plughost.screens.colors import PAPER, ResolvedStyle, shade
+from plughost.screens.colors import PAPER, ResolvedStyle, resolve_style
 from plughost.screens.picture.fonts import FontFamily
 from plughost.screens.render import Rendering, Span
 
@@ -41,7 +41,7 @@ class PngDrawer:
         return image
 
     def _run(self, image: Image, run: Span, x: int, y: int) -> None:
-        how = shade(run)
+        how = resolve_style(run)
         for text, columns in columns_of(run.text):
             image.paste(self._tile(text, columns, how), (x * self.wide, y * self.high))
             x += columns
@@ -81,7 +81,7 @@ def _rgb(colour: Color) -> tuple[int, int, int]:
     return colour.r, colour.g, colour.b
 
 
-def png(painting: Rendering, family: FontFamily, path: Path) -> tuple[int, int]:
+def render_png(painting: Rendering, family: FontFamily, path: Path) -> tuple[int, int]:
     """Write it; how large it is in pixels."""
     image = PngDrawer(family).draw(painting)
     image.save(path, "PNG")

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from plughost.contracts.ainb.messages import Color
 from plughost.screens.cell_width import columns_of
-from plughost.screens.colors import INK, PAPER, shade
+from plughost.screens.colors import INK, PAPER, resolve_style
 from plughost.screens.render import Rendering, Span
 
 WIDE, HIGH, BASELINE = 9, 18, 14
@@ -15,7 +15,7 @@ WIDE, HIGH, BASELINE = 9, 18, 14
 FITTED = 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"'
 
 
-def svg(painting: Rendering) -> str:
+def render_svg(painting: Rendering) -> str:
     width, height = painting.width * WIDE, painting.height * HIGH
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -32,7 +32,7 @@ def svg(painting: Rendering) -> str:
 
 def _run(run: Span, x: int, y: int) -> list[str]:
     """Its ground, then its text."""
-    how = shade(run)
+    how = resolve_style(run)
     drawn: list[str] = []
     if how.bg != PAPER:
         place = f'x="{x * WIDE}" y="{y * HIGH}" width="{run.columns * WIDE}" height="{HIGH}"'

@@ -14,7 +14,7 @@ CODES = {BOLD: ";1", DIM: ";2", ITALIC: ";3", UNDERLINED: ";4", REVERSED: ";7"}
 RESET = "\x1b[0m"
 
 
-def inked(row: Row, colours: ColorSystem | None) -> str:
+def to_ansi(row: Row, colours: ColorSystem | None) -> str:
     """A row for a terminal that knows so many colours; None is none at all. Of a run's look, only what is not
     as in the run before is said."""
     parts: list[str] = []

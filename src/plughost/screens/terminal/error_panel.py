@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.contracts.ainb.messages import BOLD, DIM, Color
 from plughost.screens.cell_width import columns_of
 from plughost.screens.render import Row, line
@@ -51,17 +51,19 @@ def unresponsive(seconds: float) -> ErrorPanel:
 
 def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, height: int) -> list[Row]:
     """The trouble as rows, as many as there are; the last words first to be left out."""
-    rows = [line("", width), line(f"  {visible(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
+    rows = [line("", width), line(f"  {escape_controls(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
     # A plugin's words may be megabytes: wrapping them would hold up everything and leave the rest no room.
     room = width * height // 3
     for paragraph in (trouble.why, trouble.remedy):
-        for text in _wrapped(visible(paragraph[:room])[:room], max(width - 4, 10)):
+        for text in _wrapped(escape_controls(paragraph[:room])[:room], max(width - 4, 10)):
             rows += [line(f"  {text}", width)]
     if trouble.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
     if stderr:
         rows += [line("", width), line("  its last words on stderr:", width, modifier=DIM)]
-        rows += [line(f"    {visible(text[:width])}", width, modifier=DIM) for text in stderr[-LAST_LINES:]]
+        rows += [
+            line(f"    {escape_controls(text[:width])}", width, modifier=DIM) for text in stderr[-LAST_LINES:]
+        ]
     rows += [line("", width)] * (height - len(rows))
     return rows[:height]
 

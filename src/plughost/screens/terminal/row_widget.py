@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from plughost.screens.render import Row, line
-from plughost.screens.terminal.ansi import inked
+from plughost.screens.terminal.ansi import to_ansi
 
 
 class Inked(Strip):
@@ -26,7 +26,7 @@ class Inked(Strip):
         self._colours = colours
 
     def render(self, console: Console) -> str:
-        return inked(self._row, self._colours)
+        return to_ansi(self._row, self._colours)
 
 
 class Rows(Widget):
@@ -56,7 +56,7 @@ class Rows(Widget):
             return
         left, top = self.region.offset
         colours = self._colours
-        places = (f"\x1b[{top + y + 1};{left + 1}H{inked(self._rows[y], colours)}" for y in changed)
+        places = (f"\x1b[{top + y + 1};{left + 1}H{to_ansi(self._rows[y], colours)}" for y in changed)
         driver.write("".join(places))
         driver.flush()
 

@@ -12,7 +12,7 @@ from plughost import interrupt
 from plughost.contracts.base import PluginSpec
 from plughost.host import Host
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, stage
+from plughost.screens.session import fed, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.driver import TerminalDriver
@@ -27,7 +27,7 @@ async def run(
 ) -> int | None:
     """Show these screens; the exit code, if there is any."""
     specs = {spec.name: spec for spec, _ in screens}
-    async with stage([*specs.values()], others) as (host, plugins, _):
+    async with open_session([*specs.values()], others) as (host, plugins, _):
         feeds = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
         leaving = Leaving(host)
         app = ScreenApp([TabLabel(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)

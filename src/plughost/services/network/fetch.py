@@ -26,7 +26,7 @@ from plughost._util.text import bounded
 from plughost.errors import Denied, InvalidSpec, Stopped
 from plughost.permissions.addresses import UrlTarget, names, parse_url, shown
 from plughost.permissions.operator_only import OperatorAccess
-from plughost.permissions.resolver import Resolve, Resolver, addresses, leads_away
+from plughost.permissions.resolver import Resolve, Resolver, addresses, is_remote
 
 if TYPE_CHECKING:
     import ssl
@@ -161,7 +161,7 @@ class Network:
             raise _denied(host)
         found = await addresses(host, self._resolve)
         is_named = self._allow_private or reach.word.reaches(host, port)
-        if not is_named and not all(map(leads_away, found)):
+        if not is_named and not all(map(is_remote, found)):
             raise _denied(host, private=True)
         return [str(address) for address in found]
 

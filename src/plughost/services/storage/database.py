@@ -20,7 +20,7 @@ from plughost.services.storage.messages import (
     Set,
     Stored,
 )
-from plughost.services.storage.sqlite_file import PATIENCE, code_of, opened, transaction
+from plughost.services.storage.sqlite_file import PATIENCE, code_of, open_database, transaction
 
 Outcome = Answer | PluginError
 
@@ -69,7 +69,7 @@ class KeyValueDatabase:
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = opened(self._path, self._owner)
+            self._connection = open_database(self._path, self._owner)
         return self._connection
 
     def _alone(self, request: Request) -> Outcome:

@@ -67,7 +67,7 @@ class ToList(Protocol):
     limit: int
 
 
-def usual_folder() -> str:
+def default_folder() -> str:
     """Where this user's hosts keep what their plugins store."""
     state = os.environ.get("XDG_STATE_HOME", "")
     base = state if os.path.isabs(state) else os.path.expanduser("~/.local/state")

@@ -37,7 +37,7 @@ TABLES = (
 )
 
 
-def opened(path: str, owner: str | None = None) -> sqlite3.Connection:
+def open_database(path: str, owner: str | None = None) -> sqlite3.Connection:
     """Made when it is missing, for `owner`. OSError, sqlite3.Error, or PluginError for one of a newer version
     and for one that is another's."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from plughost._util.text import brief
+from plughost._util.text import truncate
 from plughost.contracts.vai import manifest
 from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
@@ -69,7 +69,7 @@ Policies = Sequence[tuple[str, BindingPolicy]]
 
 def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) -> GrantedPermissions:
     """Each policy narrows; none widens. InvalidSpec for one that makes no sense, and inline without trust."""
-    if wrong := senseless(policies):
+    if wrong := contradictions(policies):
         raise InvalidSpec("; ".join(wrong))
     left = {name: getattr(asked, name) for name in NARROWING}
     domains: tuple[str, ...] | None = None
@@ -140,7 +140,7 @@ def _told(value: Any) -> str:
     return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset | tuple) else str(value)
 
 
-def senseless(policies: Policies) -> list[str]:
+def contradictions(policies: Policies) -> list[str]:
     """Every value of a policy that no manifest could ask for."""
     wrong = []
     for owner, policy in policies:
@@ -148,11 +148,11 @@ def senseless(policies: Policies) -> list[str]:
             value = getattr(policy, name)
             said = value if isinstance(value, frozenset) else {value} - {None}
             wrong += [
-                f"{owner}: {name} {brief(word)} is none of {', '.join(known)}"
+                f"{owner}: {name} {truncate(word)} is none of {', '.join(known)}"
                 for word in sorted(said - {*known}, key=str)
             ]
         for name in ("timeout_ms", "max_concurrency"):
             value = getattr(policy, name)
             if value is not None and (type(value) is not int or value < 1):
-                wrong.append(f"{owner}: {name} is a number from 1 on, not {brief(value)}")
+                wrong.append(f"{owner}: {name} is a number from 1 on, not {truncate(value)}")
     return wrong

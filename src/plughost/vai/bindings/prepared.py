@@ -17,8 +17,8 @@ from plughost.vai.bindings.permissions import (
     AskedPermissions,
     GrantedPermissions,
     Policies,
+    contradictions,
     grant,
-    senseless,
 )
 from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
@@ -153,7 +153,7 @@ class Preparer:
         wrong = [f"config: {problem.unhidden}" for problem in problems]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
-        wrong += senseless(policies)
+        wrong += contradictions(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
         return None if quick else schema

@@ -12,10 +12,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from plughost._util.rmtree import remove
-from plughost._util.temp_dir import everybodys_folder
+from plughost._util.rmtree import rmtree
+from plughost._util.temp_dir import shared_temp_dir
 from plughost.errors import Denied, Stopped
-from plughost.sandbox.run_dir import settle, sweep
+from plughost.sandbox.run_dir import create_locked_dir, remove_abandoned
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.gateway.child_runs import ChildRuns
 from plughost.vai.gateway.compactions import Compactions
@@ -120,7 +120,7 @@ class Gateway:
         await asyncio.gather(*self._leaving, return_exceptions=True)
         self._issuer = self._server = None
         if self._lock >= 0:
-            remove(self._folder)
+            rmtree(self._folder)
             os.close(self._lock)
             self._lock = -1
 
@@ -181,8 +181,8 @@ class Gateway:
 
 def _place() -> tuple[str, int]:
     """A folder for the socket that nobody else can enter, and its lock."""
-    base = os.path.realpath(everybodys_folder())
-    sweep(base, PREFIX)
-    path, lock = settle(base, PREFIX)
+    base = os.path.realpath(shared_temp_dir())
+    remove_abandoned(base, PREFIX)
+    path, lock = create_locked_dir(base, PREFIX)
     os.fchmod(lock, 0o700)
     return path, lock

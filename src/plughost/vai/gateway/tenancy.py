@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from plughost._util.text import brief
+from plughost._util.text import truncate
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.bindings import Bindings
@@ -52,7 +52,7 @@ def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None)
         if binding.export_id == export and package_id in (None, binding.package_id)
     ]
     if not found:
-        raise HttpProblem(404, "not_bound", f"no export {brief(export)} is bound here")
+        raise HttpProblem(404, "not_bound", f"no export {truncate(export)} is bound here")
     if len(found) > 1:
         packages = ", ".join(binding.package_id for binding in found)
         raise HttpProblem(409, "ambiguous", f"name its package_id, too, one of: {packages}")

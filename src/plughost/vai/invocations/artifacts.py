@@ -13,7 +13,7 @@ import stat
 from typing import Any
 
 from plughost._util.redaction.redactor import Redactor
-from plughost._util.text import brief
+from plughost._util.text import truncate
 from plughost.errors import Denied, HostFailed
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 from plughost.sandbox.untrusted_temp_dir import open_folder
@@ -23,7 +23,9 @@ LARGEST = 64 << 20
 """Bytes of all artifacts of one invocation."""
 
 
-def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Redactor) -> list[Any]:
+def collect_artifacts(
+    artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Redactor
+) -> list[Any]:
     """The artifacts with digest and size instead of a path; their bytes go into `folder`, if there is one.
 
     Denied for a path that leads out of the scratch folder, or to no file, and for what must stay `hidden`.
@@ -41,7 +43,7 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden:
         left -= len(content)
         text = content.decode(errors="replace")
         if hidden.whole(text) != text:
-            raise Denied(f"the artifact {brief(artifact['path'])} holds a secret")
+            raise Denied(f"the artifact {truncate(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:
             _keep(content, folder, digest)
@@ -67,7 +69,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         looked = open_beneath(root, inside, os.O_PATH)
         try:
             if not stat.S_ISREG(os.fstat(looked).st_mode):
-                raise Denied(f"the artifact {brief(path)} is no file")
+                raise Denied(f"the artifact {truncate(path)} is no file")
             with open(f"/proc/self/fd/{looked}", "rb") as file:
                 content: bytes = file.read(left + 1)
                 if len(content) > left:
@@ -76,7 +78,7 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
         finally:
             os.close(looked)
     except (OSError, EscapesFolder) as error:
-        raise Denied(f"the artifact {brief(path)} is not in its scratch folder") from error
+        raise Denied(f"the artifact {truncate(path)} is not in its scratch folder") from error
     finally:
         os.close(root)
 

@@ -154,7 +154,7 @@ class Execution(msgspec.Struct, eq=False):
         )
 
 
-def begin(
+def start_execution(
     id: str,
     wanted: Invocation,
     prepared: PreparedBinding,

@@ -41,7 +41,7 @@ from plughost.vai.bindings.secret_source import SecretSource, reveal_all
 from plughost.vai.checks.checks import Checks
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
 from plughost.vai.invocations.context import context
-from plughost.vai.invocations.execution import Execution, begin
+from plughost.vai.invocations.execution import Execution, start_execution
 from plughost.vai.invocations.invocation import Invocation, OnEvent
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.pool import Pool, PooledWorker
@@ -150,7 +150,9 @@ class LocalInvoker:
         if self._closed:  # meanwhile
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        run = begin(id, wanted, prepared, self._clock, self._records, on_event, self._options.records)
+        run = start_execution(
+            id, wanted, prepared, self._clock, self._records, on_event, self._options.records
+        )
         self._records.tell(run.began())
         task = asyncio.current_task(self._loop)
         assert task is not None

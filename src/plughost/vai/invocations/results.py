@@ -12,7 +12,7 @@ from plughost._util.text import TruncatedText
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.errors import HostFailed, PluginError
-from plughost.vai.invocations.artifacts import taken
+from plughost.vai.invocations.artifacts import collect_artifacts
 from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO, Outcome, verdict
 from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, ToolRequest
@@ -63,7 +63,9 @@ class ResultHandler:
         """The same, as it is told when its files and blocks are where they stay."""
         result = outcome.payload if isinstance(run.wanted.work, ToolRequest) else outcome.result
         if isinstance(run.wanted.work, HarnessRequest) and result["artifacts"]:
-            files = await asyncio.to_thread(taken, result["artifacts"], scratch, self._artifacts, run.hidden)
+            files = await asyncio.to_thread(
+                collect_artifacts, result["artifacts"], scratch, self._artifacts, run.hidden
+            )
             result = {**result, "artifacts": files}
         if self._chains is not None:
             try:

@@ -10,10 +10,10 @@ import asyncio
 import os
 import time
 
-from plughost._util.rmtree import remove
-from plughost._util.temp_dir import everybodys_folder
+from plughost._util.rmtree import rmtree
+from plughost._util.temp_dir import shared_temp_dir
 from plughost.errors import LaunchFailed
-from plughost.sandbox.run_dir import settle, sweep
+from plughost.sandbox.run_dir import create_locked_dir, remove_abandoned
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 PREFIX = "plughost-scratch-"
@@ -44,14 +44,14 @@ class Scratch:
     def root(self) -> str:
         """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
         if self._lock < 0:
-            self._path, self._lock = settle(self.sweep(), PREFIX)
+            self._path, self._lock = create_locked_dir(self.sweep(), PREFIX)
         self._roots += 1
         return os.path.join(self._path, str(self._roots))
 
     def sweep(self) -> str:
         """Where hosts have their folders, without those that killed ones have left."""
-        base = os.path.realpath(self._base or everybodys_folder())
-        sweep(base, PREFIX)
+        base = os.path.realpath(self._base or shared_temp_dir())
+        remove_abandoned(base, PREFIX)
         return base
 
     def make(self, root: str, invocation_id: str) -> str:
@@ -92,7 +92,7 @@ class Scratch:
         try:
             os.rmdir(path)
         except OSError:
-            removed = asyncio.get_running_loop().run_in_executor(None, remove, path, MOST_REMOVED)
+            removed = asyncio.get_running_loop().run_in_executor(None, rmtree, path, MOST_REMOVED)
             try:
                 await asyncio.shield(removed)
             except asyncio.CancelledError:
@@ -104,7 +104,7 @@ class Scratch:
     async def close(self) -> None:
         """When no process is left that could write."""
         if self._lock >= 0:
-            await asyncio.to_thread(remove, self._path)
+            await asyncio.to_thread(rmtree, self._path)
             os.close(self._lock)
             self._lock = -1
 

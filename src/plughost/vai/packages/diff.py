@@ -9,7 +9,7 @@ import msgspec
 
 from plughost.contracts.vai.manifest import VaiManifest
 from plughost.vai.packages.archive import archive_file
-from plughost.vai.packages.archive.source_tree import listed
+from plughost.vai.packages.archive.source_tree import list_files
 from plughost.vai.packages.store.installed import InstalledRelease
 
 Change = Literal["added", "removed", "changed", "mode"]
@@ -48,7 +48,7 @@ class Difference(msgspec.Struct, frozen=True):
     schemas: list[SchemaChange]
 
 
-def difference(before: InstalledRelease, after: InstalledRelease) -> Difference:
+def diff(before: InstalledRelease, after: InstalledRelease) -> Difference:
     old, new = _files(before), _files(after)
     values = list(_values(_flat(before.manifest), _flat(after.manifest)))
     return Difference(
@@ -62,7 +62,7 @@ def difference(before: InstalledRelease, after: InstalledRelease) -> Difference:
 
 
 def _files(installed: InstalledRelease) -> Files:
-    folder = listed(installed.package)
+    folder = list_files(installed.package)
     found = {}
     for member in folder.members:
         with folder.open(member) as file:

@@ -27,8 +27,8 @@ from plughost.vai.packages.oci.content_store import (
     Descriptor,
     Watch,
     counting,
-    nobody,
-    unwatched,
+    no_progress,
+    no_watch,
 )
 from plughost.vai.packages.oci.digests import check, digest_of, is_digest
 from plughost.vai.packages.oci.errors import BadContent, NotFound
@@ -38,7 +38,7 @@ from plughost.vai.packages.release import ENVELOPE, SIGNATURE, Release, identify
 from plughost.vai.packages.trust import publishers
 from plughost.vai.packages.trust.publishers import TrustedPublishers
 from plughost.vai.packages.trust.signature import Posture, SignatureVerdict, verify
-from plughost.vai.packages.validate import checked
+from plughost.vai.packages.validate import validate_contents
 
 _MOST_SIGNATURES = 256
 _NO_SIGNATURE = b" "
@@ -61,7 +61,7 @@ class PackageMetadata(msgspec.Struct, frozen=True):
     envelope: bytes | None
 
 
-async def announced(
+async def fetch_metadata(
     place: PackageLocation,
     folder: Path,
     who: TrustedPublishers,
@@ -89,11 +89,11 @@ async def announced(
     return PackageMetadata(release, told, text, body, archived, verdict, envelope)
 
 
-async def fetched(
+async def fetch_archive(
     place: PackageLocation,
     one: PackageMetadata,
     folder: Path,
-    watch: Watch = nobody,
+    watch: Watch = no_watch,
     limits: PackageLimits = USUAL,
 ) -> Path:
     """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
@@ -112,7 +112,7 @@ def _refuse_unfit(place: PackageLocation, one: PackageMetadata, path: Path, limi
     with archive_file.ArchiveFile(path, limits) as inside:
         if FILE not in inside.members or inside.read(inside.members[FILE]) != one.text:
             raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(one.release))
-        checked(inside, Path())
+        validate_contents(inside, Path())
 
 
 async def _best(
@@ -174,7 +174,7 @@ def _beside(path: Path) -> bytes:
 async def _small(content: ContentStore, blob: Descriptor, into: Path) -> bytes:
     if blob.size > SMALL:
         raise Unacceptable(f"{blob.digest} is larger than {SMALL} bytes")
-    await content.fetch(blob, into, unwatched)
+    await content.fetch(blob, into, no_progress)
     data = await in_thread(into.read_bytes)
     check(data, blob.digest)
     return data

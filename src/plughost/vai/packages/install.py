@@ -16,10 +16,10 @@ from plughost.vai.packages.archive.archive_file import ArchiveFile
 from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 from plughost.vai.packages.archive.unpack import READ_ONLY, unpack
 from plughost.vai.packages.errors import PackageRefused
-from plughost.vai.packages.fetch import PackageMetadata, announced, fetched
+from plughost.vai.packages.fetch import PackageMetadata, fetch_archive, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.lockfile import Lockfile
-from plughost.vai.packages.oci.content_store import Watch, nobody
+from plughost.vai.packages.oci.content_store import Watch, no_watch
 from plughost.vai.packages.store.installed import InstalledRelease
 from plughost.vai.packages.store.integrity import MANIFEST, PACKAGE, SIGNATURE
 from plughost.vai.packages.store.store import Store
@@ -41,7 +41,7 @@ async def install(
     *,
     pins: Lockfile | None = None,
     now: datetime | None = None,
-    watch: Watch = nobody,
+    watch: Watch = no_watch,
     limits: PackageLimits = USUAL,
 ) -> InstallResult:
     """Verify, fetch, check, unpack, put in its place; PackageRefused and its kin when it cannot be.
@@ -51,13 +51,13 @@ async def install(
     """
     try:
         with store.staging() as folder:
-            one = await announced(place, folder, trust, now, limits, pins)
+            one = await fetch_metadata(place, folder, trust, now, limits, pins)
             refuse_foreign(one.manifest)
             refuse_unwanted(one, trust)
             if pins is not None:
                 pins.refuse(one.release, one.verdict)
             store.refuse_other(one.release)
-            archived = await fetched(place, one, folder, watch, limits)
+            archived = await fetch_archive(place, one, folder, watch, limits)
             staged = folder / "release"
             await in_thread(partial(_stage, one, archived, staged, limits))
             trusted = one.verdict.posture == "trusted"

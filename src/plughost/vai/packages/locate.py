@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.location import LocalPath, parse_location
 from plughost.vai.packages.oci.content_store import ContentStore
@@ -31,13 +31,13 @@ class PackageLocation(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[PackageLocation]:
+async def open_package(reference: str, *, plain_http: bool = False) -> AsyncIterator[PackageLocation]:
     """A path or a reference, as `parse_location` reads it."""
     found = parse_location(reference)
     if isinstance(found, LocalPath):
         if (here := on_disk(found.path)) is None:
             raise InvalidSpec(
-                f"there is no file or folder {visible(str(found.path))}",
+                f"there is no file or folder {escape_controls(str(found.path))}",
                 hint="plughost pack DIR makes a package; in a registry one is HOST/REPOSITORY:TAG",
             )
         yield msgspec.structs.replace(here, name=found.digest)
@@ -51,7 +51,7 @@ async def opened(reference: str, *, plain_http: bool = False) -> AsyncIterator[P
 def _refuse_ambiguous(text: str) -> None:
     """A registry's repository without a tag, when something of that name is here."""
     if not text.startswith(REGISTRY) and os.path.lexists(text):
-        shown = visible(text)
+        shown = escape_controls(text)
         raise InvalidSpec(
             f"{shown} is in the current directory, but it is also how a registry's repository is written",
             hint=f"write ./{shown} for the one here, or oci://{shown}:TAG for the registry's",

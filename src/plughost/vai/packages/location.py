@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.oci.reference import Reference, parse_reference
@@ -49,7 +49,7 @@ def parse_location(text: str) -> LocalPath | Reference:
         return parse_reference(text)
     except InvalidSpec as error:
         if os.path.lexists(text):
-            error.hint = f"for the file or folder of that name, write ./{visible(text)}"
+            error.hint = f"for the file or folder of that name, write ./{escape_controls(text)}"
         raise
 
 
@@ -69,6 +69,8 @@ def _local(text: str) -> LocalPath:
         return LocalPath(Path(text))
     before, _, digest = name.rpartition("@")
     if not is_digest(digest):
-        raise InvalidSpec(f"{visible(text)}: a digest is sha256: and 64 lower-case hexadecimal digits")
+        raise InvalidSpec(
+            f"{escape_controls(text)}: a digest is sha256: and 64 lower-case hexadecimal digits"
+        )
     whole = Path(name)
     return LocalPath(whole if whole.exists() else Path(before), digest)

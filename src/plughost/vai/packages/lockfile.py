@@ -80,7 +80,7 @@ def read(path: Path) -> Lockfile:
     return pins
 
 
-def refuse_unwritable(path: Path) -> None:
+def check_writable(path: Path) -> None:
     """Before something is installed that could then not be pinned."""
     try:
         if path.is_dir():

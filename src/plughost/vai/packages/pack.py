@@ -23,7 +23,7 @@ from plughost.vai.packages.oci.digests import describe, digest_of, hex_of
 from plughost.vai.packages.oci.layout.folder import VERSION
 from plughost.vai.packages.oci.manifests import TAG, write_index
 from plughost.vai.packages.release import ARCHIVE, PACKAGE, TOML, document
-from plughost.vai.packages.validate import checked
+from plughost.vai.packages.validate import validate_contents
 
 SUFFIX = ".vai.tar"
 
@@ -64,7 +64,7 @@ def _write(files: SourceTree, made: Path, limits: PackageLimits) -> tuple[VaiMan
     with Path(made, "layer").open("wb") as file:
         archive_file.write(files, archived := archive_file.Sum(file))
     with archive_file.ArchiveFile(made / "layer", limits) as inside:
-        told = checked(inside, files.path)
+        told = validate_contents(inside, files.path)
         text = inside.read(inside.members[FILE])
     config = describe(text, TOML)
     body = document(told, config, Descriptor(ARCHIVE, archived.digest, archived.size))

@@ -18,7 +18,7 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec, PluginError
 from plughost.vai.packages.archive.archive_file import Sum
-from plughost.vai.packages.fetch import PackageMetadata, announced
+from plughost.vai.packages.fetch import PackageMetadata, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import ContentStore, Watch
 from plughost.vai.packages.oci.copy_artifact import copy
@@ -65,7 +65,7 @@ async def pull(
             tag = source.tag or None
             copied = await copy(found.digest, content, landing, tag, watch, signatures=SIGNATURE)
             named = PackageLocation(landing, source.name or found.digest)
-            one = await announced(named, landing.root, trust or TrustedPublishers())
+            one = await fetch_metadata(named, landing.root, trust or TrustedPublishers())
             file = await in_thread(partial(_written, one, landing, Path(output)))
     return Pulled(one.release, str(file), copied.referrers)
 
@@ -75,7 +75,7 @@ async def _into_layout(content: ContentStore, source: Reference, output: str, wa
     assert isinstance(target, InLayout)
     tag = target.tag or source.tag
     with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
-        one = await announced(PackageLocation(content, source.name), Path(folder), TrustedPublishers())
+        one = await fetch_metadata(PackageLocation(content, source.name), Path(folder), TrustedPublishers())
     if misnamed(tag, one.release.version):
         raise InvalidSpec(f"{tag} is another version than that of {one.release}")
     layout = LayoutFolder(target.path)

@@ -12,7 +12,7 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec
 from plughost.vai.packages import locate
-from plughost.vai.packages.fetch import PackageMetadata, announced, fetched
+from plughost.vai.packages.fetch import PackageMetadata, fetch_archive, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import MANIFEST, Watch
 from plughost.vai.packages.oci.copy_artifact import copy, refuse_another, set_tag
@@ -41,7 +41,7 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
-        async with locate.opened(package, plain_http=plain_http) as place:
+        async with locate.open_package(package, plain_http=plain_http) as place:
             one, gathered = await _gathered(place, Path(folder), watch)
         version = tag_of(one.release.version)
         tag = to.tag or version
@@ -60,10 +60,10 @@ async def _gathered(
     place: PackageLocation, folder: Path, watch: Watch
 ) -> tuple[PackageMetadata, LayoutFolder]:
     """The package and its signatures in one layout, wherever they were."""
-    one = await announced(place, folder, TrustedPublishers())
+    one = await fetch_metadata(place, folder, TrustedPublishers())
     if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
         raise refusal
-    archived = await fetched(place, one, folder, watch)
+    archived = await fetch_archive(place, one, folder, watch)
     layout = LayoutFolder(folder / "layout")
     await in_thread(layout.prepare)
     await in_thread(partial(os.rename, archived, layout.path_of(one.layer)))

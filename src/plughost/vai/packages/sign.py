@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.fetch import announced, fetched
+from plughost.vai.packages.fetch import fetch_archive, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import (
     EMPTY,
@@ -20,8 +20,8 @@ from plughost.vai.packages.oci.content_store import (
     ContentStore,
     Descriptor,
     Watch,
-    nobody,
-    unwatched,
+    no_progress,
+    no_watch,
 )
 from plughost.vai.packages.oci.digests import describe
 from plughost.vai.packages.release import ENVELOPE, NOTHING, Release, signature_document
@@ -45,14 +45,14 @@ async def sign(
     private: Ed25519PrivateKey,
     signed_at: datetime,
     into: Path | None = None,
-    watch: Watch = nobody,
+    watch: Watch = no_watch,
 ) -> Signed:
     """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
     if into is not None and not into.name:
         raise InvalidSpec(f"{into} is a folder", hint="name a file for the signature")
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
-        one = await announced(place, Path(folder), TrustedPublishers(), signed_at)
-        await fetched(place, one, Path(folder), watch)
+        one = await fetch_metadata(place, Path(folder), TrustedPublishers(), signed_at)
+        await fetch_archive(place, one, Path(folder), watch)
     envelope = signature.sign(one.release, private, signed_at)
     target = into or place.beside
     if target is None:
@@ -70,7 +70,7 @@ async def sign(
 async def attach(content: ContentStore, subject: Descriptor, envelope: bytes) -> None:
     """Put a signature where those who look at its subject will find it."""
     for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
-        await content.push_blob(describe(data, media_type), data, unwatched)
+        await content.push_blob(describe(data, media_type), data, no_progress)
     await content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
 
 

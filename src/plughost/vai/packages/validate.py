@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.json_schema.validation import wrong
+from plughost._util.json_schema.validation import schema_problem
 from plughost._util.located.document import LocatedProblem
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.contracts.vai import manifest
 from plughost.errors import InvalidConfig
 from plughost.vai.packages import secret_scan
@@ -20,7 +20,7 @@ from plughost.vai.packages.archive.limits import SMALL
 from plughost.vai.packages.errors import HoldsSecret
 
 
-def checked(layer: ArchiveFile, shown: Path) -> manifest.VaiManifest:
+def validate_contents(layer: ArchiveFile, shown: Path) -> manifest.VaiManifest:
     """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
 
     `shown` is the folder that its files are said to be in.
@@ -40,7 +40,7 @@ def _refuse_secrets(layer: ArchiveFile, shown: Path) -> None:
     found: list[str] = []
     for name, member in layer.members.items():
         hits = secret_scan.scan(layer.open(member))
-        found += [f"{visible(str(shown / name))}:{hit.line}: {hit.kind}" for hit in hits]
+        found += [f"{escape_controls(str(shown / name))}:{hit.line}: {hit.kind}" for hit in hits]
         if len(found) >= secret_scan.MOST:
             break
     if found:
@@ -71,7 +71,7 @@ def _wrong_schema(text: bytes) -> str | None:
     if not isinstance(document, dict):
         return "a schema is an object"
     try:
-        return wrong(document)
+        return schema_problem(document)
     except RecursionError:
         return "too many levels deep"
 

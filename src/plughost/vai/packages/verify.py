@@ -10,9 +10,9 @@ import msgspec
 
 from plughost.errors import InvalidConfig
 from plughost.vai.packages.errors import Altered, HoldsSecret, Unacceptable
-from plughost.vai.packages.fetch import announced, fetched
+from plughost.vai.packages.fetch import fetch_archive, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
-from plughost.vai.packages.oci.content_store import Watch, nobody
+from plughost.vai.packages.oci.content_store import Watch, no_watch
 from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust.publishers import TrustedPublishers
@@ -25,8 +25,8 @@ class Verified(msgspec.Struct, frozen=True):
     """None when not even its manifest is what it was."""
 
 
-async def verified(
-    place: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = nobody
+async def verify_package(
+    place: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = no_watch
 ) -> Verified:
     """Exactly one posture. What cannot be read as the package that it was is altered.
 
@@ -35,9 +35,9 @@ async def verified(
     release = None
     with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:
         try:
-            one = await announced(place, Path(folder), trust, now)
+            one = await fetch_metadata(place, Path(folder), trust, now)
             release = one.release
-            await fetched(place, one, Path(folder), watch)
+            await fetch_archive(place, one, Path(folder), watch)
         except (BadContent, NotFound, Altered, Unacceptable) as error:
             if isinstance(error, NotFound) and place.file is None:
                 raise  # there it was never said to be

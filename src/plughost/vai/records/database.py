@@ -13,7 +13,7 @@ import msgspec
 
 from plughost.vai.records.record import Finished, Started
 from plughost.vai.records.retention import Pruned, Retention
-from plughost.vai.sqlite import opened, transaction
+from plughost.vai.sqlite import open_shared_database, transaction
 
 FILE = "invocations.db"
 VERSION = 1
@@ -80,7 +80,9 @@ class RecordDatabase:
 
     def __init__(self, folder: str) -> None:
         # The journal has what a power cut takes from the database.
-        self._connection = opened(os.path.join(folder, FILE), VERSION, TABLES, synchronous="NORMAL")
+        self._connection = open_shared_database(
+            os.path.join(folder, FILE), VERSION, TABLES, synchronous="NORMAL"
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,7 @@ def to_disk(name: str) -> str:
     return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
-def wrong(path: str, limits: PackageLimits = USUAL) -> str | None:
+def path_problem(path: str, limits: PackageLimits = USUAL) -> str | None:
     """Why a path cannot be in a package; None when it can."""
     try:
         encoded = path.encode()
@@ -65,7 +65,7 @@ class Listing:
 
     def add(self, path: str) -> None:
         """ValueError says why this one cannot follow."""
-        if why := wrong(path, self._limits):
+        if why := path_problem(path, self._limits):
             raise ValueError(why)
         encoded = path.encode()
         if encoded <= self._last:

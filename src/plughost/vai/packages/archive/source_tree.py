@@ -12,7 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from plughost._util.located.document import LocatedProblem, read_text
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import InvalidConfig
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
@@ -41,10 +41,10 @@ class SourceTree(msgspec.Struct, frozen=True):
 def packable(path: Path, limits: PackageLimits = USUAL) -> SourceTree:
     """What of an author's folder is packed; InvalidConfig with everything that cannot be."""
     lines = read_text(path / FILE).splitlines() if (path / FILE).exists() else []
-    return listed(path, limits, IgnoreRules(lines))
+    return list_files(path, limits, IgnoreRules(lines))
 
 
-def listed(path: Path, limits: PackageLimits = USUAL, ignored: IgnoreRules | None = None) -> SourceTree:
+def list_files(path: Path, limits: PackageLimits = USUAL, ignored: IgnoreRules | None = None) -> SourceTree:
     """All files of a folder but the ignored ones; InvalidConfig with everything that is no file.
 
     Where something may be ignored, an author is at work, and a link is the file that it leads to.
@@ -112,7 +112,7 @@ def _looked_at(root: int, name: str) -> ArchiveMember | str:
 
 
 def _problem(path: Path, name: str, why: str) -> LocatedProblem:
-    return LocatedProblem(visible(str(path / name)), 0, "", why)
+    return LocatedProblem(escape_controls(str(path / name)), 0, "", why)
 
 
 def _few(problems: list[LocatedProblem]) -> list[LocatedProblem]:

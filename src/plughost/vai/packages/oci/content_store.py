@@ -58,11 +58,11 @@ class ContentStore(Protocol):
         """Under a tag, or only under its digest. From then on `referrers` finds one with a `subject`."""
 
 
-def unwatched(moved: int) -> None:
+def no_progress(moved: int) -> None:
     """The progress that nobody looks at."""
 
 
-def nobody(done: int, total: int) -> None:
+def no_watch(done: int, total: int) -> None:
     """The watch that nobody keeps."""
 
 

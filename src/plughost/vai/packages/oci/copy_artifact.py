@@ -15,8 +15,8 @@ from plughost.vai.packages.oci.content_store import (
     Progress,
     Watch,
     counting,
-    nobody,
-    unwatched,
+    no_progress,
+    no_watch,
 )
 from plughost.vai.packages.oci.digests import digest_of
 from plughost.vai.packages.oci.errors import BadContent, NotFound
@@ -55,7 +55,7 @@ async def copy(
     source: ContentStore,
     target: ContentStore,
     tag: str | None,
-    watch: Watch = nobody,
+    watch: Watch = no_watch,
     *,
     signatures: str = "",
 ) -> Copied:
@@ -154,5 +154,5 @@ async def _move(blob: Descriptor, source: ContentStore, target: ContentStore, pr
     else:
         with tempfile.TemporaryDirectory(prefix="plughost-") as folder:
             path = Path(folder, "blob")
-            await source.fetch(blob, path, unwatched)
+            await source.fetch(blob, path, no_progress)
             await target.push_blob(blob, path, progress)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.vai.packages.archive import canonical_tar
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
 from plughost.vai.packages.archive.legal_paths import from_disk
@@ -90,7 +90,7 @@ def examine(folder: Path, digest: str) -> Examined:
     except (BadContent, PackageRefused) as error:
         return Examined(f"{MANIFEST}: {error.message}")
     except OSError as error:
-        return Examined(f"{visible(str(error.filename or folder))}: {_reason(error)}")
+        return Examined(f"{escape_controls(str(error.filename or folder))}: {_reason(error)}")
     finally:
         os.close(root)
     return Examined(None, states)
@@ -188,9 +188,8 @@ def _states(root: int) -> States:
     top = {name for name in states if "/" not in name} - {".", SIGNATURE}
     if top != {MANIFEST, PACKAGE}:
         odd = min(top ^ {MANIFEST, PACKAGE})
-        raise _Damage(
-            f"{visible(odd)} is {'missing' if odd in (MANIFEST, PACKAGE) else 'not part of a release'}"
-        )
+        what = "missing" if odd in (MANIFEST, PACKAGE) else "not part of a release"
+        raise _Damage(f"{escape_controls(odd)} is {what}")
     return states
 
 
@@ -204,11 +203,11 @@ def _walk(folder: int, below: str, states: States, depth: int) -> Iterator[str]:
             if not stat.S_ISDIR(state.mode):
                 continue
             if depth <= 0:
-                raise _Damage(f"{visible(name)} is too many directories deep")
+                raise _Damage(f"{escape_controls(name)} is too many directories deep")
             inside = os.open(entry.name, _OPEN_DIRECTORY, dir_fd=folder)
             try:
                 if _state(os.fstat(inside)) != state:
-                    raise _Damage(f"{visible(name)} changed while it was read")
+                    raise _Damage(f"{escape_controls(name)} changed while it was read")
                 yield from _walk(inside, f"{name}/", states, depth - 1)
             finally:
                 os.close(inside)
@@ -222,12 +221,12 @@ def _check_state(name: str, state: FileState) -> None:
         allowed = (READ_ONLY, PROGRAM)
     else:
         what = "a symlink" if stat.S_ISLNK(state.mode) else "neither a file nor a directory"
-        raise _Damage(f"{visible(name)} is {what}")
+        raise _Damage(f"{escape_controls(name)} is {what}")
     if state.owner != owner:
-        raise _Damage(f"{visible(name)} belongs to user {state.owner}, not to user {owner}")
+        raise _Damage(f"{escape_controls(name)} belongs to user {state.owner}, not to user {owner}")
     if mode not in allowed:
         expected = " or ".join(f"{each:04o}" for each in allowed)
-        raise _Damage(f"{visible(name)} has mode {mode:04o}, not {expected}")
+        raise _Damage(f"{escape_controls(name)} has mode {mode:04o}, not {expected}")
 
 
 def _layer(root: int, states: States, digest: str) -> Descriptor:
@@ -279,7 +278,7 @@ def _members(states: States) -> list[tuple[ArchiveMember, str]]:
             needed.add(name)
     for name in directories:
         if name not in needed:
-            raise _Damage(f"{visible(name)} is an empty directory, which no package has")
+            raise _Damage(f"{escape_controls(name)} is an empty directory, which no package has")
     return sorted(members, key=lambda pair: pair[0].name.encode())
 
 
@@ -288,13 +287,13 @@ def _content(root: int, name: str, state: FileState) -> Iterator[bytes]:
     fd = os.open(name, _OPEN, dir_fd=root)
     try:
         if _state(os.fstat(fd)) != state:
-            raise _Damage(f"{visible(name)} changed while it was read")
+            raise _Damage(f"{escape_controls(name)} changed while it was read")
         left = state.size
         while left and (piece := os.read(fd, min(left, _CHUNK))):
             left -= len(piece)
             yield piece
         if left:
-            raise _Damage(f"{visible(name)} changed while it was read")
+            raise _Damage(f"{escape_controls(name)} changed while it was read")
     finally:
         os.close(fd)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.archive.limits import SMALL
 from plughost.vai.packages.release import Release
@@ -66,7 +66,7 @@ def refuse_foreign(path: Path, info: os.stat_result, kind: str) -> None:
     is_kind = stat.S_ISDIR(info.st_mode) if kind == "folder" else stat.S_ISREG(info.st_mode)
     if not is_kind or info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise InvalidSpec(
-            f"{visible(str(path))} is not a {kind} that only this user can write to", hint=_HINT
+            f"{escape_controls(str(path))} is not a {kind} that only this user can write to", hint=_HINT
         )
 
 

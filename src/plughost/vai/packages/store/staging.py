@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 @contextmanager
-def held(parent: Path) -> Iterator[Path]:
+def hold_staging(parent: Path) -> Iterator[Path]:
     """A new folder, gone afterwards."""
     folder, lock = _hold(parent)
     try:

@@ -60,7 +60,7 @@ class Store:
 
     def staging(self) -> AbstractContextManager[Path]:
         """A folder on the store's disk for one installer, gone afterwards."""
-        return staging.held(self._staging)
+        return staging.hold_staging(self._staging)
 
     def add(self, staged: Path, release: Release, *, trusted: bool) -> InstalledRelease:
         """A release out of staging put in its place; VersionTaken if its version is another release.
@@ -190,7 +190,7 @@ class Store:
             records.refuse_foreign(folder, os.lstat(folder), "folder")
 
 
-def usual_root() -> Path:
+def default_root() -> Path:
     """`/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_DATA_HOME"):
         return Path("/var/lib/plughost/vai/packages")

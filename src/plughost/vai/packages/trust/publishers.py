@@ -72,7 +72,7 @@ class TrustedPublishers(msgspec.Struct, frozen=True, kw_only=True):
         return next((name for name in self.publishers if key_id in self.keys_of(name)), None)
 
 
-def usual_file() -> Path:
+def default_file() -> Path:
     """`/etc/plughost/trust.toml` for root, else in XDG_CONFIG_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_CONFIG_HOME"):
         return Path("/etc/plughost", FILE)
@@ -83,7 +83,7 @@ def usual_file() -> Path:
 def read(path: Path | None = None) -> TrustedPublishers:
     """A trust file; without a name the usual one, where none means that nobody is trusted."""
     if path is None:
-        path = usual_file()
+        path = default_file()
         if not path.exists():
             return TrustedPublishers()
     document = load_toml(path)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.vai.packages.archive.limits import SMALL
 from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.vai.packages.release import Release
@@ -48,7 +48,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
             return None
         if self.posture == "altered":
             return Altered(self.why, plugin=str(release))
-        hint = f"trust a key of {self.publisher} in {trusted.usual_file()}, or with --trust FILE"
+        hint = f"trust a key of {self.publisher} in {trusted.default_file()}, or with --trust FILE"
         if self.posture == "invalid":
             hint = f"get the package and its signature from {self.publisher} again"
         return Untrusted(self.why, plugin=str(release), hint=hint)
@@ -132,9 +132,9 @@ def verify(
             "invalid", publisher, why="its signature is dated in the future, or without a time zone"
         )
     if statement != Statement.of(release, signed_at):
-        said = visible(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
+        said = escape_controls(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
         why = f"it is not what was signed: the signature is for other bytes of {said}"
-        return SignatureVerdict("altered", publisher, visible(read.signatures[0].keyid[:64]), why)
+        return SignatureVerdict("altered", publisher, escape_controls(read.signatures[0].keyid[:64]), why)
     return _judged(read, signed_at, publisher, trust)
 
 
@@ -144,7 +144,7 @@ def _judged(
     keys = trust.keys_of(publisher)
     verdicts: list[SignatureVerdict] = []
     for signature in read.signatures:
-        key_id = visible(signature.keyid[:64])
+        key_id = escape_controls(signature.keyid[:64])
         if (key := keys.get(signature.keyid)) is None:
             owner = trust.owner_of(key_id)
             whose = f"is a key of {owner}" if owner else "is not known"

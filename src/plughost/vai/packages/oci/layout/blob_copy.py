@@ -9,12 +9,12 @@ from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import no_room
-from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobWriter, receiving
+from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobWriter, receive_blob
 
 
-async def pour(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:
+async def copy_blob(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:
     """The blob's bytes from `start` on, checked, as a new file."""
-    async with receiving(blob, into) as file:
+    async with receive_blob(blob, into) as file:
         progress(file.offset)
         while moved := await in_thread(partial(_pour_some, source, start, file)):
             progress(moved)

@@ -28,7 +28,7 @@ GLANCE = 0.05
 
 
 @asynccontextmanager
-async def receiving(blob: Descriptor, into: Path) -> AsyncIterator[BlobWriter]:
+async def receive_blob(blob: Descriptor, into: Path) -> AsyncIterator[BlobWriter]:
     """The file to write to. It is complete when somebody else has just written it."""
     file = BlobWriter(blob, into)
     try:

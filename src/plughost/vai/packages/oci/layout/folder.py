@@ -19,7 +19,7 @@ from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import MANIFEST, MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_digest
 from plughost.vai.packages.oci.errors import BadContent, NotFound, no_room
-from plughost.vai.packages.oci.layout.blob_copy import pour
+from plughost.vai.packages.oci.layout.blob_copy import copy_blob
 from plughost.vai.packages.oci.layout.index import about, listed, named
 from plughost.vai.packages.oci.manifests import ImageIndex, read_index, read_manifest, write_index
 
@@ -40,7 +40,7 @@ class LayoutFolder:
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
         if not self.holds(blob):
             raise NotFound(f"{self.root} holds no {blob.digest} of {blob.size} bytes")
-        await pour(self.path_of(blob), 0, blob, into, progress)
+        await copy_blob(self.path_of(blob), 0, blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
         return await in_thread(lambda: about(self.index(), digest, artifact_type, self.read))
@@ -55,7 +55,7 @@ class LayoutFolder:
             progress(blob.size)
         else:
             await in_thread(self.prepare)
-            await pour(source, 0, blob, self.path_of(blob), progress)
+            await copy_blob(source, 0, blob, self.path_of(blob), progress)
 
     async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
         return await in_thread(partial(self._push_manifest, body, media_type, reference))

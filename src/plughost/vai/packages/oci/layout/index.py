@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.oci.errors import NotFound
@@ -87,7 +87,7 @@ def _manifest(entry: Descriptor, read: Read) -> ImageManifest | None:
 
 
 def _not_one(index: ImageIndex, reference: str, count: int, where: str) -> NotFound:
-    tags = visible(", ".join(tags_of(index)[:10]))
+    tags = escape_controls(", ".join(tags_of(index)[:10]))
     hint = f"it has the tags {tags}" if tags else ""
     if reference:
         return NotFound(f"{where} has {'no' if not count else 'more than one'} {reference[:128]}", hint=hint)

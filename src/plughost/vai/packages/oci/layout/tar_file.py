@@ -14,7 +14,7 @@ from plughost.errors import InvalidSpec
 from plughost.vai.packages.oci.content_store import MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, hex_of
 from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound, no_room
-from plughost.vai.packages.oci.layout.blob_copy import pour
+from plughost.vai.packages.oci.layout.blob_copy import copy_blob
 from plughost.vai.packages.oci.layout.folder import VERSION, LayoutFolder
 from plughost.vai.packages.oci.layout.index import about, named
 from plughost.vai.packages.oci.layout.tar_headers import TarHeader, header, padding, read_members
@@ -35,7 +35,7 @@ class LayoutTar:
         member = await in_thread(partial(self._blob, blob.digest))
         if member.size != blob.size:
             raise BadContent(f"{self.path}: {blob.digest} has {member.size} bytes, not {blob.size}")
-        await pour(self.path, member.start, blob, into, progress)
+        await copy_blob(self.path, member.start, blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
         return await in_thread(lambda: about(self._index(), digest, artifact_type, self._manifest))

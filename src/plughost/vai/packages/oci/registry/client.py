@@ -16,13 +16,13 @@ from urllib.parse import quote, urljoin
 import httpx
 import msgspec
 
-from plughost._util.text import visible
+from plughost._util.text import escape_controls
 from plughost.clock import Clock
 from plughost.permissions.addresses import UrlTarget, parse_url, shown
 from plughost.vai.packages.oci.errors import BadContent, NotFound, TransferFailed, Unauthorized
 from plughost.vai.packages.oci.registry.auth import LOG_IN, PULL, Authorization, TokenRequest
 from plughost.vai.packages.oci.registry.challenge import read_challenges
-from plughost.vai.packages.oci.registry.retry import Retryable, RetryPolicy, persist, retry_after, within
+from plughost.vai.packages.oci.registry.retry import Retryable, RetryPolicy, retry, retry_after, within
 
 MAX_REDIRECTS = 5
 MAX_SMALL = 64 << 10
@@ -80,7 +80,7 @@ class RegistryClient:
 
     async def persist(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:
-            return await persist(attempt, self.patience, self.clock, self._luck)
+            return await retry(attempt, self.patience, self.clock, self._luck)
         except TransferFailed as error:  # a server may repeat our secrets anywhere, also in a Location
             error.message = self._authorization.hide(error.message)
             raise
@@ -138,7 +138,7 @@ class RegistryClient:
                 words += _words(await read(response, MAX_SMALL, target))
         except (Retryable, TransferFailed):
             pass  # the status says enough
-        said = f"{target}: " + self._authorization.hide(visible(", ".join(words)))[:400]
+        said = f"{target}: " + self._authorization.hide(escape_controls(", ".join(words)))[:400]
         if status in (408, 429) or status >= 500:
             return Retryable(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
         if status in (404, 405):  # an old registry knows neither the name nor what to do with it
@@ -188,7 +188,7 @@ class RegistryClient:
             async with within(self.clock, patience or self.patience.answer, str(target)):
                 return await self._client.send(request, stream=True)
         except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError) as error:
-            raise lost(error, target) from error
+            raise as_transfer_failure(error, target) from error
 
 
 def follow(target: UrlTarget, location: str) -> UrlTarget:
@@ -211,16 +211,16 @@ async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes
             if len(body) > limit:
                 raise BadContent(f"{target}: the answer is larger than {limit} bytes")
     except httpx.TransportError as error:
-        raise lost(error, target) from error
+        raise as_transfer_failure(error, target) from error
     return bytes(body)
 
 
-def lost(error: Exception, target: UrlTarget) -> Exception:
+def as_transfer_failure(error: Exception, target: UrlTarget) -> Exception:
     """A broken connection may hold the next time; a certificate or a name that is wrong stays wrong."""
     deepest: BaseException = error
     while (cause := deepest.__cause__ or deepest.__context__) is not None:
         deepest = cause
-    words = visible(str(deepest) or str(error) or type(error).__name__)[:300]
+    words = escape_controls(str(deepest) or str(error) or type(error).__name__)[:300]
     failure = TransferFailed(f"{target}: {words}")
     if isinstance(deepest, ssl.SSLCertVerificationError):
         failure.hint = "a registry of your own authority: name its certificate in SSL_CERT_FILE"

@@ -12,9 +12,9 @@ from plughost._util.threads import in_thread
 from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import BadContent, TransferFailed
-from plughost.vai.packages.oci.layout.blob_writer import BlobWriter, receiving
+from plughost.vai.packages.oci.layout.blob_writer import BlobWriter, receive_blob
 from plughost.vai.packages.oci.registry.buffered_writer import BufferedWriter
-from plughost.vai.packages.oci.registry.client import RegistryClient, lost
+from plughost.vai.packages.oci.registry.client import RegistryClient, as_transfer_failure
 from plughost.vai.packages.oci.registry.retry import Retryable, pacing
 
 _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
@@ -23,7 +23,7 @@ _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 async def download(
     session: RegistryClient, target: UrlTarget, blob: Descriptor, into: Path, progress: Progress
 ) -> None:
-    async with receiving(blob, into) as file:
+    async with receive_blob(blob, into) as file:
         inherited = file.offset
         progress(inherited)
         while True:
@@ -62,7 +62,7 @@ async def _some(session: RegistryClient, target: UrlTarget, file: BlobWriter, pr
                 finally:
                     await drain.empty()
         except httpx.TransportError as error:
-            raise lost(error, target) from error
+            raise as_transfer_failure(error, target) from error
         if not file.complete:
             raise Retryable(
                 TransferFailed(f"{target}: cut off after {file.offset} of {file.blob.size} bytes")

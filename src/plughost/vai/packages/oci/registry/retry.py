@@ -75,7 +75,7 @@ async def pause(clock: Clock, seconds: float) -> None:
         timer.cancel()
 
 
-async def persist(
+async def retry(
     attempt: Callable[[], Awaitable[Result]], patience: RetryPolicy, clock: Clock, luck: Callable[[], float]
 ) -> Result:
     """The result of the first try that does not fail, or the last failure."""

@@ -56,7 +56,7 @@ class HeaderedSession(BaseSession):
             return Malformed("not valid UTF-8", head=bytes(frame[:256]))
         return Notification(message.method, message.params) if message.method else message
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         return CallFailed(f"it answered {method!r} with an error", error=msgspec.json.decode(answer.error))
 
 

@@ -275,9 +275,9 @@ class HostSide:
         if step.cancel is not None:
             self._cancel(step.cancel)
         if step.stop:
-            if (farewell := self._session.farewell()) is not None:
+            if (farewell := self._session.shutdown_request()) is not None:
                 self._call(Call(method=farewell[0], params=farewell[1]))
-            self._written += b"".join(map(self._framing.encode, self._session.parting()))
+            self._written += b"".join(map(self._framing.encode, self._session.shutdown_messages()))
 
     def _cancel(self, reason: str) -> None:
         number = min(self._open)
@@ -291,7 +291,7 @@ class HostSide:
         if step.refusal is None:
             return self._session.answer(number, step.answer)
         error = getattr(errors, step.refusal.error)
-        return self._session.refuse(number, error(step.refusal.message))
+        return self._session.error_response(number, error(step.refusal.message))
 
     def _tell(self, message: bytes) -> None:
         self._held.append((self._framing.encode(message), {}))
@@ -303,14 +303,14 @@ class HostSide:
         message = self._session.call(number, call.method, call.params, call.context)
         self._held.append((self._framing.encode(message), {number: call.method}))
         if number == self._first:
-            for opening in self._session.begin(call.method):
+            for opening in self._session.on_start(call.method):
                 self._written += self._framing.encode(opening)
             if self._session.ready:
                 self._greet()
         self._write_held()
 
     def _greet(self) -> None:
-        for message in self._session.greet():
+        for message in self._session.on_ready():
             self._written += self._framing.encode(message)
 
     def _write_held(self) -> None:
@@ -344,11 +344,11 @@ class HostSide:
         was_ready = self._session.ready
         try:
             if isinstance(frame, FrameError):
-                incoming = self._session.broken(frame)
+                incoming = self._session.on_bad_frame(frame)
             else:
                 incoming = self._session.receive(frame)
             if isinstance(incoming, Response) and not self._was_minted(incoming.id):
-                incoming = self._session.unasked(incoming, b"")
+                incoming = self._session.on_unknown_response(incoming, b"")
         except PluginError as error:  # the end of the conversation
             return self._failure(error)
         if self._session.ready and not was_ready:
@@ -384,7 +384,7 @@ class HostSide:
         if method is None:
             return {"dropped": True}
         if answer.error is not NOTHING:
-            return {"error": self._session.failure(method, answer).error}
+            return {"error": self._session.to_exception(method, answer).error}
         try:
             return {"result": decode(answer.result)}
         except Malformed as error:

@@ -82,13 +82,13 @@ class PluginError(Exception):
             "hint": self.hint,
         }
 
-    def again(self) -> Self:
+    def copy(self) -> Self:
         """A copy for another caller: a raised exception collects its own traceback."""
-        twin = self.spelled(type(self))
+        twin = self.as_type(type(self))
         assert isinstance(twin, type(self))
         return twin
 
-    def spelled(self, kind: type[PluginError]) -> PluginError:
+    def as_type(self, kind: type[PluginError]) -> PluginError:
         """The same failure under a contract's own name for it."""
         twin = kind.__new__(kind, *self.args)
         twin.__dict__.update(self.__dict__)

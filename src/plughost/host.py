@@ -70,7 +70,7 @@ class Host:
         self._services: dict[str, Service] = {}
         self._replaced: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
-        self._keeper = SandboxManager(
+        self._sandboxes = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
             weak_callback(self._saw_connection),
@@ -131,7 +131,7 @@ class Host:
             check_runnable(spec, binding)
             self._check_open(spec.name)
             try:
-                confinement = await self._keeper.confine(spec, binding)
+                confinement = await self._sandboxes.confine(spec, binding)
             except LaunchFailed as error:
                 if not keep or not _may_pass(error):
                     raise
@@ -139,7 +139,7 @@ class Host:
         finally:
             self._adding.discard(spec.name)
         if self._closed:  # meanwhile
-            await self._keeper.release(spec.name)
+            await self._sandboxes.release(spec.name)
         self._check_open(spec.name)
         plugin = Plugin(self, spec, its_contract, binding, confinement, failure)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
@@ -235,7 +235,7 @@ class Host:
         finally:
             for process in [*self._processes]:  # whatever went wrong, nothing is left running
                 process.kill()
-            await self._keeper.close()
+            await self._sandboxes.close()
             self._events.close()
             self._clock.close()
             await self._close_services()

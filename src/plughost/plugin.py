@@ -80,11 +80,11 @@ class Plugin:
         return self._current.state.value if self._current is not None else State.IDLE.value
 
     @property
-    def open_to_calls(self) -> bool:
+    def accepting_calls(self) -> bool:
         """Whether what is called now need not wait for another process, or fail for want of one: not while
         it owes the answer to a call that was cancelled."""
         current = self._current
-        return not self._stopped and (current is None or current.open_to_calls)
+        return not self._stopped and (current is None or current.accepting_calls)
 
     @property
     def generation(self) -> int:
@@ -138,16 +138,16 @@ class Plugin:
         return self._binding.topics
 
     @property
-    def offers(self) -> Mapping[str, tuple[str, ...]]:
+    def provides(self) -> Mapping[str, tuple[str, ...]]:
         """What it has for others, by kind."""
-        return self._binding.offers
+        return self._binding.provides
 
     @property
     def settings(self) -> Any:
         """What its contract has made of its spec, for the contract's own view."""
         return self._binding.settings
 
-    def remark(self, what: str) -> None:
+    def log(self, what: str) -> None:
         """A line of the host's own in its log."""
         noted = getattr(self._host.service("logs"), "noted", None)
         if noted is not None:
@@ -223,7 +223,7 @@ class Plugin:
             return
         instance = self._current or self._route()
         instance.start()
-        await instance.settled()
+        await instance.wait_ready()
 
     async def reload(self) -> None:
         """Start a new generation, move calls over once it is ready, let the old one finish its own.
@@ -239,7 +239,7 @@ class Plugin:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         old, before = self._current, (self.spec, self._binding, self._confinement, self._unprepared)
-        undo = self._host._keeper.undoing(self.name)
+        undo = self._host._sandboxes.checkpoint(self.name)
         await self._rebind()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
@@ -250,7 +250,7 @@ class Plugin:
         new = self._instance()
         try:
             new.start()
-            await new.settled()
+            await new.wait_ready()
         except BaseException:
             new.stop()
             if old in self._instances:  # else there is nothing that could stay as it was
@@ -272,7 +272,7 @@ class Plugin:
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)
         check_runnable(spec, binding)
-        self._adopt(spec, binding, await self._host._keeper.confine(spec, binding))
+        self._adopt(spec, binding, await self._host._sandboxes.confine(spec, binding))
 
     async def _prepare(self) -> Launch:
         """What its next process is launched with, made ready if it is not yet."""
@@ -280,7 +280,7 @@ class Plugin:
             if self._launch is None:
                 spec, binding = self.spec, self._binding
                 try:
-                    confinement = await self._host._keeper.confine(spec, binding)
+                    confinement = await self._host._sandboxes.confine(spec, binding)
                 except PluginError as error:
                     self._unprepared = error
                     raise
@@ -318,10 +318,10 @@ class Plugin:
         return [instance.pid for instance in self._instances if instance.pid is not None]
 
     def _over_memory(self, used: int) -> None:
-        self.end_for(self._too_much(f"it used {used >> 20} MiB of memory, more than the limit of"))
+        self.fail_all(self._too_much(f"it used {used >> 20} MiB of memory, more than the limit of"))
 
     def _over_its_group(self) -> BudgetExceeded | None:
-        if not self._host._keeper.was_held(self.name):
+        if not self._host._sandboxes.was_oom_killed(self.name):
             return None
         return self._too_much("the kernel ended it: its control group was at the memory limit of")
 
@@ -329,7 +329,7 @@ class Plugin:
         limit = (self.spec.limits.memory or 0) >> 20
         return BudgetExceeded(f"{what} {limit} MiB", hint="if it needs more, raise limits.memory")
 
-    def end_for(self, cause: PluginError) -> None:
+    def fail_all(self, cause: PluginError) -> None:
         """End its processes by force, now; whoever waits for an answer learns `cause` when they are gone."""
         for instance in [*self._instances]:
             instance.on_fatal(cause)
@@ -340,7 +340,7 @@ class Plugin:
         for instance in [*self._instances]:
             instance.stop()
         await asyncio.gather(*(instance.gone() for instance in [*self._instances]))
-        await self._host._keeper.release(self.name)
+        await self._host._sandboxes.release(self.name)
 
     def kill(self) -> None:
         """End it by force, now."""

@@ -44,7 +44,7 @@ class HostCallDispatcher:
         if (plugin := self._plugin()) is not None and all(
             left.generation == plugin.generation for left in self._instances
         ):
-            plugin._host._keeper.settled(plugin.name)
+            plugin._host._sandboxes.drop_old_generation(plugin.name)
 
     def held_to_account(self) -> PluginError | None:
         plugin = self._plugin()
@@ -60,7 +60,7 @@ class HostCallDispatcher:
             return
         caller.belongs_to(plugin)
         if plugin._watched is not None:
-            plugin._host._keeper.meter.started(plugin._watched)
+            plugin._host._sandboxes.meter.started(plugin._watched)
         for name in {reverse.service.partition(".")[0] for reverse in plugin._contract.reverse.values()}:
             welcome = getattr(plugin._host.service(name), "joined", None)
             if welcome is not None:
@@ -84,7 +84,7 @@ class HostCallDispatcher:
             raise
         return result if reverse.result is None else reverse.result(result)
 
-    def hear(self, caller: Caller, notification: Notification) -> bool:
+    def on_notification(self, caller: Caller, notification: Notification) -> bool:
         plugin = self._plugin()
         reverse = None if plugin is None else plugin._contract.reverse.get(notification.method)
         if plugin is None or reverse is None or not reverse.notification:
@@ -127,7 +127,9 @@ class HostCallDispatcher:
                 caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
 
         if (confinement := plugin.confinement) is not None:
-            plugin._host._keeper.hear(plugin.name, records, caller.generation, confinement.reach, tell)
+            plugin._host._sandboxes.report_denials(
+                plugin.name, records, caller.generation, confinement.reach, tell
+            )
 
 
 def _asked(plugin: Plugin, reverse: HostMethod, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:

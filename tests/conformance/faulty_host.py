@@ -92,7 +92,7 @@ def files() -> None:
 
 
 def shutdown() -> None:
-    session.AinbSession.farewell = lambda self: None
+    session.AinbSession.shutdown_request = lambda self: None
 
 
 def _policy(**changes: Any) -> None:

@@ -190,7 +190,7 @@ async def test_ids_rise_from_one_and_each_side_has_its_own(host, place):
         "payload": None,
         "version": 0,
     }
-    assert json.loads(session().begin(None)[0])["id"] == 1
+    assert json.loads(session().on_start(None)[0])["id"] == 1
     assert session().first_id == 2
 
 
@@ -279,19 +279,19 @@ def test_the_two_sides_talk_to_each_other_without_any_io():
         (frame,) = to_host.feed(plugin.framing().encode(message))
         return host.receive(frame)
 
-    init = sent(host.begin(None)[0])
+    init = sent(host.on_start(None)[0])
     assert (init.id, init.method, msgspec.json.decode(init.params)["abi_version"]) == (1, "plugin/init", 2)
     # The plugin asks before it answers, with an id that is ours, too.
     asked = said(plugin.call(1, "host/snapshot/get", {"topic": "t"}, None))
     assert asked == Request(1, "host/snapshot/get", msgspec.Raw(b'{"topic":"t"}'))
-    refused = sent(host.refuse(1, plughost.Denied("capability denied: event_bus")))
-    assert plugin.failure("host/snapshot/get", refused).error["code"] == -32001
+    refused = sent(host.error_response(1, plughost.Denied("capability denied: event_bus")))
+    assert plugin.to_exception("host/snapshot/get", refused).error["code"] == -32001
     assert not host.ready
     assert said(plugin.answer(init.id, plugin.init_result(manifest))) is None
     assert (host.ready, host.lints) == (True, ())
     assert sent(host.event("t", b"hi")).method == "plugin/handle_event"
     assert said(plugin.notify("host/log", {"level": "info"})).method == "host/log"
-    assert sent(host.call(2, *host.farewell(), None)).method == "plugin/shutdown"
+    assert sent(host.call(2, *host.shutdown_request(), None)).method == "plugin/shutdown"
 
 
 # plugin/init

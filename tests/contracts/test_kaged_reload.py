@@ -198,7 +198,7 @@ async def test_what_a_failed_generation_had_goes_and_what_the_running_one_has_st
         write(place, command=command(root, "broken.py"), capabilities=["net:example.org:443"])
         with pytest.raises(plughost.Quarantined):
             await plugin.reload()
-        host._keeper.settled(plugin.name)
+        host._sandboxes.drop_old_generation(plugin.name)
         await until(lambda: sockets(host) == before)
         with pytest.raises(plughost.Crashed):
             await plugin.call("p.exit", {"code": 1})
@@ -213,4 +213,4 @@ async def test_what_a_failed_generation_had_goes_and_what_the_running_one_has_st
 
 
 def sockets(host):
-    return sorted(Path(host._keeper._ground.quarters.path).glob("*/*/proxy"))
+    return sorted(Path(host._sandboxes._ground.quarters.path).glob("*/*/proxy"))

@@ -69,13 +69,15 @@ def conversation(session: Session, data: bytes, look: Callable[[Incoming], None]
     decoder = session.framing()
     for frame in decoder.feed(data) + decoder.end():
         try:
-            incoming = session.broken(frame) if isinstance(frame, FrameError) else session.receive(frame)
+            incoming = (
+                session.on_bad_frame(frame) if isinstance(frame, FrameError) else session.receive(frame)
+            )
         except PluginError:
             return
         if isinstance(incoming, Response):
             assert (incoming.result is NOTHING) != (incoming.error is NOTHING)
             if incoming.error is not NOTHING:
-                assert session.failure("m", incoming).error is not None
+                assert session.to_exception("m", incoming).error is not None
         elif isinstance(incoming, Malformed):
             assert len(incoming.head) <= 4096
         elif isinstance(incoming, Unusable):
@@ -92,7 +94,7 @@ def _mcptest(data: bytes) -> None:
 
 def _rune(data: bytes) -> None:
     session = RuneSession("puppet", RuneSettings("rterm.plugin.v1"), frozenset({Capability("a")}))
-    session.begin("echo")
+    session.on_start("echo")
     session.call(1, "echo", {}, None)
     request_id = session._request_id.encode()
     conversation(session, data.replace(b"$ID", request_id))
@@ -108,7 +110,7 @@ def _ainb(data: bytes, *, ready: bool) -> None:
         session = AinbSession(
             AinbManifest(AinbAbout("puppet", "1.2.3", 2)), "/p/manifest.toml", ("event_bus",)
         )
-        session.begin("m")
+        session.on_start("m")
         session.call(2, "m", {}, None)
         session.ready = ready
         conversation(session, stream, lambda incoming, session=session: _look(session, incoming))
@@ -119,7 +121,7 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
     if isinstance(incoming, Response):
         assert session.ready or incoming.id != 1
         if incoming.error is not NOTHING:
-            passed_on = session.refuse("x", session.failure("m", incoming))
+            passed_on = session.error_response("x", session.to_exception("m", incoming))
             came = msgspec.json.decode(incoming.error, type=JsonRpcError)
             assert msgspec.json.decode(passed_on, type=JsonRpcRefusal) == JsonRpcRefusal("x", came)
             return
@@ -132,7 +134,7 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
         refusals = (Denied("no"), InvalidSpec("no"), CallFailed("no", error={"code": 1.5}))
         replies = [
             session.answer(incoming.id, None),
-            *(session.refuse(incoming.id, error) for error in refusals),
+            *(session.error_response(incoming.id, error) for error in refusals),
         ]
         for reply in map(msgspec.json.decode, replies):
             assert reply["jsonrpc"] == "2.0"
@@ -152,7 +154,7 @@ def _vai(data: bytes, *, ready: bool) -> None:
     bodies = [body for body in _HEADER.split(data) if body]
     for stream in (data, b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)):
         session = VaiSession(VAI, VaiAbout("plughost", "1.0.0"))
-        session.begin("act")
+        session.on_start("act")
         session.call(1, "tool.invoke", {}, None)
         session.ready = ready
         conversation(session, stream, _look_at_vai)

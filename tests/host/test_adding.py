@@ -76,4 +76,4 @@ async def test_what_was_made_ready_for_a_confined_one_is_given_back(host, place)
     confined = msgspec.structs.replace(broken(place), command=["/bin/sh", "-c", "exit 3"], sandbox="strict")
     with pytest.raises(plughost.PluginError):
         await host.add(confined)
-    assert (host.plugins, host._keeper._plugins) == ({}, {})
+    assert (host.plugins, host._sandboxes._plugins) == ({}, {})

@@ -101,7 +101,7 @@ async def test_a_host_that_closes_meanwhile_does_not_add_it(place, held_bind):
     held.may_go_on.set()
     with pytest.raises(plughost.Stopped):
         await adding
-    assert (host.plugins, host._keeper._plugins) == ({}, {})
+    assert (host.plugins, host._sandboxes._plugins) == ({}, {})
 
 
 async def test_calls_go_on_while_a_reload_reads_the_manifest(host, place, held_bind):
@@ -123,4 +123,4 @@ async def test_a_plugin_that_is_stopped_while_a_reload_reads_its_manifest_stays_
     held.may_go_on.set()
     with pytest.raises(plughost.Stopped):
         await reloading
-    assert (host.plugins, host._keeper._plugins) == ({}, {})
+    assert (host.plugins, host._sandboxes._plugins) == ({}, {})

@@ -76,7 +76,7 @@ def test_too_many_or_too_much(scratch: Path, monkeypatch) -> None:
 @pytest.mark.clause("VAI-90")
 def test_a_file_that_holds_a_secret_is_not_kept(scratch: Path, tmp_path: Path) -> None:
     hidden = Redactor()
-    hidden.learn(["finding"])
+    hidden.add(["finding"])
     with pytest.raises(Denied, match="holds a secret"):
         collect_artifacts([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), hidden)
     assert not (tmp_path / "kept").exists()

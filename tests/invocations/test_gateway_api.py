@@ -81,7 +81,7 @@ class Desk:
             self.kept,
             None,
         )
-        run.hidden.learn([SECRET])
+        run.hidden.add([SECRET])
         self.runs.append(run)
         return self.gateway.admit(run)
 

@@ -119,5 +119,5 @@ def test_every_token_is_hidden_by_its_shape() -> None:
     hidden = Redactor()
     hidden.learn_shape(SHAPE)
     token = SigningIssuer(Time()).mint(delegation())
-    assert hidden.text(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
-    assert hidden.text(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN
+    assert hidden.redact(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
+    assert hidden.redact(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

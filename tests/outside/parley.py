@@ -40,11 +40,11 @@ class Parley(BaseSession):
     def framing(self) -> ContentLength:
         return ContentLength(MAX_BODY)
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
         return (encode({"id": 1, "method": "hello", "params": {"greeting": self._greeting}}),)
 
-    def greet(self) -> Sequence[bytes]:
+    def on_ready(self) -> Sequence[bytes]:
         return (encode({"method": "welcome"}),)
 
     def receive(self, frame: Frame) -> Incoming:
@@ -74,16 +74,16 @@ class Parley(BaseSession):
     def answer(self, number: int | str, result: Any) -> bytes:
         return encode({"id": number, "result": result})
 
-    def refuse(self, number: int | str, error: PluginError) -> bytes:
+    def error_response(self, number: int | str, error: PluginError) -> bytes:
         codes: dict[type[PluginError], int] = {UnknownMethod: -32601, Denied: -32001}
         return encode(
             {"id": number, "error": {"code": codes.get(type(error), -32602), "message": error.message}}
         )
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         return CallFailed(f"it answered {method!r} with an error", error=msgspec.json.decode(answer.error))
 
-    def farewell(self) -> tuple[str, Any] | None:
+    def shutdown_request(self) -> tuple[str, Any] | None:
         return ("bye", {})
 
 

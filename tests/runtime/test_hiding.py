@@ -62,9 +62,9 @@ texts = st.text(min_size=4).filter(lambda text: text.strip() and "*" not in text
 @given(texts, st.text(), st.text())
 def test_a_secret_is_hidden_wherever_it_stands(secret: str, before: str, after: str) -> None:
     hidden = Redactor()
-    hidden.learn([secret])
-    assert secret not in hidden.text(before + secret + after).replace(HIDDEN, "")
-    assert hidden.value({"a": [before, {secret: 1}]}) != {"a": [before, {secret: 1}]}
+    hidden.add([secret])
+    assert secret not in hidden.redact(before + secret + after).replace(HIDDEN, "")
+    assert hidden.redact_json({"a": [before, {secret: 1}]}) != {"a": [before, {secret: 1}]}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_a_secret_is_hidden_wherever_it_stands(secret: str, before: str, after: 
 @pytest.mark.parametrize("secret", [SECRET, "tok%41en&<b>-\U0001f600", "two words+more", "plain-s3cret"])
 def test_in_the_spellings_that_programs_use(spelled, secret) -> None:
     hidden = Redactor()
-    hidden.learn([secret])
-    shown = hidden.text(f"failed: {spelled(secret)} !").removeprefix("failed: ")
+    hidden.add([secret])
+    shown = hidden.redact(f"failed: {spelled(secret)} !").removeprefix("failed: ")
     assert HIDDEN in shown
     assert len(shown.removeprefix("https://example.test/?key=")) <= len(f"Basic dXNlcjp{HIDDEN}A== !"), shown
 
@@ -90,11 +90,11 @@ def test_in_the_spellings_that_programs_use(spelled, secret) -> None:
 @given(st.sampled_from(list(SPELLINGS)), texts, st.sampled_from(list(SPELLINGS)))
 def test_any_secret_is_hidden_in_any_of_them_and_in_one_within_another(spelled, secret, again) -> None:
     hidden = Redactor()
-    hidden.learn([secret])
+    hidden.add([secret])
     if len(secret.encode()) >= 6:
-        assert HIDDEN in hidden.text(SPELLINGS[spelled](secret))
+        assert HIDDEN in hidden.redact(SPELLINGS[spelled](secret))
     if not {spelled, again} & CODED:
-        assert HIDDEN in hidden.text(SPELLINGS[again](SPELLINGS[spelled](secret)))
+        assert HIDDEN in hidden.redact(SPELLINGS[again](SPELLINGS[spelled](secret)))
 
 
 pieces = st.one_of(
@@ -112,14 +112,14 @@ pieces = st.one_of(
 @settings(max_examples=300)
 def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, data: st.DataObject) -> None:
     hidden = Redactor()
-    hidden.learn(GIVEN)
+    hidden.add(GIVEN)
     hidden.learn_shape("t_[a-z]+")
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     slices = hidden.slices()
     shown = [slices.feed(text[a:b], final=b == len(text)) for a, b in pairwise([0, *cuts, len(text)])]
     if cuts and cuts[-1] == len(text):
         shown = shown[: 1 + cuts.index(len(text))]
-    assert "".join(shown) == hidden.text(text)
+    assert "".join(shown) == hidden.redact(text)
 
 
 @given(
@@ -130,19 +130,22 @@ def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, da
 )
 async def test_the_same_is_hidden_in_a_document_as_in_its_value(value) -> None:
     hidden = Redactor()
-    hidden.learn([*GIVEN, "4711"])
+    hidden.add([*GIVEN, "4711"])
     written = msgspec.json.encode(value)
-    assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == hidden.value(value)
+    assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == hidden.redact_json(value)
 
 
 @pytest.mark.parametrize("name", [*SPELLINGS])
 @pytest.mark.parametrize("secret", GIVEN[:2])
 def test_no_part_of_a_spelled_secret_is_left_where_a_text_was_cut(name: str, secret: str) -> None:
     hidden = Redactor()
-    hidden.learn([secret])
+    hidden.add([secret])
     spelled = SPELLINGS[name](secret)
     for at in range(1, len(spelled)):
-        head, tail = hidden.piece(f"it is {spelled[:at]}"), hidden.piece(f"{spelled[at:]} it is")
+        head, tail = (
+            hidden.redact_fragment(f"it is {spelled[:at]}"),
+            hidden.redact_fragment(f"{spelled[at:]} it is"),
+        )
         # Of an escape that was cut in two, or of what stands before a secret in base64, something may be left.
         assert len(head) <= len("it is Basic dXNlcjp" + 2 * HIDDEN)
         assert len(tail) <= len(f"asic dXNlcjp{HIDDEN}A== it is")
@@ -151,10 +154,10 @@ def test_no_part_of_a_spelled_secret_is_left_where_a_text_was_cut(name: str, sec
 def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
     hidden = Redactor()
     key = "".join(chr(33 + number * 7 % 90) for number in range(10_000))
-    hidden.learn([key])
+    hidden.add([key])
     assert hidden.longest <= 256
-    assert hidden.text(f"<{key}>").replace(HIDDEN, "") == "<>"
-    assert hidden.text(f"<{base64.b64encode(b'u:' + key.encode()).decode()}>").replace(HIDDEN, "") in (
+    assert hidden.redact(f"<{key}>").replace(HIDDEN, "") == "<>"
+    assert hidden.redact(f"<{base64.b64encode(b'u:' + key.encode()).decode()}>").replace(HIDDEN, "") in (
         "<dTo>",
         "<dTo=>",
         "<dT>",
@@ -163,38 +166,42 @@ def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
 
 def test_the_lines_of_a_key_are_hidden_each_and_short_ones_are_words() -> None:
     hidden = Redactor()
-    hidden.learn(["-----BEGIN KEY-----\nMIIabcdef\nab\n-----END KEY-----"])
-    assert hidden.text("line 2 is MIIabcdef") == f"line 2 is {HIDDEN}"
-    assert hidden.text("absolutely") == "absolutely"
+    hidden.add(["-----BEGIN KEY-----\nMIIabcdef\nab\n-----END KEY-----"])
+    assert hidden.redact("line 2 is MIIabcdef") == f"line 2 is {HIDDEN}"
+    assert hidden.redact("absolutely") == "absolutely"
     assert "MII" not in repr(hidden)
 
 
 def test_of_secrets_that_overlap_nothing_is_shown() -> None:
     hidden = Redactor()
-    hidden.learn(["left-middle", "middle-right", "mid"])
-    assert hidden.text("a left-middle-right b") == f"a {HIDDEN} b"
-    assert hidden.text("left-middlemiddle-right") == HIDDEN + HIDDEN
+    hidden.add(["left-middle", "middle-right", "mid"])
+    assert hidden.redact("a left-middle-right b") == f"a {HIDDEN} b"
+    assert hidden.redact("left-middlemiddle-right") == HIDDEN + HIDDEN
 
 
 def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
     hidden = Redactor()
-    hidden.learn(["n0", ".*", "x", ""])
-    assert hidden.value({"pin": "n0", "n0": "pin=n0;"}) == {"pin": HIDDEN, HIDDEN: f"pin={HIDDEN};"}
-    assert hidden.text("n0pe, anything, and an x") == "n0pe, anything, and an x"
+    hidden.add(["n0", ".*", "x", ""])
+    assert hidden.redact_json({"pin": "n0", "n0": "pin=n0;"}) == {"pin": HIDDEN, HIDDEN: f"pin={HIDDEN};"}
+    assert hidden.redact("n0pe, anything, and an x") == "n0pe, anything, and an x"
 
 
 def test_a_number_that_is_a_secret_is_hidden() -> None:
     hidden = Redactor()
-    hidden.learn(["4711", "12"])
-    assert hidden.value({"pin": 4711, "count": 12, "yes": True}) == {"pin": HIDDEN, "count": 12, "yes": True}
+    hidden.add(["4711", "12"])
+    assert hidden.redact_json({"pin": 4711, "count": 12, "yes": True}) == {
+        "pin": HIDDEN,
+        "count": 12,
+        "yes": True,
+    }
 
 
 @pytest.mark.parametrize("number", [9876543210.0, 9876543210.5, -9876543210, 19876543210, 0.9876543210123])
 async def test_a_number_whose_digits_hold_a_secret_is_hidden(number: float) -> None:
     hidden = Redactor()
-    hidden.learn(["9876543210"])
+    hidden.add(["9876543210"])
     written = msgspec.json.encode({"n": [number, 12.5]})
-    assert hidden.value({"n": [number, 12.5]}) == {"n": [HIDDEN, 12.5]}
+    assert hidden.redact_json({"n": [number, 12.5]}) == {"n": [HIDDEN, 12.5]}
     assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == {"n": [HIDDEN, 12.5]}
 
 
@@ -202,7 +209,7 @@ def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:
     hidden = Redactor()
     for _ in range(3):
         hidden.learn_shape("tok_[a-z]+")
-    assert hidden.text("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
+    assert hidden.redact("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
     assert repr(hidden) == "<Hidden: 1 texts>"
 
 
@@ -225,7 +232,7 @@ async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> N
     )
     spec = plughost.PluginSpec(contract="mcptest", name="leaky", command=["python3", str(program)])
     plugin = await host.add(spec)
-    plugin.hidden.learn([SECRET])
+    plugin.hidden.add([SECRET])
     seen = []
     with host.events() as events:
         with pytest.raises(plughost.PluginError) as failure:
@@ -243,9 +250,9 @@ async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> N
 @pytest.mark.parametrize("type", ["hello", "x" * 150 + "the-secret-of-somebody"])
 def test_a_message_tells_what_a_plugin_said_whole_or_not_at_all(type: str) -> None:
     hidden = Redactor()
-    hidden.learn(["the-secret-of-somebody"])
+    hidden.add(["the-secret-of-somebody"])
     with pytest.raises(InvalidFrame) as failure:
         frames.read(json.dumps({"protocol": type * 2, "type": "event"}).encode())
-    shown = hidden.text(failure.value.message)
+    shown = hidden.redact(failure.value.message)
     assert "the-s" not in shown
     assert "hellohello" in shown or "something of 346 characters" in shown

@@ -18,7 +18,7 @@ COSTLY = "%252526&amp;"
 
 def knowing(*secrets: str) -> Redactor:
     hidden = Redactor()
-    hidden.learn(secrets)
+    hidden.add(secrets)
     return hidden
 
 
@@ -91,6 +91,8 @@ def test_thousands_of_secrets_are_learned_and_hidden_in_seconds() -> None:
 
 async def test_where_there_are_too_many_secrets_every_text_is_hidden() -> None:
     hidden = knowing(*(f"{n:06}" for n in range(MOST_SECRETS + 1)))
-    assert hidden.value({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
+    assert hidden.redact_json({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
     assert await hidden.everything({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
-    assert (hidden.text("words"), hidden.piece("words"), hidden.whole("words" * 9999)) == (HIDDEN,) * 3
+    assert (hidden.redact("words"), hidden.redact_fragment("words"), hidden.whole("words" * 9999)) == (
+        HIDDEN,
+    ) * 3

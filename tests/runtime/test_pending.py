@@ -14,7 +14,7 @@ from plughost.wire.messages import Response
 
 def pending():
     made = PendingCall(loop=asyncio.get_running_loop())
-    made.file(None, 1, "m", b"", None, 0.0)
+    made.fill(None, 1, "m", b"", None, 0.0)
     made.answer = Response(1)
     return made
 
@@ -31,7 +31,7 @@ async def test_settling_runs_the_waiter_before_it_returns():
     await asyncio.sleep(0)
 
     def callback():
-        waited.settle()
+        waited.resolve_now()
         order.append("after settle")
 
     asyncio.get_running_loop().call_soon(callback)
@@ -64,10 +64,10 @@ async def test_several_waiters_are_all_told():
     gone = lambda _: told.append(3)  # noqa: E731
     waited.add_done_callback(gone)
     assert waited.remove_done_callback(gone) == 1
-    waited.settle()
+    waited.resolve_now()
     await asyncio.sleep(0)
     assert told == [1, 2]
-    waited.settle()
+    waited.resolve_now()
     waited.fail(plughost.Crashed("too late"))
     assert await waited == Response(1)
 
@@ -77,7 +77,7 @@ async def test_a_removed_waiter_is_not_woken():
     waiter = lambda _: pytest.fail("woken")  # noqa: E731
     waited.add_done_callback(waiter)
     assert waited.remove_done_callback(waiter) == 1
-    waited.settle()
+    waited.resolve_now()
 
 
 async def test_a_cancelled_task_that_waits_is_cancelled():

@@ -49,7 +49,7 @@ def test_only_the_last_lines_are_told():
 @pytest.mark.parametrize("end", ["", " ", "\n"])
 def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
     hidden = Redactor()
-    hidden.learn([secret])
+    hidden.add([secret])
     tail = StderrTail(hidden=hidden)
     said = (secret + end).encode() * 3000
     told = [line for at in range(0, len(said), 5003) for line in tail.feed(said[at : at + 5003])]
@@ -77,7 +77,7 @@ def test_of_a_flood_only_so_much_a_second_is_looked_at():
     """Lines that are dropped cost nothing: hiding secrets in all of them would hold everybody up."""
     now = [0.0]
     hidden = Redactor()
-    hidden.learn(["the-secret"])
+    hidden.add(["the-secret"])
     tail = StderrTail(hidden=hidden, now=lambda: now[0])
     line = b"%74%68e-secret " * 500 + b"\n"
     told = [each for _ in range(1000) for each in tail.feed(line)]

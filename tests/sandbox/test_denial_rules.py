@@ -168,13 +168,13 @@ def test_a_record_that_never_ends_is_not_kept():
 @given(st.binary(max_size=80))
 async def test_any_bytes_are_heard_without_harm(record):
     hearing = DenialCollector(VirtualClock())
-    hearing.hear([record, b"r" + record, b"x/" + record, b"n" + record], 1, REACH, lambda _: None)
+    hearing.collect([record, b"r" + record, b"x/" + record, b"n" + record], 1, REACH, lambda _: None)
     await hearing.close()
 
 
 async def test_what_comes_faster_than_it_is_looked_at_is_dropped():
     hearing = DenialCollector(VirtualClock())
-    hearing.hear([b"r/none/%d" % number for number in range(10 * MOST_WAITING)], 1, REACH, lambda _: None)
+    hearing.collect([b"r/none/%d" % number for number in range(10 * MOST_WAITING)], 1, REACH, lambda _: None)
     assert len(hearing._waiting) == MOST_WAITING
     await hearing.close()
     assert not hearing._waiting

@@ -188,7 +188,7 @@ async def test_an_ordinary_start_is_told_nothing_of(host, folder, sandbox, kind,
 @pytest.mark.parametrize("sandbox", CLASSES)
 async def test_what_is_not_there_is_not_told_nor_what_no_grant_could_give(host, folder, sandbox):
     plugin = await host.add(spec(folder, sandbox))
-    quarters = host._keeper._ground.quarters.path
+    quarters = host._sandboxes._ground.quarters.path
     for path in (
         folder / "nothing",
         "/",

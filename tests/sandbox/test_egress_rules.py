@@ -321,14 +321,14 @@ def test_a_server_that_asks_for_a_second_hello_is_understood_however_its_bytes_c
 
 def test_the_second_hello_is_read_as_the_first():
     second = b"\x14\x03\x03\x00\x01\x01" + HELLO
-    assert SniFilter("good.test").again().feed(second) == second
+    assert SniFilter("good.test").second_hello().feed(second) == second
     for data in (
         b"\x14\x03\x03\x00\x01\x01" + hello("evil.test"),
         b"GET / ",
         b"\x17\x03\x03\x00\x01x" + HELLO,
     ):
         with pytest.raises(SniMismatch):
-            SniFilter("good.test").again().feed(data)
+            SniFilter("good.test").second_hello().feed(data)
 
 
 def body(*extensions: tuple[int, bytes]) -> bytes:

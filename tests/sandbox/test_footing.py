@@ -52,7 +52,7 @@ def swap(shared):
     ],
 )
 def test_the_very_same_folder_may_be_shared_and_nothing_below_it(path, kind, shaken):
-    found = ProtectedPaths(**{kind: (path,)}).shaken_by(ProtectedPaths(writes=("/s",)))
+    found = ProtectedPaths(**{kind: (path,)}).writable_by(ProtectedPaths(writes=("/s",)))
     assert found == ((path, "/s") if shaken else None)
 
 

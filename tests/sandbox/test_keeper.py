@@ -25,7 +25,7 @@ def spec(port: int, name: str = "kept") -> plughost.PluginSpec:
 
 
 def sockets(host: plughost.Host) -> list[Path]:
-    return sorted(Path(host._keeper._ground.quarters.path).glob("*/*/proxy"))
+    return sorted(Path(host._sandboxes._ground.quarters.path).glob("*/*/proxy"))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_what_ends_while_a_reload_is_decided_takes_nothing_along(host, hel
     plugin.spec = msgspec.structs.replace(plugin.spec, allow=spec(1002).allow)
     reload = asyncio.ensure_future(plugin.reload())
     await asyncio.to_thread(begun.wait, 10)
-    host._keeper.settled(plugin.name)
+    host._sandboxes.drop_old_generation(plugin.name)
     await asyncio.sleep(0)
     assert set(before) < set(sockets(host))
     go_on.set()
@@ -75,7 +75,7 @@ async def test_a_reload_that_cannot_be_confined_leaves_all_as_it_was(host, monke
     with pytest.raises(LaunchFailed, match="not today"):
         await plugin.reload()
     assert sockets(host) == before
-    host._keeper.settled(plugin.name)
+    host._sandboxes.drop_old_generation(plugin.name)
     assert await plugin.call("one") == 1
     assert sockets(host) == before
     plugin.kill()
@@ -88,7 +88,7 @@ async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
     await asyncio.to_thread(begun.wait, 10)
     with pytest.raises(plughost.InvalidSpec, match="already"):
         await host.add(spec(1002))
-    path = host._keeper._ground.quarters.path
+    path = host._sandboxes._ground.quarters.path
     closing = asyncio.ensure_future(host.close())
     await asyncio.sleep(0)
     go_on.set()
@@ -96,7 +96,7 @@ async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
         await adding
     await closing
     assert not os.path.exists(path)
-    assert host._keeper._plugins == {}
+    assert host._sandboxes._plugins == {}
 
 
 async def test_plugins_that_come_first_together_share_one_folder(tmp_path, monkeypatch, folder):

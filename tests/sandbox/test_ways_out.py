@@ -240,7 +240,7 @@ async def test_a_reload_with_other_endpoints_leaves_the_old_generation_its_own(h
 
 
 def _ways(host: plughost.Host) -> set[str]:
-    ground = host._keeper._ground
+    ground = host._sandboxes._ground
     return {str(path) for path in Path(ground.quarters.path).glob("*/*/proxy")}
 
 

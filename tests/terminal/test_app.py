@@ -32,7 +32,9 @@ async def shown(*places, size=(60, 12), **settings):
     async with open_session(specs, []) as (host, plugins, _):
         feeds = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
         tabs = [
-            TabLabel(feeds[plugin.name], screen) for plugin in plugins for screen in plugin.offers["screens"]
+            TabLabel(feeds[plugin.name], screen)
+            for plugin in plugins
+            for screen in plugin.provides["screens"]
         ]
         app = ScreenApp(tabs)
         async with fed(host, list(feeds.values())), app.run_test(size=size) as pilot:

@@ -41,7 +41,7 @@ def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
     assert told.command == (str(tmp_path / "package/bin/plugin.py"), "--flag")
     assert (CONTRACT.sandbox, told.sandbox) == ("strict", None)
     binding = CONTRACT.bind(told)
-    assert binding.offers == {"tool": ("act",), "hook": ("react",), "compactor": (), "harness": ()}
+    assert binding.provides == {"tool": ("act",), "hook": ("react",), "compactor": (), "harness": ()}
     assert binding.methods == {"tool.invoke", "hook.handle", "act", "react"}
     assert binding.policy.call_timeout == 60
     assert CONTRACT.read_folder(tmp_path) is None

@@ -249,7 +249,7 @@ async def test_past_its_deadline_a_call_is_told_to_stop_and_its_caller_told_at_o
         "protocol": "vai.rpc.v1", "type": "cancel", "request_id": "req_1", "reason": "deadline_exceeded",
     }  # fmt: skip
     assert plugin.inspect()["instances"][0]["dropped"] == 0
-    assert plugin.open_to_calls
+    assert plugin.accepting_calls
 
 
 @pytest.mark.clause("VAI-36")
@@ -263,10 +263,10 @@ async def test_a_cancelled_caller_s_reason_is_told_and_the_process_lives_on(slow
         call.cancel(*said)
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert not plugin.open_to_calls
+        assert not plugin.accepting_calls
         told = (await view.tool(tool())).result.structured_output["told"]
         assert told[-2]["reason"] == reason
-        assert plugin.open_to_calls
+        assert plugin.accepting_calls
     assert plugin.inspect()["instances"][0]["pid"] == pid
 
 
@@ -281,7 +281,7 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
         await stubborn
     later = asyncio.create_task(view.tool(tool()))
     await until(lambda: plugin.inspect()["instances"][0]["waiting"] == 1)
-    assert not plugin.open_to_calls
+    assert not plugin.accepting_calls
     clock.advance(2.9)
     assert not neighbour.done()
     clock.advance(0.2)

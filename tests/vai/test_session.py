@@ -34,7 +34,7 @@ HELLO = frame(type="hello", role="plugin", plugin={"package_id": "acme/devkit", 
 
 def ready():
     session = VaiSession(TOLD, HOST)
-    session.begin(None)
+    session.on_start(None)
     assert session.receive(HELLO) is None
     assert session.ready
     return session
@@ -43,7 +43,7 @@ def ready():
 @pytest.mark.clause("VAI-31", "VAI-33", "VAI-36", "VAI-37")
 def test_the_host_s_frames_are_those_of_the_contract_s_text():
     session = ready()
-    assert json.loads(session.begin(None)[0]) == {
+    assert json.loads(session.on_start(None)[0]) == {
         "protocol": "vai.rpc.v1", "type": "hello", "role": "host", "host": {"name": "vai-runner", "version": "0.1.0"},
     }  # fmt: skip
     assert json.loads(session.call(123, "tool.invoke", {}, None)) == {
@@ -52,7 +52,7 @@ def test_the_host_s_frames_are_those_of_the_contract_s_text():
     assert json.loads(session.cancel(123, "deadline_exceeded")) == {
         "protocol": "vai.rpc.v1", "type": "cancel", "request_id": "req_123", "reason": "deadline_exceeded",
     }  # fmt: skip
-    assert [json.loads(each) for each in session.parting()] == [
+    assert [json.loads(each) for each in session.shutdown_messages()] == [
         {"protocol": "vai.rpc.v1", "type": "shutdown"}
     ]
 
@@ -69,7 +69,7 @@ def test_the_plugin_s_frames_are_understood():
     assert (answer.id, json.loads(bytes(answer.result))) == (123, {"status": "ack"})
     error = {"code": "protocol.invalid_frame", "message": "missing body"}
     answer = session.receive(frame(type="response", id="req_123", ok=False, error=error))
-    assert session.failure("tool.invoke", answer).error == error
+    assert session.to_exception("tool.invoke", answer).error == error
 
 
 @pytest.mark.clause("VAI-30", "VAI-35")
@@ -92,7 +92,10 @@ def test_a_response_of_another_shape_fails_its_own_call_alone(members, why):
     session = ready()
     answer = session.receive(frame(type="response", id="req_7", **members))
     assert answer.id == 7
-    assert session.failure("tool.invoke", answer).error == {"code": "protocol.invalid_frame", "message": why}
+    assert session.to_exception("tool.invoke", answer).error == {
+        "code": "protocol.invalid_frame",
+        "message": why,
+    }
 
 
 @pytest.mark.clause("VAI-34")
@@ -147,7 +150,7 @@ def test_a_wrong_protocol_or_a_missing_type_is_an_invalid_frame(body):
 )  # fmt: skip
 def test_a_wrong_hello_ends_it(members, kind):
     session = VaiSession(TOLD, HOST)
-    session.begin(None)
+    session.on_start(None)
     with pytest.raises(kind) as caught:
         session.receive(frame(**members))
     assert type(caught.value) is kind
@@ -180,7 +183,7 @@ def test_whatever_bytes_come_are_frames_or_errors_and_never_anything_else(chunks
         for each in framing.feed(data[start : start + size]):
             assert isinstance(each, FrameError | bytes | bytearray)
             with pytest.raises(InvalidFrame):
-                session.broken(each) if isinstance(each, FrameError) else session.receive(each)
+                session.on_bad_frame(each) if isinstance(each, FrameError) else session.receive(each)
 
 
 @pytest.mark.clause("VAI-30")
@@ -208,7 +211,7 @@ class Talk(RuleBasedStateMachine):
 
     @initialize()
     def hello(self):
-        (sent,) = self.host.begin(None)
+        (sent,) = self.host.on_start(None)
         told, answers = self.plugin.receive(sent)
         assert told is None
         assert self.host.receive(answers[0]) is None
@@ -248,7 +251,11 @@ class Talk(RuleBasedStateMachine):
     def answer(self, data, ok):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         id = self.asked[number]
-        said = self.plugin.respond(id, {"status": "succeeded"}) if ok else self.plugin.refuse(id, "a", "b")
+        said = (
+            self.plugin.respond(id, {"status": "succeeded"})
+            if ok
+            else self.plugin.error_response(id, "a", "b")
+        )
         assert (said is None) == (number in self.answered)
         if said is not None:
             answer = self.host.receive(said)
@@ -262,7 +269,7 @@ class Talk(RuleBasedStateMachine):
 
     def teardown(self):
         if self.host.ready:
-            told, _ = self.plugin.receive(self.host.parting()[0])
+            told, _ = self.plugin.receive(self.host.shutdown_messages()[0])
             assert isinstance(told, VaiShutdown)
             assert self.plugin.ended
 

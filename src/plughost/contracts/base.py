@@ -124,7 +124,7 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The command that its manifest tells; whoever runs it runs another when a reload finds one there."""
     topics: tuple[str, ...] = ()
     """What it is subscribed to whenever it runs."""
-    offers: Mapping[str, tuple[str, ...]] = {}
+    provides: Mapping[str, tuple[str, ...]] = {}
     """What it has for others, by kind: screens, commands, cli_namespaces …"""
     log_level: str | None = None
     """From which level up its log is kept; None is the usual."""

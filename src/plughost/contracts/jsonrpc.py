@@ -94,7 +94,7 @@ class JsonRpc(BaseSession):
     def answer(self, number: int | str, result: Any) -> bytes:
         return encode(JsonRpcReply(number, {} if result is None else result))
 
-    def refuse(self, number: int | str, error: PluginError) -> bytes:
+    def error_response(self, number: int | str, error: PluginError) -> bytes:
         return encode(JsonRpcRefusal(number, _error_object(error)))
 
     def receive(self, frame: Frame) -> Incoming:
@@ -129,7 +129,7 @@ class JsonRpc(BaseSession):
         """An answer with neither result nor error: `null`, to most."""
         return Response(number, msgspec.Raw(_NULL))
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = errors.decode(answer.error)
         told = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
         return CallFailed(told, error=msgspec.to_builtins(error))

@@ -35,7 +35,7 @@ class InstanceDelegate(Protocol):
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         """Answer what a process asks of the host; PluginError to refuse it."""
 
-    def hear(self, caller: Caller, notification: Notification) -> bool:
+    def on_notification(self, caller: Caller, notification: Notification) -> bool:
         """Take what a process tells the host, in its order; False when that is of no concern here."""
 
     def held_to_account(self) -> PluginError | None:

@@ -57,10 +57,10 @@ class HealthCheck:
 
     def _ask(self) -> None:
         self._since = self._clock.time()
-        asked = self._session.probe()
+        asked = self._session.health_request()
         if asked is None:
             return  # nothing more to learn than its exit would tell
-        ahead = {call: call.deadline for call in self._peer.taken()}
+        ahead = {call: call.deadline for call in self._peer.in_flight_calls()}
         self._busy_until = self._peer.busy_until()
         probe = self._peer.ask_now(*asked, timeout=FOREVER)
         if probe is None:
@@ -89,5 +89,5 @@ class HealthCheck:
     def _answered(self, probe: asyncio.Future[Any]) -> None:
         if probe.cancelled() or probe.exception() is not None or self._ended:
             return  # its process has ended, which others deal with
-        self._session.probed(probe.result())
+        self._session.on_health_response(probe.result())
         self._rest()

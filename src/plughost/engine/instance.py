@@ -168,7 +168,7 @@ class Instance:
         return len(self._peer.stopping)
 
     @property
-    def open_to_calls(self) -> bool:
+    def accepting_calls(self) -> bool:
         return self._supervisor.state not in OVER and not self._peer.stopping
 
     @property
@@ -187,11 +187,11 @@ class Instance:
 
     def _refuse_call(self, *call: object) -> PendingCall:
         assert self._refusal is not None
-        raise self._refusal.again()
+        raise self._refusal.copy()
 
     def failure(self, pending: PendingCall, answer: Response) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
-        return self._witness.error(self._session.failure(pending.method, answer))
+        return self._witness.error(self._session.to_exception(pending.method, answer))
 
     def garbled(self, error: Malformed) -> PluginError:
         """A result that was JSON, but is no value."""
@@ -215,9 +215,9 @@ class Instance:
     def drain(self, successor: Instance | None) -> None:
         """Take no more calls, finish those in flight within the grace, then end."""
         waiting = self._peer.take_waiting()
-        self._peer.hold()
+        self._peer.pause_calls()
         if successor is not None:
-            successor._peer.adopt(waiting)
+            successor._peer.take_over(waiting)
         self._step(SupervisorEvent.DRAIN)
         if self.state is State.DRAINING:
             self._due.after(self._policy.grace, self.stop)
@@ -227,7 +227,11 @@ class Instance:
         """End it gracefully; open calls fail first."""
         self._turn_away(Stopped, "the host has stopped it")
         held, self._held = self._held, None
-        for pending in [*self._peer.take_waiting(), *self._peer.taken(), *((held[0],) if held else ())]:
+        for pending in [
+            *self._peer.take_waiting(),
+            *self._peer.in_flight_calls(),
+            *((held[0],) if held else ()),
+        ]:
             if pending is not self._farewell:
                 pending.fail(
                     self._witness.error(Stopped(f"it was stopped before it answered {pending.method!r}"))
@@ -241,14 +245,14 @@ class Instance:
         if self._process is not None:
             self._kill()
 
-    async def settled(self) -> None:
+    async def wait_ready(self) -> None:
         """Wait until it is ready, or raise why it is not."""
         while self.state in (State.SPAWNING, State.BACKOFF):
             if self._settling is None:
                 self._settling = self._loop.create_future()
             await asyncio.shield(self._settling)
         if self.state is not State.RUNNING:
-            raise (self._refusal or self._cause or Stopped("it did not start", plugin=self.name)).again()
+            raise (self._refusal or self._cause or Stopped("it did not start", plugin=self.name)).copy()
 
     def _wake_settled(self) -> None:
         if self._settling is not None and not self._settling.done():
@@ -352,7 +356,7 @@ class Instance:
         self._processes[self._process] = self._channel
         self._witness.last_words = self._process.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)
-        self._peer.expect()
+        self._peer.expect_process()
         self._home.joined(self._caller)
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
@@ -377,7 +381,7 @@ class Instance:
         """It failed for good, or could not be executed: nobody waits any longer."""
         cause = self._cause or Crashed("it ended")
         for pending in self._peer.take_waiting():
-            pending.fail(cause.again())
+            pending.fail(cause.copy())
         if self.state is State.QUARANTINED:
             self._peer.close()
             refusal = self._turn_away(
@@ -400,7 +404,7 @@ class Instance:
         """Say goodbye, close stdin, wait, then end it by force."""
         times = self._policy.shutdown(unresponsive=self._peer.unresponsive)
         self._due.after(times.before_term, lambda: self._lose_patience(times.after_term))
-        goodbye = self._session.farewell()
+        goodbye = self._session.shutdown_request()
         if goodbye is None:
             self._close_stdin()
             return
@@ -413,8 +417,8 @@ class Instance:
     def _close_stdin(self) -> None:
         if self._farewell is not None and not self._farewell.cancelled():
             self._farewell.exception()  # an error reply is a reply
-        self._peer.hold()
-        self._peer.part()
+        self._peer.pause_calls()
+        self._peer.send_shutdown()
         if self._channel is not None:
             self._channel.close_write()
 
@@ -444,7 +448,7 @@ class Instance:
         self._peer.close()
         refusal = self._turn_away(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
-            pending.fail((self._cause or refusal).again())
+            pending.fail((self._cause or refusal).copy())
         self._home.gone(self)
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
@@ -509,7 +513,7 @@ class Instance:
         if self._cause is None:
             self._cause = cause
         self._end_checkup()
-        self._peer.hush()
+        self._peer.mute()
         self._kill()
 
     def _on_exit(self) -> None:
@@ -565,7 +569,7 @@ class Instance:
             else:
                 pending.fail(self._crashed_after_answer(cause, status))
         for pending in taken_along:
-            pending.fail(cause.again())
+            pending.fail(cause.copy())
 
     def _crashed_after_answer(self, cause: PluginError, status: int | None) -> PluginError:
         message = f"{describe_exit(status)} after its answer"
@@ -638,7 +642,7 @@ class Instance:
         self._witness.dropped(what, head)
 
     def on_notification(self, notification: Notification) -> None:
-        if self._caller is not None and self._home.hear(self._caller, notification):
+        if self._caller is not None and self._home.on_notification(self._caller, notification):
             return
         self._witness.tell(Notified, method=notification.method, params=notification.params)
 

@@ -143,7 +143,7 @@ class Peer:
     def waiting(self) -> int:
         return len(self._waiting or ())
 
-    def taken(self) -> list[PendingCall]:
+    def in_flight_calls(self) -> list[PendingCall]:
         """The calls that were written and wait for their answers."""
         return list(self._ledger.values())
 
@@ -181,7 +181,7 @@ class Peer:
             timeout, starts_at_write = self._call_timeout, self._timeout_from_write
         now = self._time()
         pending = PendingCall(loop=self._loop)
-        pending.file(
+        pending.fill(
             self._owner, number, method, frame, timeout, FOREVER if timeout is None else now + timeout
         )
         if self._open and (ahead or not self._waiting) and self._has_room(ahead):
@@ -282,7 +282,7 @@ class Peer:
             channel.write(frame, urgent=urgent)
         return True
 
-    def expect(self) -> None:
+    def expect_process(self) -> None:
         """A process is being started: what it is told until it is ready waits for that."""
         self._held = NotificationBacklog()
 
@@ -299,7 +299,7 @@ class Peer:
         frame = self._framing.encode(self._session.call(number, method, params, None))
         now = self._time()
         pending = PendingCall(loop=self._loop)
-        pending.file(self._owner, number, method, frame, timeout, now + timeout)
+        pending.fill(self._owner, number, method, frame, timeout, now + timeout)
         self._send(pending, now)
         return pending
 
@@ -347,10 +347,10 @@ class Peer:
             self._max_in_flight = self._policy.max_in_flight
             self._owner.on_stopping(None)
 
-    def part(self) -> None:
+    def send_shutdown(self) -> None:
         """The last words to it, before its stdin closes."""
         if self._session.ready and self._channel is not None:
-            for message in self._session.parting():
+            for message in self._session.shutdown_messages():
                 self._channel.write(self._framing.encode(message))
 
     # Attaching and detaching
@@ -361,7 +361,7 @@ class Peer:
         self._caller = caller
         self._framing = self._session.framing()
         self._deaf = self._ending = self._small_bites = False
-        for message in self._session.begin(self.first_waiting()):
+        for message in self._session.on_start(self.first_waiting()):
             channel.write(self._framing.encode(message))
         channel.resume()
         if self._session.ready:
@@ -370,7 +370,7 @@ class Peer:
     def open(self) -> None:
         """Calls may be written from now on."""
         if self._channel is not None:
-            for message in self._session.greet():
+            for message in self._session.on_ready():
                 self._channel.write(self._framing.encode(message))
         self._open = True
         self.pump()
@@ -378,11 +378,11 @@ class Peer:
             self._release(self._held.before(None))
         self._held = None
 
-    def hold(self) -> None:
+    def pause_calls(self) -> None:
         """No further call is written; those that are keep waiting for their answers."""
         self._open = False
 
-    def hush(self) -> None:
+    def mute(self) -> None:
         """Nothing the plugin says from now on counts."""
         self._deaf = True
 
@@ -407,7 +407,7 @@ class Peer:
         waiting, self._waiting = self._waiting, None
         return list((waiting or {}).values())
 
-    def adopt(self, waiting: list[PendingCall]) -> None:
+    def take_over(self, waiting: list[PendingCall]) -> None:
         """Take over calls that waited at another instance; their callers notice nothing."""
         for pending in waiting:
             if pending.done():
@@ -447,7 +447,7 @@ class Peer:
         if self._ending:
             _tell(answered)
         elif len(answered) == 1:
-            answered[0].settle()
+            answered[0].resolve_now()
         elif answered:
             self._wake(answered)
 
@@ -478,7 +478,7 @@ class Peer:
         try:
             for pending in answered:
                 woken += 1
-                pending.settle()
+                pending.resolve_now()
         finally:
             _tell(answered[woken:])  # a caller has ended the program; the others are still told
             if channel is not None:
@@ -493,7 +493,9 @@ class Peer:
                 self._discard(_head(frame))
                 break
             try:
-                incoming = self._session.broken(frame) if isinstance(frame, FrameError) else receive(frame)
+                incoming = (
+                    self._session.on_bad_frame(frame) if isinstance(frame, FrameError) else receive(frame)
+                )
             except PluginError as error:
                 self._fatal(error)
                 break
@@ -600,7 +602,7 @@ class Peer:
             self._abandoned.pop(answer.id, None)
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
-            self._take(self._session.unasked(answer, _head(frame)))
+            self._take(self._session.on_unknown_response(answer, _head(frame)))
 
     def _blame(self, error: Malformed) -> None:
         """Nothing tells which call it belongs to: the oldest open one fails."""

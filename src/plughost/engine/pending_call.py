@@ -53,7 +53,7 @@ class PendingCall(asyncio.Future[Response]):
     _waiter: Waiter | None
     _context: contextvars.Context | None
 
-    def file(
+    def fill(
         self, owner: Any, number: int, method: str, frame: bytes, timeout: float | None, deadline: float
     ) -> None:
         """Fill it in; the first thing that happens to it."""
@@ -65,7 +65,7 @@ class PendingCall(asyncio.Future[Response]):
         self.deadline = deadline
         self.on_event = self._waiter = None
 
-    def settle(self) -> None:
+    def resolve_now(self) -> None:
         """Give the caller its answer and let it run now."""
         if self.done():
             return

@@ -43,7 +43,7 @@ class Reporter:
     def tell(self, kind: type[Any], **fields: Any) -> None:
         """An event, if anybody listens."""
         if self._events:
-            fields = {name: self._hidden.value(value) for name, value in fields.items()}
+            fields = {name: self._hidden.redact_json(value) for name, value in fields.items()}
             self._events.publish(
                 kind(plugin=self._name, generation=self._generation, at=self._clock.time(), **fields)
             )
@@ -68,13 +68,13 @@ class Reporter:
             self._untold = 0
 
     def _tell_drop(self, what: str, head: bytes) -> None:
-        self.tell(Dropped, what=what, head=self._hidden.piece(excerpt(head)))
+        self.tell(Dropped, what=what, head=self._hidden.redact_fragment(excerpt(head)))
 
     def error(self, error: PluginError) -> PluginError:
         """The contract's spelling of `error`, with the plugin's name and last words."""
         spelling = self._session.errors.get(type(error))
         if spelling is not None:
-            error = error.spelled(spelling)
+            error = error.as_type(spelling)
         error.plugin = self._name
         if self.last_words is not None and not error.stderr_tail:
             error.stderr_tail = self.last_words.text()
@@ -82,8 +82,8 @@ class Reporter:
 
     def _shown(self, error: PluginError) -> PluginError:
         """Without what must not be shown, and no longer than anybody reads."""
-        error.stderr_tail = self._hidden.text(error.stderr_tail)
-        message = self._hidden.text(error.message)
+        error.stderr_tail = self._hidden.redact(error.stderr_tail)
+        message = self._hidden.redact(error.message)
         if message != error.message:
             error.__cause__ = None
         if len(message) > LONGEST:

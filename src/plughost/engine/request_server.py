@@ -132,7 +132,7 @@ class RequestServer:
 
     def _refusal(self, request: Request, error: PluginError) -> bytes:
         try:
-            return self._framing.encode(self._session.refuse(request.id, error))
+            return self._framing.encode(self._session.error_response(request.id, error))
         except FrameTooLarge:  # its own id is
             self._caller.warn("a request with an id that is too long to be answered")
             return b""

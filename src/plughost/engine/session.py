@@ -31,16 +31,16 @@ class Session(Protocol):
     def framing(self) -> Framing:
         """A new framing for a new process."""
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         """A process was started, for a call of the method `first` or for none: what to say to it."""
 
     def receive(self, frame: Frame) -> Incoming:
         """Take one frame. It may set `ready`."""
 
-    def greet(self) -> Sequence[bytes]:
+    def on_ready(self) -> Sequence[bytes]:
         """Called once after `ready` came true: what to send before any call."""
 
-    def broken(self, error: FrameError) -> Incoming:
+    def on_bad_frame(self, error: FrameError) -> Incoming:
         """Take bytes that make no frame, in their place among the frames."""
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
@@ -59,25 +59,25 @@ class Session(Protocol):
     def answer(self, number: int | str, result: Any) -> bytes:
         """The host's answer to a plugin's request."""
 
-    def refuse(self, number: int | str, error: PluginError) -> bytes:
+    def error_response(self, number: int | str, error: PluginError) -> bytes:
         """The host's refusal of a plugin's request."""
 
-    def unasked(self, answer: Response, head: bytes) -> Incoming:
+    def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
         """Take an answer to something that was never asked; `head` is how its frame begins."""
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         """The plugin's own error, as an exception."""
 
-    def farewell(self) -> tuple[str, Any] | None:
+    def shutdown_request(self) -> tuple[str, Any] | None:
         """The call that asks the plugin to end before its stdin closes, if the contract has one."""
 
-    def parting(self) -> Sequence[bytes]:
+    def shutdown_messages(self) -> Sequence[bytes]:
         """What it is told, without an answer, just before its stdin closes."""
 
-    def probe(self) -> tuple[str, Any] | None:
+    def health_request(self) -> tuple[str, Any] | None:
         """The call that asks the plugin whether it is well; None when to run is to be well."""
 
-    def probed(self, answer: Response) -> None:
+    def on_health_response(self, answer: Response) -> None:
         """Take what it said to that. Any answer is a sign of life."""
 
 
@@ -89,16 +89,16 @@ class BaseSession:
     first_id = 1
     lints: Sequence[str] = ()
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         return ()
 
-    def greet(self) -> Sequence[bytes]:
+    def on_ready(self) -> Sequence[bytes]:
         return ()
 
-    def broken(self, error: FrameError) -> Incoming:
+    def on_bad_frame(self, error: FrameError) -> Incoming:
         raise Malformed(error.message, head=error.head)
 
-    def unasked(self, answer: Response, head: bytes) -> Incoming:
+    def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
         return Unusable(f"an answer to {answer.id}, which was never asked", head)
 
     def cancel(self, number: int, reason: str) -> bytes | None:
@@ -113,17 +113,17 @@ class BaseSession:
     def answer(self, number: int | str, result: Any) -> bytes:
         raise InvalidSpec("plugins of this contract ask the host nothing")
 
-    def refuse(self, number: int | str, error: PluginError) -> bytes:
+    def error_response(self, number: int | str, error: PluginError) -> bytes:
         raise InvalidSpec("plugins of this contract ask the host nothing")
 
-    def farewell(self) -> tuple[str, Any] | None:
+    def shutdown_request(self) -> tuple[str, Any] | None:
         return None
 
-    def parting(self) -> Sequence[bytes]:
+    def shutdown_messages(self) -> Sequence[bytes]:
         return ()
 
-    def probe(self) -> tuple[str, Any] | None:
+    def health_request(self) -> tuple[str, Any] | None:
         return None
 
-    def probed(self, answer: Response) -> None:
+    def on_health_response(self, answer: Response) -> None:
         """Nothing was asked."""

@@ -66,7 +66,9 @@ class StderrTail:
             self._begun = b""
         elif len(self._begun) > LONGEST_LINE:
             if self._may_be_told(self._begun, kept):
-                kept.append(escape_controls(self._hidden.piece(excerpt(self._begun))[:LONGEST_LINE]))
+                kept.append(
+                    escape_controls(self._hidden.redact_fragment(excerpt(self._begun))[:LONGEST_LINE])
+                )
             self._begun, self._too_long = b"", True
         return kept
 
@@ -85,7 +87,7 @@ class StderrTail:
         return self._line(self._begun)
 
     def _line(self, line: bytes) -> str:
-        return escape_controls(self._hidden.text(_text(line).rstrip("\r"))[:LONGEST_LINE])
+        return escape_controls(self._hidden.redact(_text(line).rstrip("\r"))[:LONGEST_LINE])
 
     def _joined(self) -> bytes:
         return b"".join(self._pieces)[-self._limit :]
@@ -93,7 +95,7 @@ class StderrTail:
     def text(self, lines: int = 20) -> str:
         """The last lines, readable; what is no text shows as escapes."""
         said = self._joined()
-        text = self._hidden.piece(excerpt(said)) if self._cut else self._hidden.text(_text(said))
+        text = self._hidden.redact_fragment(excerpt(said)) if self._cut else self._hidden.redact(_text(said))
         return "\n".join(map(escape_controls, text.splitlines()[-lines:]))
 
 

@@ -140,7 +140,7 @@ class SandboxManager:
     def _keep_apart(self, plugin: str, confinement: SandboxPlan) -> None:
         """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
         kept, footing = self._plugins[plugin], confinement.footing
-        if kept.footings and kept.powers == confinement.powers and not footing.reaches_as(kept.footings[-1]):
+        if kept.footings and kept.powers == confinement.powers and not footing.same_grants(kept.footings[-1]):
             raise SandboxUnavailable(
                 "a path that it is granted leads elsewhere than when it was added",
                 plugin=plugin,
@@ -154,9 +154,9 @@ class SandboxManager:
                 "into the old folder; if not, find out who may write there",
             )
         for name, standing in self._others(plugin):
-            if (shaken := footing.shaken_by(standing)) is not None:
+            if (shaken := footing.writable_by(standing)) is not None:
                 why = f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}"
-            elif (shaken := standing.shaken_by(footing)) is not None:
+            elif (shaken := standing.writable_by(footing)) is not None:
                 why = f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}"
             else:
                 continue
@@ -189,7 +189,7 @@ class SandboxManager:
             owner=room.user,
         )
 
-    def undoing(self, plugin: str) -> Callable[[], None]:
+    def checkpoint(self, plugin: str) -> Callable[[], None]:
         """What takes the next `confine` back, as long as a process of before it is there."""
         kept = self._plugins.get(plugin)
         if kept is None:
@@ -205,7 +205,7 @@ class SandboxManager:
 
         return undo
 
-    def hear(
+    def report_denials(
         self, plugin: str, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell
     ) -> None:
         """Judge what a process's watcher says that it was refused, and tell it."""
@@ -216,9 +216,9 @@ class SandboxManager:
             from plughost.sandbox.denials.collector import DenialCollector
 
             kept.hearing = DenialCollector(self._clock)
-        kept.hearing.hear(records, generation, reach, tell)
+        kept.hearing.collect(records, generation, reach, tell)
 
-    def was_held(self, plugin: str) -> bool:
+    def was_oom_killed(self, plugin: str) -> bool:
         """Whether its control group has killed for memory since this was asked last."""
         kept = self._plugins.get(plugin)
         if kept is None or kept.group is None:
@@ -226,7 +226,7 @@ class SandboxManager:
         before, kept.kills = kept.kills, kept.group.kills
         return kept.kills > before
 
-    def settled(self, plugin: str) -> None:
+    def drop_old_generation(self, plugin: str) -> None:
         """No process of an earlier generation is left: what only those had can go."""
         kept = self._plugins.get(plugin)
         if kept is not None:

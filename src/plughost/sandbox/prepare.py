@@ -149,7 +149,7 @@ def _footing(
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
     identities = tuple((folder, file_identity(folder)) for folder in folders)
     footing = ProtectedPaths(given.write, given.read, tuple(dict.fromkeys(code)), identities)
-    if (shaken := footing.shaken_by(footing)) is not None:
+    if (shaken := footing.writable_by(footing)) is not None:
         raise SandboxUnavailable(
             f"{shaken[0]} would be writable by what it is granted: it is in {shaken[1]}",
             hint="grant a folder to write that neither its programs nor symlinks of other grants are in",
@@ -211,7 +211,7 @@ def _furnished(
         "localtime": _zone(),
     }
     inside = (*found.code, *found.reads, *found.executes, *given.read, *given.write, *shared)
-    return room.furnish(
+    return room.write_etc(
         {name: content for name, content in files.items() if content},
         [path for path in inside if path.startswith("/etc/")],
         [link for link in (*found.links, *given.links) if link[0].startswith("/etc/")],

@@ -22,7 +22,7 @@ class ProtectedPaths(msgspec.Struct, frozen=True):
     folders: tuple[tuple[str, str], ...] = ()
     """The folder that says what it is, with its identity, where that is not the operator's word."""
 
-    def shaken_by(self, other: ProtectedPaths) -> tuple[str, str] | None:
+    def writable_by(self, other: ProtectedPaths) -> tuple[str, str] | None:
         """A path that this is built from, and what the other may write that puts it in its hands.
 
         Two plugins may be granted the very same folder: neither can replace that one.
@@ -36,6 +36,6 @@ class ProtectedPaths(msgspec.Struct, frozen=True):
                     return path, folder
         return None
 
-    def reaches_as(self, other: ProtectedPaths) -> bool:
+    def same_grants(self, other: ProtectedPaths) -> bool:
         """Whether the same files and folders are granted."""
         return {*self.reads} == {*other.reads} and {*self.writes} == {*other.writes}

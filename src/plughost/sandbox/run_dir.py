@@ -93,7 +93,7 @@ class PluginDir:
         self.user = user
         """Who the plugin runs as, where that is not the host's own user."""
 
-    def furnish(
+    def write_etc(
         self,
         files: Mapping[str, bytes],
         places: Iterable[str] = (),

@@ -16,7 +16,7 @@ class FrameRate:
         self._still = 0
         self._redraws = 0
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Somebody has pressed a key, moved the mouse, changed the size."""
         self._still = self._redraws = 0
 

@@ -77,16 +77,16 @@ class FrameSource:
 
     def key(self, screen: str, key: KeyEvent) -> bool:
         """Past everything that waits; False when nobody is there to get it."""
-        self.stir()
+        self.wake()
         return self._view.key(screen, key)
 
     def mouse(self, screen: str, mouse: MouseEvent) -> bool:
-        self.stir()
+        self.wake()
         return self._view.mouse(screen, mouse)
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Something is different for the plugin: the next frame is due at once."""
-        self._pace.stir()
+        self._pace.wake()
         self._woken.set()
 
     def restart(self) -> None:
@@ -103,7 +103,7 @@ class FrameSource:
             self._view = Ainb(self._plugin)
         except PluginError as error:
             self._why = error.message
-        self.stir()
+        self.wake()
 
     def kill_if_hung(self) -> None:
         """Nobody waits for it to say goodbye."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 class Callee(Protocol):
     @property
-    def offers(self) -> Mapping[str, tuple[str, ...]]: ...
+    def provides(self) -> Mapping[str, tuple[str, ...]]: ...
 
     async def call(
         self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
@@ -23,6 +23,6 @@ class PluginLookup(Protocol):
 def offering(directory: PluginLookup, kind: str, word: str) -> tuple[str, Callee] | None:
     """The plugin that offers `word`; of several the first by name."""
     found = [
-        (name, plugin) for name, plugin in directory.plugins.items() if word in plugin.offers.get(kind, ())
+        (name, plugin) for name, plugin in directory.plugins.items() if word in plugin.provides.get(kind, ())
     ]
     return min(found, default=None, key=lambda entry: entry[0])

@@ -91,10 +91,10 @@ class Driver:
     def start(self, first: str | None = None) -> None:
         """Up to where calls may be made; `first` is for contracts with one call a process."""
         self._thread.start()
-        for message in self._session.begin(first):
+        for message in self._session.on_start(first):
             self._send(message)
         self._until(lambda: self._session.ready, "the handshake")
-        for message in self._session.greet():
+        for message in self._session.on_ready():
             self._send(message)
 
     def call(self, method: str, params: Any = ABSENT, *, timeout: float = PATIENCE) -> Any:
@@ -104,7 +104,7 @@ class Driver:
         self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)
         answer = self._answers.pop(number)
         if answer.error is not NOTHING:
-            raise self._session.failure(method, answer)
+            raise self._session.to_exception(method, answer)
         return decode(answer.result)
 
     def notify(self, method: str, params: Any = ABSENT) -> None:
@@ -121,14 +121,14 @@ class Driver:
 
     def close(self) -> None:
         """Say goodbye, end its stdin, and wait for it to end."""
-        goodbye = self._session.farewell()
+        goodbye = self._session.shutdown_request()
         try:
             if goodbye is not None and self._session.ready and not self._ended:
                 self.call(*goodbye)
         except PluginError:
             pass  # an error reply is a reply, and the end is looked at below
         if self._session.ready and not self._ended:
-            for message in self._session.parting():
+            for message in self._session.shutdown_messages():
                 self._send(message)
         self._out.close()
         self._thread.join(PATIENCE)
@@ -166,7 +166,7 @@ class Driver:
         self.traffic.add("in", data)
         for frame in self._framing.feed(data):
             if isinstance(frame, FrameError):
-                self._hear(self._session.broken(frame))
+                self._hear(self._session.on_bad_frame(frame))
             else:
                 self._hear(self._session.receive(frame))
         return True
@@ -206,7 +206,7 @@ class Driver:
                 raise scripted
             result = scripted(params) if callable(scripted) else scripted
         except PluginError as error:
-            self._send(self._session.refuse(request.id, error))
+            self._send(self._session.error_response(request.id, error))
         else:
             self._send(self._session.answer(request.id, result))
 

@@ -33,7 +33,7 @@ class TrafficRedactor:
         was looked at; and one that cannot be read is hidden whole."""
         if not isinstance(frame, FrameError) and not frame.strip():
             return bytes(frame)
-        self._hidden.learn(self._found)
+        self._hidden.add(self._found)
         self._found.clear()
         said = UnreadableTraffic if isinstance(frame, FrameError) else value(frame)
         return msgspec.json.encode(HIDDEN if said is UnreadableTraffic else self._clean(said))

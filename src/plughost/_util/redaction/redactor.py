@@ -71,7 +71,7 @@ class Redactor:
         """Characters of the longest form that is looked for."""
         return max(self._known.longest, self._hex.longest)
 
-    def learn(self, secrets: Iterable[str]) -> None:
+    def add(self, secrets: Iterable[str]) -> None:
         new = {secret for secret in secrets if len(secret) > NO_SECRET} - self._learned
         for secret in new:
             if self._hides_all:
@@ -97,7 +97,7 @@ class Redactor:
         if not other._shapes.keys() <= self._shapes.keys():
             self._shapes = {**self._shapes, **other._shapes}
 
-    def text(self, said: str) -> str:
+    def redact(self, said: str) -> str:
         """Two secrets may overlap: what belongs to either is left out. Of a very long text only the beginning
         is looked at, and shown."""
         if self._is_empty:
@@ -105,7 +105,7 @@ class Redactor:
         if self._hides_all:
             return HIDDEN
         if len(said) > AT_ONCE:
-            return f"{self.head(head(said, HEAD))} ({len(said)} characters in all)"
+            return f"{self.redact_truncated(head(said, HEAD))} ({len(said)} characters in all)"
         return _without(said, self._found(said))
 
     def whole(self, said: str) -> str:
@@ -118,7 +118,7 @@ class Redactor:
         """The same for a text that comes in slices."""
         return SlicedRedactor(self)
 
-    def piece(self, said: str) -> str:
+    def redact_fragment(self, said: str) -> str:
         """The same of a text that something was cut off, before it or after it.
 
         Of a secret that stood there a part is left. The end of one that has a shape looks like any word.
@@ -128,18 +128,18 @@ class Redactor:
         if self._hides_all:
             return HIDDEN
         if len(said) > AT_ONCE:
-            return self.text(said)
+            return self.redact(said)
         found = self._found(said) + self._parts_of(said, starts_cut) + self._parts_of(said, ends_cut)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
 
-    def head(self, said: TruncatedText) -> str:
+    def redact_truncated(self, said: TruncatedText) -> str:
         """The same of a text whose end may have been cut off."""
         if not said.is_cut:
-            return self.text(said.unhidden)
+            return self.redact(said.unhidden)
         if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
-            return f"{self.text(said.unhidden)}…"
+            return f"{self.redact(said.unhidden)}…"
         found = self._found(said.unhidden) + self._parts_of(said.unhidden, ends_cut)
         return f"{_without(said.unhidden, found)}…"
 
@@ -175,14 +175,14 @@ class Redactor:
         yield from self._known.places(text)
         yield from self._hex.places(lower_hex(text))
 
-    def value(self, said: Any) -> Any:
+    def redact_json(self, said: Any) -> Any:
         """The same of all texts in a JSON value, names and numbers too. What is too much for one look, all in
         all, is hidden."""
         return said if self._is_empty else self._value(said, 0, _Room())
 
     def _value(self, said: Any, depth: int, room: _Room) -> Any:
         if isinstance(said, str):
-            return self.text(said) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
+            return self.redact(said) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(said, dict):
@@ -230,7 +230,7 @@ class Redactor:
 
     def _token(self, token: re.Match[str]) -> str:
         said = msgspec.json.decode(token[0])
-        shown = self.text(said) if isinstance(said, str) else self._number(said)
+        shown = self.redact(said) if isinstance(said, str) else self._number(said)
         return token[0] if shown == said else msgspec.json.encode(shown).decode()
 
     async def _long(self, text: str) -> str:

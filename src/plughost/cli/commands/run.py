@@ -142,7 +142,7 @@ def _doubled(host: Host) -> None:
     """Of two plugins with one namespace the first by name has it."""
     owner: dict[str, str] = {}
     for name, plugin in sorted(host.plugins.items()):
-        for word in plugin.offers.get("cli_namespaces", ()):
+        for word in plugin.provides.get("cli_namespaces", ()):
             if owner.setdefault(word, name) != name:
                 output.say(f"{word!r} is offered by {owner[word]}, which has it, and by {name}")
 

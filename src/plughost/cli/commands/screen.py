@@ -118,7 +118,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
 
 def _screens(spec: PluginSpec) -> tuple[str, ...]:
     its = get_contract(spec.contract)
-    return tuple(its.bind(spec).offers.get("screens", ())) if its.name == "ainb" else ()
+    return tuple(its.bind(spec).provides.get("screens", ())) if its.name == "ainb" else ()
 
 
 def _draw(

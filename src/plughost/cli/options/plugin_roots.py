@@ -47,7 +47,7 @@ def find_provider(
     specs: Sequence[PluginSpec], kind: str, word: str, told: Callable[[str], object] = output.say
 ) -> PluginSpec | None:
     """The plugin that offers `word`; of several the first by name, with a warning."""
-    found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).offers.get(kind, ())]
+    found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).provides.get(kind, ())]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
         told(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
@@ -56,7 +56,7 @@ def find_provider(
 
 def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
     return sorted(
-        {word for spec in specs for word in get_contract(spec.contract).bind(spec).offers.get(kind, ())}
+        {word for spec in specs for word in get_contract(spec.contract).bind(spec).provides.get(kind, ())}
     )
 
 

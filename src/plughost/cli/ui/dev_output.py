@@ -28,14 +28,14 @@ class DevOutput:
 
     def hide(self, env: Mapping[str, str]) -> None:
         """Show none of these values from now on, nor a line of one, however a plugin spells it."""
-        self.hidden.learn(value for value in env.values() if len(value) >= SHORTEST)
+        self.hidden.add(value for value in env.values() if len(value) >= SHORTEST)
 
     def show(self, kind: str, words: str, *more: TruncatedText, **fields: Any) -> None:
         """`words` for people, of several lines or one, and what a plugin said; `fields` for programs."""
         if self._as_json:
             self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
         else:
-            said = " ".join([self.hidden.text(words), *map(self._one_line, more)])
+            said = " ".join([self.hidden.redact(words), *map(self._one_line, more)])
             first, *others = said.split("\n")
             lines = (f"{_clock()} {first}", *(f"             {line}" for line in others))
             self._teller.tell(output.text_lines(*lines))
@@ -44,12 +44,14 @@ class DevOutput:
         self.show("error", f"! {error.explain()}", error=error.report())
 
     def _one_line(self, said: TruncatedText) -> str:
-        return self.hidden.head(said).rstrip("\r").replace("\n", "\\n")
+        return self.hidden.redact_truncated(said).rstrip("\r").replace("\n", "\\n")
 
     def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> output.Line:
         try:
             shown = {
-                name: self.hidden.head(said) if isinstance(said, TruncatedText) else self.hidden.value(said)
+                name: self.hidden.redact_truncated(said)
+                if isinstance(said, TruncatedText)
+                else self.hidden.redact_json(said)
                 for name, said in fields.items()
             }
             return output.json_line({**head, **shown})

@@ -85,7 +85,7 @@ def _codes() -> Iterator[str]:
     kinds: list[type[PluginError]] = [PluginError, *PluginError.__subclasses__()]
     for kind in kinds:
         if kind.__module__ == errors.__name__:
-            refusal = msgspec.json.decode(jsonrpc.JsonRpc().refuse(1, kind("x")))
+            refusal = msgspec.json.decode(jsonrpc.JsonRpc().error_response(1, kind("x")))
             yield f"{kind.__name__}: {refusal['error']['code']}"
 
 
@@ -106,7 +106,7 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
 class _Scribe:
     def __init__(self) -> None:
         self.name = "scribe"
-        self.offers = {"cli_namespaces": ("an action",)}
+        self.provides = {"cli_namespaces": ("an action",)}
         self.clock = VirtualClock()
         self.plugins = {self.name: self}
         self.noted: list[tuple[str, str, Any, Any]] = []
@@ -146,8 +146,8 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
     speaker = session.AinbSession(
         manifest.AinbManifest(manifest.AinbAbout("p", "1.0.0", 2)), "manifest.toml", ()
     )
-    (opening,) = map(msgspec.json.decode, speaker.begin(None))
-    method, params = speaker.farewell() or ("", None)
+    (opening,) = map(msgspec.json.decode, speaker.on_start(None))
+    method, params = speaker.shutdown_request() or ("", None)
     scribe.noted += [
         (opening["method"], "request, first", opening["params"], messages.InitResult),
         (method, "request, last", params, None),

@@ -37,7 +37,7 @@ TRIES = 3
 async def handshake(subject: PluginUnderTest) -> None:
     spec = with_all_declared(subject.spec)
     session = subject.contract.session(spec, subject.contract.bind(spec))
-    session.begin(None)
+    session.on_start(None)
     async with stubbed(subject) as host:
         response = await host.initialize()
         well_formed("initialize", response)

@@ -168,7 +168,7 @@ class AinbContract:
             settings=settings,
             topics=topics,
             log_level=options.log_level,
-            offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
+            provides={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_class(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder.resolve()),

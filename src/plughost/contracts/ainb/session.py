@@ -45,7 +45,7 @@ class AinbSession(Framed):
         self._init = InitParams(manifest_path, list(granted), ABI_VERSION)
         self.ready = False
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
         self.lints = ()
         return (encode(JsonRpcRequest(INIT, "plugin/init", self._init)),)
@@ -53,7 +53,7 @@ class AinbSession(Framed):
     def event(self, topic: str, payload: bytes) -> bytes:
         return encode(JsonRpcNotification("plugin/handle_event", HandleEventParams(topic, payload)))
 
-    def farewell(self) -> tuple[str, Any] | None:
+    def shutdown_request(self) -> tuple[str, Any] | None:
         return ("plugin/shutdown", {})
 
     def receive(self, frame: Frame) -> Incoming:

@@ -18,7 +18,7 @@ class KagedPlugin(Protocol):
     @property
     def settings(self) -> Any: ...
 
-    def remark(self, what: str) -> None: ...
+    def log(self, what: str) -> None: ...
 
     async def call(
         self,
@@ -66,7 +66,7 @@ class Kaged:
         try:
             return await self._plugin.call(HOOK + name, params, timeout=timeout, context=_told(context))
         except PluginError as error:
-            self._plugin.remark(f"the hook {name} failed: {error.message}")
+            self._plugin.log(f"the hook {name} failed: {error.message}")
             return None
 
 

@@ -137,7 +137,7 @@ class KagedContract:
             methods=told.all_methods | {HOOK + hook for hook in told.hooks},
             settings=KagedSettings(told, held, _projects(options), config),
             told_command=tuple(told.command),
-            offers={
+            provides={
                 "tools": tuple(tool.name for tool in told.tools),
                 "hooks": tuple(told.hooks),
                 "notifications": tuple(told.notifications),

@@ -54,13 +54,13 @@ class KagedSession(JsonRpc):
     def framing(self) -> Lines:
         return Lines(MAX_TAKEN, send_limit=MAX_SENT)
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
         self.lints = ()
         self._probe = 0
         return (encode(JsonRpcRequest(INITIALIZE, "initialize", self._params)),)
 
-    def greet(self) -> Sequence[bytes]:
+    def on_ready(self) -> Sequence[bytes]:
         return (encode(JsonRpcNotification("initialized", {})),)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
@@ -70,13 +70,13 @@ class KagedSession(JsonRpc):
     def notify(self, method: str, params: Any) -> bytes:
         return BaseSession.notify(self, method, params)  # `initialized` is the only one
 
-    def farewell(self) -> tuple[str, Any] | None:
+    def shutdown_request(self) -> tuple[str, Any] | None:
         return ("shutdown", {})
 
-    def probe(self) -> tuple[str, Any] | None:
+    def health_request(self) -> tuple[str, Any] | None:
         return (PROBES[self._probe], {}) if self._probe < len(PROBES) else None
 
-    def probed(self, answer: Response) -> None:
+    def on_health_response(self, answer: Response) -> None:
         if answer.error is not NOTHING and errors.decode(answer.error).code == METHOD_NOT_FOUND:
             self._probe += 1
 

@@ -102,13 +102,13 @@ class McptestSession(BaseSession):
         answer.result = NOTHING  # `"result": null` beside an error object is absent
         return answer
 
-    def broken(self, error: FrameError) -> Incoming:
+    def on_bad_frame(self, error: FrameError) -> Incoming:
         return InvalidResponse(error.message, head=error.head)
 
-    def unasked(self, answer: Response, head: bytes) -> Incoming:
+    def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
         return InvalidResponse(f"the response's id {answer.id} was never given to a request", head=head)
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)
         return ApplicationError(
             f"it answered {method!r} with error {error.code}: {bounded(error.message)}",

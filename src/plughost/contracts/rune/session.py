@@ -66,7 +66,7 @@ class RuneSession(BaseSession):
     def framing(self) -> Lines:
         return Lines(MAX_LINE, send_limit=self._max_request)
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         self._tool = first or ""
         return (encode(HandshakeRequest(self._protocol)),)
 
@@ -89,7 +89,7 @@ class RuneSession(BaseSession):
         self.ready = True
         return None
 
-    def broken(self, error: FrameError) -> Incoming:
+    def on_bad_frame(self, error: FrameError) -> Incoming:
         raise MalformedResponse(error.message, head=error.head)
 
     # The order of these checks is part of the contract: the first failure wins.
@@ -158,7 +158,7 @@ class RuneSession(BaseSession):
         said = {"code": error.code or "", "message": error.message}
         return RuneAnswer(self._number, error=msgspec.Raw(encode(said)))
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = msgspec.json.decode(answer.error)
         code = f" {bounded(error['code'], WHOLE)}" if error["code"] else ""
         told = f"it answered {method!r} with error{code}: {bounded(error['message'])}"

@@ -112,7 +112,7 @@ class VaiContract:
             asked_by_call=tuple(_permissions(served)),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
             settings=VaiSettings(told, tuple(served)),
-            offers={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
+            provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced(sandbox_class(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
             told_command=_command(folder, told),

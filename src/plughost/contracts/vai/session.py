@@ -50,7 +50,7 @@ class VaiSession(BaseSession):
     def framing(self) -> ContentLength:
         return frames.framing()
 
-    def begin(self, first: str | None) -> Sequence[bytes]:
+    def on_start(self, first: str | None) -> Sequence[bytes]:
         self.ready = False
         return (encode(HostHello(host=self._host)),)
 
@@ -64,10 +64,10 @@ class VaiSession(BaseSession):
     def cancel(self, number: int, reason: str) -> bytes | None:
         return encode(Cancel(request_id=f"{_PREFIX}{number}", reason=reason[:LONGEST_REASON]))
 
-    def parting(self) -> Sequence[bytes]:
+    def shutdown_messages(self) -> Sequence[bytes]:
         return (encode(VaiShutdown()),)
 
-    def broken(self, error: FrameError) -> Incoming:
+    def on_bad_frame(self, error: FrameError) -> Incoming:
         raise InvalidFrame(error.message, head=error.head)
 
     def receive(self, frame: Frame) -> Incoming:
@@ -117,7 +117,7 @@ class VaiSession(BaseSession):
             return Unusable("an event that is no object", _head(frame))
         return Progress(number, envelope.event)
 
-    def failure(self, method: str, answer: Response) -> CallFailed:
+    def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)
         told = f"it answered {method!r} with {error.code}: {error.message}"
         return CallFailed(told, error=msgspec.to_builtins(error))

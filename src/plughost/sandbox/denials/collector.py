@@ -33,7 +33,7 @@ class DenialCollector:
         self._told: set[tuple[str, str]] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def hear(self, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell) -> None:
+    def collect(self, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell) -> None:
         """`tell` is called with each denial, and with None when there are more than will be told."""
         if generation > self._generation or self._clock.time() >= self._since + FORGOTTEN_AFTER:
             self._looked.clear()

@@ -89,7 +89,7 @@ class SniFilter:
             return None
         return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
 
-    def again(self) -> SniFilter:
+    def second_hello(self) -> SniFilter:
         """For the hello that the server asks for after this one."""
         return SniFilter(self.name, is_second=True)
 

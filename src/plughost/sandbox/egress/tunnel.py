@@ -137,7 +137,7 @@ class Tunnel:
         hello, rest = data[: opening.hello_ends], data[opening.hello_ends :]
         await self._up.send(hello)
         await self._answered.wait()
-        return await self._opened(rest, opening.again()) if self._answer.asks_again else rest
+        return await self._opened(rest, opening.second_hello()) if self._answer.asks_again else rest
 
     def _heard(self, data: memoryview) -> None:
         if not self._answered.is_set() and self._answer.feed(bytes(data)):

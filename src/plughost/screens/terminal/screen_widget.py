@@ -80,4 +80,4 @@ class ScreenWidget(Rows, can_focus=True):
 
     def on_resize(self) -> None:
         if self.tab is not None:
-            self.tab.feed.stir()
+            self.tab.feed.wake()

@@ -148,7 +148,7 @@ class KeyValueDatabase:
             return Overloaded(f"no room for {self._path}", hint="make room on the disk, or delete keys")
         self.close()
         if isinstance(error, PluginError):
-            return error.again()
+            return error.copy()
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return PluginError(
                 f"the storage in {self._path} is damaged: {error}",

@@ -125,7 +125,7 @@ def _heads(told: dict[str, Any]) -> list[TruncatedText]:
 
 
 def _wrong_input(run: Execution, problems: list[TruncatedText]) -> Outcome:
-    return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.head, problems)))
+    return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.redact_truncated, problems)))
 
 
 def _key(prepared: PreparedBinding, scope: Scope) -> Key:

@@ -33,7 +33,7 @@ class Refusals:
         guest.refusals += 1
         told = {
             **_refused(head, problem),
-            "path": guest.run.hidden.text(head.path)[:200],
+            "path": guest.run.hidden.redact(head.path)[:200],
             "message": problem.message,
         }
         self._records.tell(guest.run.said(told))

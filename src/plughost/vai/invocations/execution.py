@@ -78,10 +78,10 @@ class Execution(msgspec.Struct, eq=False):
             invocation_id=self.id,
             status=status,
             reason=reason,
-            message=None if message is None else self.hidden.text(message),
+            message=None if message is None else self.hidden.redact(message),
             retries=self.retries,
-            last_words=self.hidden.text(last_words) or None,
-            hint=self.hidden.text(hint) or None,
+            last_words=self.hidden.redact(last_words) or None,
+            hint=self.hidden.redact(hint) or None,
         )
 
     def began(self) -> Started:
@@ -111,7 +111,7 @@ class Execution(msgspec.Struct, eq=False):
         recorded = self._has_room_for(size)
         if not recorded and not listened:
             return
-        event = self.hidden.value(decode(said))
+        event = self.hidden.redact_json(decode(said))
         if recorded:
             self.records.tell(self._next(event))
         if listened and self.on_event is not None:
@@ -133,7 +133,7 @@ class Execution(msgspec.Struct, eq=False):
 
     def said(self, event: Mapping[str, Any]) -> EventLogged:
         """An event that the host itself tells of it, secrets hidden."""
-        return self._next(self.hidden.value(event))
+        return self._next(self.hidden.redact_json(event))
 
     def _next(self, event: Mapping[str, Any]) -> EventLogged:
         number, self.events = self.events, self.events + 1

@@ -232,7 +232,7 @@ class LocalInvoker:
                         answer = await self._call(run, process)
                         outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
                         if self._settlement.is_to_be_kept(run, outcome):
-                            outcome = await self._settlement.kept(run, outcome)
+                            outcome = await self._settlement.persist(run, outcome)
                 except PluginError as error:
                     if process is not None and isinstance(error, _IS_GONE):
                         self.pool.retire(process)  # another try gets another one, and waits for no supervisor
@@ -273,7 +273,7 @@ class LocalInvoker:
         """What a small answer means; None for one that is for a worker process."""
         if len(memoryview(answer)) > run.prepared.answered_at_once:
             return None
-        return self._settlement.judged(run, answer)
+        return self._settlement.evaluate(run, answer)
 
     def _refusal(self, run: Execution) -> Outcome | Awaitable[Outcome | None] | None:
         """What is wrong with a request before any process sees it. An awaitable for what takes longer."""
@@ -319,7 +319,7 @@ class LocalInvoker:
             answered = True
             outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
             if self._settlement.is_to_be_kept(run, outcome):
-                outcome = await self._settlement.kept(run, outcome, scratch)
+                outcome = await self._settlement.persist(run, outcome, scratch)
             return outcome
         finally:
             if self._gateway is not None and prepared.granted.scopes:
@@ -368,7 +368,7 @@ class LocalInvoker:
             raise InvalidSpec("this host keeps no secrets")
         slots = run.prepared.export.permissions.secret_slots
         values = await reveal_all(self._secrets, run.prepared.binding.secrets, slots)
-        run.hidden.learn(values.values())
+        run.hidden.add(values.values())
         return values
 
     async def _within(self, scratch: str, run: Execution, plugin: Plugin, call: Awaitable[Any]) -> Any:
@@ -388,7 +388,7 @@ class LocalInvoker:
                     return task.result()
         except BaseException as gone:
             if isinstance(gone, BudgetExceeded):  # it would go on writing while it was asked to stop
-                plugin.end_for(CollateralFailure("another invocation filled its scratch folder"))
+                plugin.fail_all(CollateralFailure("another invocation filled its scratch folder"))
             else:
                 task.cancel(self._cancelled.get(run.id) or "cancelled")
             await asyncio.wait([task])

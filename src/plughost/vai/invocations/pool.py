@@ -107,7 +107,7 @@ class Pool:
         return None if known is None or not known[-1].ready else self._taken(known[-1])
 
     def _taken(self, process: PooledWorker) -> PooledWorker | None:
-        if not process.plugin.open_to_calls:
+        if not process.plugin.accepting_calls:
             self.retire(process)
             return None
         process.users += 1

@@ -27,13 +27,13 @@ class ResultHandler:
         self._chains = chains
         self._artifacts = artifacts
 
-    def judged(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
+    def evaluate(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
         """Malformed when it is not what its kind of export answers.
 
         Only for a small answer; None when what is wrong with it takes too long to be told here.
         """
         told = read_outcome(run.prepared.op, answer)
-        result: Any = None if told.result is None else run.hidden.value(plain(told.result))
+        result: Any = None if told.result is None else run.hidden.redact_json(plain(told.result))
         if told.status != "succeeded":
             problem = told.problem
             if problem is None:
@@ -59,7 +59,7 @@ class ResultHandler:
             return False
         return isinstance(work, CompactionRequest) or run.wanted.related.chain_id is not None
 
-    async def kept(self, run: Execution, outcome: Outcome, scratch: str | None = None) -> Outcome:
+    async def persist(self, run: Execution, outcome: Outcome, scratch: str | None = None) -> Outcome:
         """The same, as it is told when its files and blocks are where they stay."""
         result = outcome.payload if isinstance(run.wanted.work, ToolRequest) else outcome.result
         if isinstance(run.wanted.work, HarnessRequest) and result["artifacts"]:
@@ -122,13 +122,13 @@ def unsuccessful(
     run: Execution, status: str, code: TruncatedText, message: TruncatedText | None, payload: Any
 ) -> Outcome:
     """What a plugin said of its failure, with secrets hidden before it is cut."""
-    word = run.hidden.head(code)
+    word = run.hidden.redact_truncated(code)
     reason = f"{PLUGINS_OWN}{word}"[:LONGEST_REASON] if word else SAID_SO
-    why = None if message is None else run.hidden.head(message)[:LONGEST_MESSAGE]
+    why = None if message is None else run.hidden.redact_truncated(message)[:LONGEST_MESSAGE]
     return msgspec.structs.replace(run.ended_as(status, reason, why), payload=payload)
 
 
 def wrong_output(run: Execution, problems: list[TruncatedText], *, missing: bool) -> Outcome:
     if missing and (tool := run.prepared.export.tool) is not None:
         problems = [TruncatedText(f"there is no structured_output, and {tool.output_schema} wants one")]
-    return run.ended_as("failed", "invalid_output", "; ".join(map(run.hidden.head, problems)))
+    return run.ended_as("failed", "invalid_output", "; ".join(map(run.hidden.redact_truncated, problems)))

@@ -140,7 +140,7 @@ def test_only_a_sandbox_that_leaks_is_a_failure(monkeypatch, tried, status, word
     async def told(confined):
         return tried
 
-    monkeypatch.setattr(machines, "machine", lambda: FULL)
-    monkeypatch.setattr(command, "trial", told)
+    monkeypatch.setattr(machines, "kernel_features", lambda: FULL)
+    monkeypatch.setattr(command, "try_sandbox", told)
     ran = CliRunner().invoke(command.doctor, [])
     assert (ran.exit_code, words in ran.output) == (status, True), ran.output

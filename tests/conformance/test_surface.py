@@ -12,7 +12,7 @@ import pytest
 from plughost.conformance.ainb.type_names import Spelling
 from plughost.conformance.ainb.wire_surface import LOCK, listing
 from plughost.contracts import jsonrpc
-from plughost.contracts.ainb import contract
+from plughost.contracts.ainb import contract, session
 from tests.support import ROOT
 
 
@@ -28,8 +28,8 @@ def test_the_wire_surface_is_the_one_that_is_recorded():
 def test_every_method_that_the_code_speaks_is_in_it():
     recorded = re.findall(r"^((?:plugin|host)/[\w/]+): ", LOCK.read_text(), re.M)
     code = [
-        *(ROOT / "src/plughost/contracts/ainb/contract").glob("*.py"),
-        *(ROOT / "src/plughost/services").glob("*.py"),
+        *(ROOT / "src/plughost/contracts/ainb").glob("*.py"),
+        *(ROOT / "src/plughost/services").rglob("*.py"),
     ]
     spoken = {word for path in code for word in re.findall(r'"((?:plugin|host)/[\w/]+)"', path.read_text())}
     assert len(spoken) == 15
@@ -43,7 +43,10 @@ def test_every_method_that_the_code_speaks_is_in_it():
         ({"params": contract.messages.TopicParams}, "params TopicParams"),
         ({"checks": (), "capability": "network"}, "needs network"),
         ({"notification": True}, "notification, "),
-        ({"service": "fs.read_dir", "result": lambda told: {"bytes": told}}, "result {bytes: list of Entry}"),
+        (
+            {"service": "fs.read_dir", "result": lambda told: {"bytes": told}},
+            "result {bytes: list of FolderEntry}",
+        ),
     ],
 )
 def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
@@ -57,7 +60,7 @@ def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
 
 
 def test_a_change_of_a_constant_a_code_or_a_message_shows(monkeypatch):
-    monkeypatch.setattr(contract.session, "MAX_BODY", 1)
+    monkeypatch.setattr(session, "MAX_BODY", 1)
     monkeypatch.setitem(jsonrpc._CODES, contract.InvalidSpec, -1)
     monkeypatch.setattr(
         contract.Ainb, "event", lambda self, topic, payload: self._plugin.notify("plugin/news", {})

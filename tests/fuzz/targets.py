@@ -16,10 +16,8 @@ from plughost.contracts.ainb.session import AinbSession
 from plughost.contracts.jsonrpc import JsonRpcError, JsonRpcRefusal
 from plughost.contracts.mcptest.session import McptestSession
 from plughost.contracts.rune.session import RuneSession, RuneSettings
-from plughost.contracts.vai.manifest import AinbManifest as VaiManifest
-from plughost.contracts.vai.manifest import RuntimeSection
-from plughost.contracts.vai.messages import OPS
-from plughost.contracts.vai.messages import AinbAbout as VaiAbout
+from plughost.contracts.vai.manifest import RuntimeSection, VaiManifest
+from plughost.contracts.vai.messages import OPS, VaiAbout
 from plughost.contracts.vai.results import outcome
 from plughost.contracts.vai.session import VaiSession
 from plughost.engine.session import Incoming, Session
@@ -28,8 +26,7 @@ from plughost.permissions.capability import Capability
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.oci.errors import BadContent
 from plughost.vai.packages.oci.layout.tar_headers import read_members
-from plughost.vai.packages.oci.manifests import AinbManifest as OciManifest
-from plughost.vai.packages.oci.manifests import read_index, read_manifest
+from plughost.vai.packages.oci.manifests import ImageManifest, read_index, read_manifest
 from plughost.vai.packages.oci.registry.challenge import read_challenges
 from plughost.wire.framing import HEAD, ContentLength, FrameError, Framing, Lines
 from plughost.wire.messages import NOTHING, Notification, Progress, Request, Response, Unusable, decode
@@ -178,7 +175,7 @@ def _oci(data: bytes) -> None:
             document = read(data)
         except BadContent:
             continue
-        for blob in document.blobs if isinstance(document, OciManifest) else document.manifests:
+        for blob in document.blobs if isinstance(document, ImageManifest) else document.manifests:
             assert is_digest(blob.digest)
             assert blob.size >= 0
 

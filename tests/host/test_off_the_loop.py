@@ -55,7 +55,7 @@ async def under_way(held, work):
 async def test_a_folder_is_read_while_others_go_on(host, tmp_path, monkeypatch):
     (tmp_path / "plughost.toml").write_text('[plugins.p]\ncontract = "mcptest"\ncommand = ["cat"]\n')
     held = Held(config.load_folder)
-    monkeypatch.setattr(config, "of_folder", held)
+    monkeypatch.setattr(config, "load_folder", held)
     adding = await under_way(held, host.add(tmp_path))
     held.may_go_on.set()
     assert (await adding).name == "p"
@@ -64,7 +64,7 @@ async def test_a_folder_is_read_while_others_go_on(host, tmp_path, monkeypatch):
 async def test_a_host_that_closes_while_a_folder_is_read_does_not_add_it(tmp_path, monkeypatch):
     (tmp_path / "plughost.toml").write_text('[plugins.p]\ncontract = "mcptest"\ncommand = ["cat"]\n')
     held = Held(config.load_folder)
-    monkeypatch.setattr(config, "of_folder", held)
+    monkeypatch.setattr(config, "load_folder", held)
     async with plughost.Host() as host:
         adding = await under_way(held, host.add(tmp_path))
     held.may_go_on.set()

@@ -40,7 +40,7 @@ def held(monkeypatch):
         return really(*args, **named)
 
     def hold():
-        monkeypatch.setattr(module, "confined", slowly)
+        monkeypatch.setattr(module, "prepare_sandbox", slowly)
         return begun, go_on
 
     return hold
@@ -70,7 +70,7 @@ async def test_a_reload_that_cannot_be_confined_leaves_all_as_it_was(host, monke
     def refused(*args, **named):
         raise LaunchFailed("not today")
 
-    monkeypatch.setattr(module, "confined", refused)
+    monkeypatch.setattr(module, "prepare_sandbox", refused)
     plugin.spec = msgspec.structs.replace(plugin.spec, allow=spec(1002).allow)
     with pytest.raises(LaunchFailed, match="not today"):
         await plugin.reload()

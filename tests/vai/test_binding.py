@@ -50,7 +50,7 @@ def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
 @pytest.mark.clause("VAI-22")
 def test_a_package_for_another_machine_is_refused_before_anything_runs(tmp_path, monkeypatch):
     told = spec(package(tmp_path))
-    monkeypatch.setattr(target_platform, "here", lambda: TargetPlatform("linux", "s390x"))
+    monkeypatch.setattr(target_platform, "current_platform", lambda: TargetPlatform("linux", "s390x"))
     with pytest.raises(
         plughost.InvalidSpec, match="is built for linux on amd64, arm64; this machine is linux on s390x"
     ):

@@ -25,7 +25,7 @@ HERE = "/v2/acme/little"
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(repository, "Patience", lambda: HASTY)
+    monkeypatch.setattr(repository, "RetryPolicy", lambda: HASTY)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_a_disk_that_is_full_at_the_end_keeps_what_has_come(
     (landing,) = (tmp_path / "got").iterdir()
     assert not (landing / "whole").exists()
     faulty.served = 0
-    monkeypatch.setattr(repository, "Patience", lambda: HASTY)
+    monkeypatch.setattr(repository, "RetryPolicy", lambda: HASTY)
     await pulled(faulty, tmp_path / "got")
     assert faulty.served == 0
     assert (tmp_path / "got/little-0.1.0.vai.tar").read_bytes() == open(file, "rb").read()

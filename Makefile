@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+WORKERS ?= 4
 STAMP := .setup-stamp
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
@@ -14,13 +15,17 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run test lint soak mutants surface tables bench bench-peers packages setup lock clean
+.PHONY: run check test lint soak mutants surface tables bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.cli.commands.tour
 
-test: setup lint ## everything a change must pass
-	$(BIN)/python -m pytest
+check: lint ## lint, types, layers, and the tests that start no process: under a minute
+	$(BIN)/python -m pytest -n $(WORKERS) tests/unit
+
+test: setup ## all tests: side by side, then those that need the machine for themselves
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not serial"
+	$(BIN)/python -m pytest -m "serial and not soak"
 
 lint: setup
 	$(BIN)/ruff check .
@@ -77,6 +82,7 @@ $(STAMP): requirements/dev.txt pyproject.toml sdk/python/pyproject.toml setup.py
 	  echo "note: tests of screens in a terminal need tmux and DejaVu Sans Mono (Debian: apt-get install tmux fonts-dejavu-core)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@rm -rf src/*.egg-info # of an earlier build: its entry points would be found first
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable . --editable sdk/python
 	@touch $(STAMP)
 

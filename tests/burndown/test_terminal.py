@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.burndown.support import SAMPLES
 from tests.support import ROOT
 from tests.terminal.support import Terminal, screen_command
+
+pytestmark = pytest.mark.serial
 
 
 def test_days_projects_and_models_are_a_key_away(monkeypatch):

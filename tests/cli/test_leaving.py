@@ -20,6 +20,8 @@ from plughost.scaffold import writer
 from tests.contracts import ainb_support
 from tests.support import PLUGINS, PYTHON, all_gone, processes, until
 
+pytestmark = pytest.mark.serial
+
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
 HUNG = [*PYTHON, str(PLUGINS / "hung.py")]
 MUCH = 20.0

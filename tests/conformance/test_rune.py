@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 import pytest
 
@@ -93,10 +95,11 @@ async def test_a_sample_must_be_a_tool_that_succeeds():
 
 async def test_a_plugin_that_lingers_is_past_its_teardown_time():
     spec = vouched(CANARIES / "rune/exit")
+    lingering = ["/bin/sh", "-c", f"{shlex.join(spec.command)}; exec sleep 60 >&-"]
     report = await run_axes(
-        msgspec.structs.replace(spec, options={"teardown_timeout": 0.0001}), only=["exit"]
+        msgspec.structs.replace(spec, command=lingering, options={"teardown_timeout": 0.1}), only=["exit"]
     )
-    assert "the teardown time is 0.0001 s" in failed(report)["exit"]
+    assert "the teardown time is 0.1 s" in failed(report)["exit"]
 
 
 @pytest.mark.parametrize("folder", [path.name for path in examples("echo-rune*")])

@@ -458,7 +458,7 @@ else:
 for path in ("f", "d/../f", "../outside/f", "absolute", "out"):
     try:
         print(os.read(beneath.open_beneath(folder, path), 100).decode())
-    except beneath.Escapes:
+    except beneath.EscapesFolder:
         print("escapes")
 """
 

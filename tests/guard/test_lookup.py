@@ -16,7 +16,7 @@ from plughost.permissions.resolver import is_remote
 
 IN_A_NETWORK = """
 import fcntl, ipaddress, json, socket, struct, sys
-from plughost.permissions.resolver import leads_away
+from plughost.permissions.resolver import is_remote
 
 def set_up(name, address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
@@ -26,7 +26,7 @@ def set_up(name, address):
 
 set_up(b"lo", "127.0.0.1")
 set_up(b"lo:1", "8.8.4.4")
-print(json.dumps([leads_away(ipaddress.ip_address(address)) for address in sys.argv[1:]]))
+print(json.dumps([is_remote(ipaddress.ip_address(address)) for address in sys.argv[1:]]))
 """
 
 

@@ -238,7 +238,7 @@ HOST = textwrap.dedent(
     from plughost.vai.state.deliveries import Deliveries
     from plughost.vai.state.hooks import Hooks
     from plughost.vai.state.runs import RunRecord
-    from plughost.vai.state.database import State
+    from plughost.vai.state.database import TenantState
     from tests.invocations.conftest import Shelf, bound
 
     async def main():
@@ -250,7 +250,7 @@ HOST = textwrap.dedent(
             return "succeeded", None
 
         folder = str(ground / "state")
-        state = State(folder)
+        state = TenantState(folder)
         deliveries = Deliveries(
             folder, deliver, best_clock(asyncio.get_running_loop()), serves=lambda scope: True
         )

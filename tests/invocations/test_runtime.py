@@ -80,8 +80,8 @@ HOST = textwrap.dedent(
     import asyncio, json, sys
     from pathlib import Path
     from plughost.vai.bindings.bindings import FixedBindings
-    from plughost.vai.invocations.invoker import Options
-    from plughost.vai.runtime import Runtime
+    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.runtime import VaiRuntime
     from tests.invocations.conftest import TENANT, Shelf, bound
     from tests.invocations.test_harness import ask, wanted, with_a_chain
     from tests.invocations.test_hooks import completed
@@ -90,8 +90,8 @@ HOST = textwrap.dedent(
     async def main():
         ground = Path(sys.argv[1])
         bindings = FixedBindings([bound("triage"), bound("reacts")])
-        options = Options(scratch_base=str(ground), sandbox="strict")
-        async with Runtime(str(ground / "state"), Shelf(ground / "lab"), bindings, options=options) as runtime:
+        options = InvokerOptions(scratch_base=str(ground), sandbox="strict")
+        async with VaiRuntime(str(ground / "state"), Shelf(ground / "lab"), bindings, options=options) as runtime:
             await with_a_chain(runtime)
             await runtime.publish(TENANT, completed(1, ["wait", "ack"]))
             child = ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}]})

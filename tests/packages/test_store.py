@@ -281,7 +281,7 @@ async def test_records_that_are_removed_while_they_are_listed_are_passed_over(
 
 def test_where_packages_are_kept(monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert default_root() == Path("/data/plughost/vai/packages")
+    assert default_root() == Path("/data/plughost/packages")
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert default_root() == Path("/var/lib/plughost/vai/packages")

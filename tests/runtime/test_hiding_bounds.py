@@ -24,13 +24,13 @@ def knowing(*secrets: str) -> Redactor:
 
 @pytest.mark.parametrize("at", range(HEAD - len(SECRET), HEAD + 1))
 def test_of_a_very_long_text_the_beginning_is_shown_without_a_part_of_a_secret(at: int) -> None:
-    shown = knowing(SECRET).text("q" * at + SECRET + "q" * AT_ONCE)
+    shown = knowing(SECRET).redact("q" * at + SECRET + "q" * AT_ONCE)
     assert shown.startswith("q" * (HEAD - len(SECRET)))
     assert "s3" not in shown
     assert shown.endswith(f"({at + len(SECRET) + AT_ONCE} characters in all)")
 
 
-@pytest.mark.parametrize("way", ["text", "piece"])
+@pytest.mark.parametrize("way", ["redact", "redact_fragment"])
 def test_a_costly_text_takes_no_longer_than_its_beginning(way: str) -> None:
     hide = getattr(knowing(SECRET), way)
     began = time.thread_time()
@@ -40,12 +40,12 @@ def test_a_costly_text_takes_no_longer_than_its_beginning(way: str) -> None:
 
 def test_of_a_value_only_so_much_is_looked_at_and_the_rest_hidden() -> None:
     began = time.thread_time()
-    shown = knowing(SECRET).value([COSTLY * 1000] * 1000)
+    shown = knowing(SECRET).redact_json([COSTLY * 1000] * 1000)
     assert time.thread_time() - began < 2
     assert shown[0] == COSTLY * 1000
     assert shown[-1] == HIDDEN
     small = ["x" * 100] * (AT_ONCE // 103)
-    assert knowing(SECRET).value(small) == small
+    assert knowing(SECRET).redact_json(small) == small
 
 
 async def test_all_of_a_large_value_or_text_is_looked_at_where_there_is_time() -> None:
@@ -85,7 +85,10 @@ def test_thousands_of_secrets_are_learned_and_hidden_in_seconds() -> None:
     for frame in frames:
         redactor.learn(frame)
     assert {redactor.clean(frame) for frame in frames} == {b'{"token":"***","said":"<***>"}'}
-    assert knowing(*(f"token-{n:06}" for n in range(6000))).piece("it is token-00") == f"it is {HIDDEN}"
+    assert (
+        knowing(*(f"token-{n:06}" for n in range(6000))).redact_fragment("it is token-00")
+        == f"it is {HIDDEN}"
+    )
     assert time.thread_time() - began < 15  # one by one it takes 50
 
 

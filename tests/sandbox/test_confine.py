@@ -100,9 +100,9 @@ import os, subprocess, sys
 from plughost.sandbox.mechanisms import features
 os.mkdir(f"{sys.argv[1]}/proc")
 subprocess.run(["mount", "-t", "proc", "proc", f"{sys.argv[1]}/proc"], check=True)
-print("chroot" in machine._remedy("it failed"))
+print("chroot" in features._remedy("it failed"))
 os.chroot(sys.argv[1])
-print("chroot" in machine._remedy("it failed"))
+print("chroot" in features._remedy("it failed"))
 """
 
 

@@ -22,19 +22,19 @@ sys.path.insert(0, {str(ROOT)!r})
 folder, group, user = sys.argv[1], sys.argv[2], int(sys.argv[3])
 open(sys.argv[4] + "/cgroup.procs", "w").write("0")
 import plughost, plughost.contracts.mcptest.contract, plughost.engine, plughost.sandbox
-from plughost.permissions.access import Limits
+from plughost.permissions.access import ResourceLimits
 for package in (plughost.engine, plughost.sandbox):  # who is not root may not be able to read them
-    for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
 plughost.contracts.base.get_contract("mcptest")
 plughost.sandbox.mechanisms.features.kernel_features()
-plughost.sandbox.mechanisms.features.machine.cache_clear()
+plughost.sandbox.mechanisms.features.kernel_features.cache_clear()
 os.setgroups([]); os.setgid(user); os.setuid(user)
 
 async def main():
     async with plughost.Host() as host:
         spec = plughost.PluginSpec(contract="mcptest", name="hungry", cwd=folder, sandbox="strict",
-            command=["{PYTHON}", "-ISE", folder + "/hungry.py"], limits=Limits(memory=64 << 20, processes=20))
+            command=["{PYTHON}", "-ISE", folder + "/hungry.py"], limits=ResourceLimits(memory=64 << 20, processes=20))
         plugin = await host.add(spec)
         held = {{holding.what: holding.by for holding in plugin.confinement.holdings}}
         eaten = await plugin.call("eat", 8 << 20)
@@ -84,7 +84,7 @@ def test_a_delegated_group_is_divided_and_holds_plugins(delegated, folder, stric
 
 def test_a_group_that_nobody_has_marked_is_left_alone(delegated):
     os.removexattr(delegated, "user.delegate")
-    look = "from plughost.sandbox import cgroups; print(cgroups.find())"
+    look = "from plughost.sandbox.memory import cgroups; print(cgroups.find())"
     join = f"open('{delegated}/cgroup.procs', 'w').write('0'); {look}"
     ran = subprocess.run([sys.executable, "-c", join], capture_output=True, text=True, timeout=60)
     assert ran.stdout == "None\n", ran.stderr

@@ -19,6 +19,8 @@ import pytest
 from tests.support import ROOT
 from tests.terminal.support import OURS, PATIENCE, easel, inputs, screen_command
 
+pytestmark = pytest.mark.serial
+
 CANONICAL = termios.ICANON | termios.ECHO
 LEFT = b"\x1b[?1049l"
 

@@ -234,11 +234,11 @@ sys.modules["textual"] = sys.modules["PIL"] = None
 from plughost.cli.commands import screen
 try:
     if sys.argv[1] == "textual":
-        show._show(show.Wanted([], []), 30.0)
+        screen._show(screen.ScreenOptions([], []), 30.0)
     else:
         from plughost.screens.picture import png_image
-        picture.Drawer(picture.Family("x.ttf"))
-except show.InvalidSpec as error:
+        png_image.PngDrawer(png_image.FontFamily("x.ttf"))
+except screen.InvalidSpec as error:
     print(error.explain())
 """
 

@@ -13,6 +13,8 @@ import pytest
 from tests.support import ROOT
 from tests.terminal.support import Terminal
 
+pytestmark = pytest.mark.serial
+
 TEXT = (ROOT / "docs/screens.md").read_text()
 EXAMPLES = re.findall(r"^plughost (.+)$", TEXT, re.M)
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]

@@ -19,6 +19,8 @@ import pytest
 from tests.support import all_gone, plugin_process, processes, until
 from tests.terminal.support import OURS, Terminal, easel, screen_command
 
+pytestmark = pytest.mark.serial
+
 HOSTILE = [
     "\x1b[2J",
     "\x1b[H",

@@ -179,6 +179,7 @@ def test_a_header_of_a_gigabyte_costs_no_more_than_the_limit():
     assert endless(ContentLength(1 << 20), b"x" * 65536, 1 << 30) < 1 << 20
 
 
+@pytest.mark.serial
 @pytest.mark.parametrize("framing", [Lines, ContentLength])
 def test_sixteen_mebibytes_in_pieces_are_read_in_linear_time(framing):
     """Eight times the bytes take about eight times as long; a decoder that re-scans takes sixty-four."""

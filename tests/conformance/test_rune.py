@@ -95,7 +95,7 @@ async def test_a_sample_must_be_a_tool_that_succeeds():
 
 async def test_a_plugin_that_lingers_is_past_its_teardown_time():
     spec = vouched(CANARIES / "rune/exit")
-    lingering = ["/bin/sh", "-c", f"{shlex.join(spec.command)}; exec sleep 60 >&-"]
+    lingering = ["/bin/sh", "-c", f"{shlex.join(spec.command)}; exec sleep 0.4 >&-"]
     report = await run_axes(
         msgspec.structs.replace(spec, command=lingering, options={"teardown_timeout": 0.1}), only=["exit"]
     )

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
-from plughost.contracts.base import HostMethod, ResolvedSpec, from_host
+from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.resolve import from_host
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.session import BaseSession, Incoming

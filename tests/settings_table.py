@@ -10,7 +10,7 @@ import re
 import msgspec
 
 from plughost import config
-from plughost.contracts.base import contract_names, get_contract
+from plughost.contracts.registry import contract_names, get_contract
 from plughost.contracts.settings import author_rule
 from tests.support import ROOT
 

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import plughost
 from plughost import config
 from plughost.cli.main import plughost as cli
-from plughost.contracts.base import contract_names, get_contract
+from plughost.contracts.registry import contract_names, get_contract
 from plughost.contracts.settings import author_rule
 from plughost.permissions.access import NONE, ResourceLimits
 from plughost.testing import drive

@@ -18,8 +18,9 @@ from typing import Any, NoReturn
 import msgspec
 
 from plughost import errors
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.errors import Malformed, PluginError
+from plughost.spec import PluginSpec
 from plughost.wire.framing import Frame, FrameError, Framing
 from plughost.wire.messages import (
     ABSENT,

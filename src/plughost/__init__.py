@@ -3,13 +3,21 @@
 async with plughost.Host() as host:
     echo = await host.add("plugins/echo-mcptest")
     print(await echo.call("echo", {"text": "hi"}, timeout=2))
+
+`plughost.sync` is the same for programs without an event loop, `plughost.testing` is for tests,
+`plughost.contract` for authors of contracts, `plughost.vai` for packages and invocations.
 """
 
-from importlib import import_module
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.contracts.base import PluginSpec
+    from plughost._version import __version__
+    from plughost.contracts.ainb.client import Ainb
+    from plughost.contracts.kaged.client import Kaged
+    from plughost.contracts.kaged.messages import KagedContext
+    from plughost.contracts.mcptest.client import Mcptest
+    from plughost.contracts.rune.client import Rune
+    from plughost.contracts.vai.client import Vai
     from plughost.errors import (
         BudgetExceeded,
         CallFailed,
@@ -25,47 +33,114 @@ if TYPE_CHECKING:
         Overloaded,
         PluginError,
         Quarantined,
+        SandboxUnavailable,
         Stopped,
         Timeout,
         UnknownMethod,
     )
-    from plughost.host import Host, Plugin
+    from plughost.events import (
+        Dropped,
+        Event,
+        Exited,
+        Linted,
+        Logged,
+        Notified,
+        Spawned,
+        StateChanged,
+        Subscription,
+    )
+    from plughost.host import Host
+    from plughost.permissions.access import Access, Endpoint, ResourceLimits
+    from plughost.plugin import Plugin
+    from plughost.spec import PluginSpec
+else:
+    from plughost._util.lazy import lazy_exports
+
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "Access": "plughost.permissions.access",
+            "Ainb": "plughost.contracts.ainb.client",
+            "BudgetExceeded": "plughost.errors",
+            "CallFailed": "plughost.errors",
+            "CollateralFailure": "plughost.errors",
+            "Crashed": "plughost.errors",
+            "Denied": "plughost.errors",
+            "Dropped": "plughost.events",
+            "Endpoint": "plughost.permissions.access",
+            "Event": "plughost.events",
+            "Exited": "plughost.events",
+            "HandshakeFailed": "plughost.errors",
+            "Host": "plughost.host",
+            "HostFailed": "plughost.errors",
+            "InvalidConfig": "plughost.errors",
+            "InvalidSpec": "plughost.errors",
+            "Kaged": "plughost.contracts.kaged.client",
+            "KagedContext": "plughost.contracts.kaged.messages",
+            "LaunchFailed": "plughost.errors",
+            "Linted": "plughost.events",
+            "Logged": "plughost.events",
+            "Malformed": "plughost.errors",
+            "Mcptest": "plughost.contracts.mcptest.client",
+            "Notified": "plughost.events",
+            "Overloaded": "plughost.errors",
+            "Plugin": "plughost.plugin",
+            "PluginError": "plughost.errors",
+            "PluginSpec": "plughost.spec",
+            "Quarantined": "plughost.errors",
+            "ResourceLimits": "plughost.permissions.access",
+            "Rune": "plughost.contracts.rune.client",
+            "SandboxUnavailable": "plughost.errors",
+            "Spawned": "plughost.events",
+            "StateChanged": "plughost.events",
+            "Stopped": "plughost.errors",
+            "Subscription": "plughost.events",
+            "Timeout": "plughost.errors",
+            "UnknownMethod": "plughost.errors",
+            "Vai": "plughost.contracts.vai.client",
+            "__version__": "plughost._version",
+        },
+    )
 
 __all__ = [
+    "Access",
+    "Ainb",
     "BudgetExceeded",
     "CallFailed",
     "CollateralFailure",
     "Crashed",
     "Denied",
+    "Dropped",
+    "Endpoint",
+    "Event",
+    "Exited",
     "HandshakeFailed",
     "Host",
     "HostFailed",
     "InvalidConfig",
     "InvalidSpec",
+    "Kaged",
+    "KagedContext",
     "LaunchFailed",
+    "Linted",
+    "Logged",
     "Malformed",
+    "Mcptest",
+    "Notified",
     "Overloaded",
     "Plugin",
     "PluginError",
     "PluginSpec",
     "Quarantined",
+    "ResourceLimits",
+    "Rune",
+    "SandboxUnavailable",
+    "Spawned",
+    "StateChanged",
     "Stopped",
+    "Subscription",
     "Timeout",
     "UnknownMethod",
+    "Vai",
+    "__version__",
 ]
-
-_HOMES = {"Host": "host", "Plugin": "plugin", "PluginSpec": "contracts.base"}
-"""Where what is no error is."""
-
-
-def __getattr__(name: str) -> object:
-    """Imported when it is first used: who only imports us waits for no event loop, and for no JSON."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

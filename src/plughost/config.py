@@ -18,15 +18,9 @@ from plughost._util.located.document import Document, Field, LocatedProblem, exp
 from plughost._util.located.toml import load_authors_toml, load_toml
 from plughost._util.plugin_names import name_problem
 from plughost._util.real_path import real_path
-from plughost.contracts.base import (
-    Contract,
-    PluginSpec,
-    check_runnable,
-    contract_names,
-    detect_contract,
-    from_host,
-    get_contract,
-)
+from plughost.contracts.base import Contract
+from plughost.contracts.registry import contract_names, detect_contract, get_contract
+from plughost.contracts.resolve import check_runnable, from_host
 from plughost.contracts.settings import (
     SetBy,
     author_may_set,
@@ -36,6 +30,7 @@ from plughost.contracts.settings import (
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.permissions import parse
 from plughost.permissions.access import NONE, ResourceLimits
+from plughost.spec import PluginSpec
 
 T = TypeVar("T")
 

@@ -20,11 +20,13 @@ from typing import Any, Self
 import msgspec
 
 from plughost._util.temp_dir import shared_temp_dir
-from plughost.contracts.base import PluginSpec, get_contract, sandbox_class
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged
 from plughost.events import Subscription as EventQueue
 from plughost.host import Host
+from plughost.spec import PluginSpec
 
 LONGEST = 1 << 16
 PATIENCE = 5.0

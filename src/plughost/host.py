@@ -14,7 +14,8 @@ import msgspec
 
 from plughost._util.callbacks import weak_callback
 from plughost.clock import Clock, best_clock
-from plughost.contracts.base import PluginSpec, check_runnable, get_contract, resolve_in_thread
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import check_runnable, resolve_in_thread
 from plughost.engine.channel import PipeChannel
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import raise_fd_limit
@@ -25,6 +26,7 @@ from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin
 from plughost.sandbox.manager import SandboxManager
 from plughost.sandbox.plan import SandboxPlan
+from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:
     from plughost.sandbox.egress.connection import Connection

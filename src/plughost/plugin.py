@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
 from plughost._util.callbacks import weak_callback
 from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock
-from plughost.contracts.base import (
-    Contract,
-    PluginSpec,
-    ResolvedSpec,
-    check_runnable,
-    resolve_in_thread,
-    sandbox_class,
-)
+from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
 from plughost.engine.instance import Instance
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import Launch
@@ -33,10 +27,13 @@ from plughost.reception import HostCallDispatcher
 from plughost.sandbox.explain.lints import lints
 from plughost.sandbox.memory.meter import MeteredTree
 from plughost.sandbox.plan import SandboxPlan
+from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT, NOTHING, Response, decode
 
 if TYPE_CHECKING:
     from plughost.host import Host
+
+T = TypeVar("T")
 
 
 class Plugin:
@@ -164,6 +161,32 @@ class Plugin:
     def unpin(self, reason: object) -> None:
         self._pins.discard(reason)
 
+    @overload
+    async def call(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: type[T],
+        on_event: OnEvent | None = ...,
+        priority: bool = ...,
+    ) -> T: ...
+
+    @overload
+    async def call(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: Any = ...,
+        on_event: OnEvent | None = ...,
+        priority: bool = ...,
+    ) -> Any: ...
+
     async def call(
         self,
         method: str,
@@ -173,7 +196,7 @@ class Plugin:
         context: Mapping[str, str] | None = None,
         type: Any = Any,
         on_event: OnEvent | None = None,
-        ahead: bool = False,
+        priority: bool = False,
     ) -> Any:
         """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
 
@@ -181,7 +204,7 @@ class Plugin:
         is no answer. `timeout` counts from now; without it the contract's own applies. What the plugin
         says of the call before its answer goes to `on_event`, in its order and as it came. A task that is
         cancelled in here with a text tells that to the plugin as the reason.
-        `ahead` is before what waits to be sent, but after what is urgent.
+        `priority` goes before what waits to be sent, but after what is urgent.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -189,7 +212,7 @@ class Plugin:
         if instance is None:
             instance = self._route()
         try:
-            pending = instance.submit(method, params, timeout, context, ahead)
+            pending = instance.submit(method, params, timeout, context, priority)
         except PluginError as error:
             error.plugin = self.name
             if self._per_call:

@@ -17,17 +17,17 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, overload
 
 from plughost import host as asynchronous
 from plughost.clock import Clock
-from plughost.contracts.base import PluginSpec
 from plughost.engine.caller import Caller
 from plughost.engine.progress import OnEvent
 from plughost.engine.tap import Tap
 from plughost.errors import Stopped
 from plughost.events import Event
 from plughost.events import Subscription as EventQueue
+from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 T = TypeVar("T")
@@ -147,6 +147,30 @@ class Plugin:
     @property
     def generation(self) -> int:
         return self.asynchronous.generation
+
+    @overload
+    def call(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: type[T],
+        on_event: OnEvent | None = ...,
+    ) -> T: ...
+
+    @overload
+    def call(
+        self,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: Any = ...,
+        on_event: OnEvent | None = ...,
+    ) -> Any: ...
 
     def call(
         self,

@@ -13,10 +13,10 @@ import pytest
 
 from plughost import interrupt
 from plughost.cli.commands import call
-from plughost.contracts.base import PluginSpec
 from plughost.errors import Timeout
 from plughost.host import Host
 from plughost.scaffold import writer
+from plughost.spec import PluginSpec
 from tests.contracts import ainb_support
 from tests.support import PLUGINS, PYTHON, all_gone, processes, until
 

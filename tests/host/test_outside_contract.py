@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost.contracts.base import contract_names
+from plughost.contracts.registry import contract_names
 from plughost.events import Dropped, Exited, Notified, StateChanged
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, token, until
 

@@ -58,7 +58,7 @@ MUTANTS = [
     Mutant("a-late-answer-goes-to-the-next", "engine/peer.py", "pending = self._ledger.pop(incoming.id, None)", "pending = self._ledger.pop(incoming.id, None) or self._ledger.pop(next(iter(self._ledger), None), None)", MCPTEST),
     Mutant("a-malformed-line-fails-nobody", "engine/peer.py", "        oldest = self._ledger.oldest()\n", "        oldest = None\n", MCPTEST),
     Mutant("keys-wait-their-turn", "engine/peer.py", "            channel.write(frame, urgent=urgent)\n        return True", "            channel.write(frame)\n        return True", "tests/contracts/test_ainb_wire.py tests/contracts/test_ainb_lifecycle.py"),
-    Mutant("frames-wait-for-events", "contracts/ainb/client.py", "type=RenderResult, ahead=True", "type=RenderResult", "tests/contracts/test_ainb_wire.py"),
+    Mutant("frames-wait-for-events", "contracts/ainb/client.py", "type=RenderResult, priority=True", "type=RenderResult", "tests/contracts/test_ainb_wire.py"),
     Mutant("unread-notifications-pile-up", "engine/peer.py", "if unheard + len(frame) > self._max_buffered:", "if False:", f"{AINB} tests/faults/test_services_under_fire.py"),
     Mutant("what-a-starting-plugin-is-told-is-lost", "engine/peer.py", "held.add(self._ledger.following, frame, urgent)", "pass", AINB),
     Mutant("waiting-calls-do-not-move-over", "engine/peer.py", "                self._wait(pending)\n            except", "                pass\n            except", "tests/host"),

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, read_options
+from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.resolve import read_options
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.session import BaseSession, Incoming
 from plughost.errors import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
 from plughost.permissions.capability import Capability
+from plughost.spec import PluginSpec
 from plughost.wire.framing import ContentLength, Frame
 from plughost.wire.messages import ABSENT, NOTHING, Notification, Request, Response, Unusable, encode
 

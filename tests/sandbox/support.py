@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.engine.launcher.launch import Launch
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.inputs import EgressInputs
@@ -21,6 +21,7 @@ from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.run_dir import RunDir
+from plughost.spec import PluginSpec
 from tests.support import ROOT
 
 CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 4096, 16384, 1 << 18

@@ -26,7 +26,7 @@ from plughost.permissions.access import ResourceLimits
 for package in (plughost.engine, plughost.sandbox):  # who is not root may not be able to read them
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         importlib.import_module(module.name)
-plughost.contracts.base.get_contract("mcptest")
+plughost.contracts.registry.get_contract("mcptest")
 plughost.sandbox.mechanisms.features.kernel_features()
 plughost.sandbox.mechanisms.features.kernel_features.cache_clear()
 os.setgroups([]); os.setgid(user); os.setuid(user)

@@ -8,12 +8,12 @@ import shutil
 import pytest
 
 from plughost import Host
-from plughost.contracts.base import PluginSpec
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
 from plughost.sandbox.protected_paths import ProtectedPaths
 from plughost.sandbox.resolve.grants import resolve_grants
+from plughost.spec import PluginSpec
 from tests.sandbox.support import confinement, run
 
 pytestmark = pytest.mark.usefixtures("strict")

@@ -17,9 +17,9 @@ import plughost.sync
 from plughost import config
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.runner import run_axes
-from plughost.contracts.base import PluginSpec
 from plughost.engine.tap import Origin
 from plughost.permissions.access import ResourceLimits
+from plughost.spec import PluginSpec
 from plughost.testing import Traffic, play_host
 from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT, until

@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.explain.build import explain
 from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.prepare import prepare_sandbox
+from plughost.spec import PluginSpec
 from tests.confinable import needs
 from tests.sandbox.support import ENV, run
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from plughost.contracts.base import get_contract
+from plughost.contracts.registry import get_contract
 from plughost.contracts.vai.contract import spec_of
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import ResourceLimits

@@ -13,7 +13,7 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.contracts.base import get_contract
+from plughost.contracts.registry import get_contract
 from plughost.contracts.vai.contract import spec_of
 from plughost.errors import InvalidSpec, SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits

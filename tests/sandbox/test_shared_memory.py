@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 import plughost
-from plughost.contracts.base import PluginSpec
 from plughost.permissions.access import ResourceLimits
+from plughost.spec import PluginSpec
 from tests.confinable import PATH, needs, open_folder
 from tests.sandbox.test_memory_and_groups import parent  # noqa: F401
 

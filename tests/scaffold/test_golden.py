@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plughost import config
-from plughost.contracts.base import get_contract as contract_named
+from plughost.contracts.registry import get_contract as contract_named
 from plughost.scaffold import writer
 
 PATIENCE = 20

@@ -16,8 +16,8 @@ import pytest
 from plughost import CallFailed, config
 from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
-from plughost.contracts.base import get_contract as contract_named
-from plughost.contracts.base import sandbox_class
+from plughost.contracts.registry import get_contract as contract_named
+from plughost.contracts.resolve import sandbox_class
 from plughost.events import Linted
 from plughost.scaffold import writer
 from tests import confinable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from plughost.contracts.base import get_contract
+from plughost.contracts.registry import get_contract
 from tests.sdk.support import program
 from tests.vectors import load, replay_plugin
 

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError, SandboxUnavailable
 from plughost.host import Host
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
+from plughost.spec import PluginSpec
 
 PATIENCE = 20.0
 PROBE = """

@@ -12,9 +12,11 @@ import msgspec
 
 from plughost.conformance.axis import Failed
 from plughost.conformance.raw_process import PATIENCE, RawProcess
-from plughost.contracts.base import PluginSpec, ResolvedSpec, get_contract
+from plughost.contracts.base import ResolvedSpec
+from plughost.contracts.registry import get_contract
 from plughost.host import Host, Plugin
 from plughost.sandbox import unhosted
+from plughost.spec import PluginSpec
 from plughost.testing import VirtualClock
 
 T = TypeVar("T")

@@ -12,8 +12,9 @@ from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.raw_process import PATIENCE
-from plughost.contracts.base import PluginSpec, sandbox_class
+from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
+from plughost.spec import PluginSpec
 
 GROUP = "plughost.conformance"
 """Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""

@@ -1,69 +1,25 @@
 """What a contract is to the host: tables, a way to read its manifests, and a session.
 
-A contract outside this package registers in the entry-point group `plughost.contracts`, exactly as
-ours do, and is found by name.
+A contract outside this package implements `Contract`, registers in the entry-point group
+`plughost.contracts`, exactly as ours do, and is found by name (`registry.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from plughost._util.plugin_names import check_name
-from plughost._util.real_path import real_path
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.session import Session
-from plughost.errors import InvalidSpec
-from plughost.permissions.access import NONE, Access, ResourceLimits
+from plughost.permissions.access import NONE, Access
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
+from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:  # import time that a program may not need to spend
-    from importlib.metadata import EntryPoint
     from pathlib import Path
-
-GROUP = "plughost.contracts"
-
-
-class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run and under which contract. `options` are the contract's own settings."""
-
-    contract: str
-    name: str
-    command: Sequence[str]
-    cwd: str | None = None
-    """Where it starts; a real path where `command_is_told`."""
-    cwd_is_own: bool = True
-    """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
-    folder: str | None = None
-    """The folder of a plugin that was found by its folder: its manifest is there, whatever its command says,
-    and data that is kept for it belongs to it."""
-    command_is_told: bool = False
-    """Whether its own folder says the command: then that names no more than anything else written there. That
-    folder is `cwd` or, without one, the folder of the program."""
-    kept_from: str | None = None
-    """A file that no folder of its own may hold: the one that binds it and other plugins."""
-    env: Mapping[str, str] = {}
-    grants: Sequence[str] = ()
-    """What the operator allows, in the contract's own words."""
-    options: Mapping[str, Any] = {}
-    sandbox: str | None = None
-    """strict | landlock | none: how its processes are confined; None as its contract has it."""
-    allow: Access = NONE
-    """What a confined process may reach beside its own code and scratch folder."""
-    limits: ResourceLimits = ResourceLimits()
-    """How much of the machine it may use, confined."""
-
-    def __post_init__(self) -> None:
-        check_name(self.name)
-
-    def __repr__(self) -> str:  # the environment may hold secrets
-        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"
 
 
 class HostMethod(msgspec.Struct, frozen=True):
@@ -177,96 +133,3 @@ class Contract(Protocol):
 
     def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Session:
         """A conversation for one instance."""
-
-
-def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
-    """How it is confined: as the operator says, or else as its contract has it."""
-    return contract.sandbox if spec.sandbox is None else spec.sandbox
-
-
-async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
-    """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
-
-    A contract that opens no file says so by `binds_without_files = True`, and has no thread.
-    """
-    if getattr(contract, "binds_without_files", False):
-        return contract.bind(spec)
-    return await asyncio.to_thread(contract.bind, spec)
-
-
-def get_contract(name: str) -> Contract:
-    """The contract called `name`."""
-    found = _registered().get(name)
-    if found is None:
-        known = ", ".join(sorted(_registered()))
-        raise InvalidSpec(f"unknown contract {name!r}; known: {known}")
-    return _load(found)
-
-
-def contract_names() -> list[str]:
-    return sorted(_registered())
-
-
-def detect_contract(folder: Path) -> PluginSpec | None:
-    """The spec that a manifest in `folder` tells; None when no contract has one there.
-
-    A folder with manifests of two contracts is refused: its author must not choose the weaker one.
-    """
-    told = [spec for name in contract_names() if (spec := get_contract(name).read_folder(folder)) is not None]
-    if len(told) > 1:
-        both = " and ".join(spec.contract for spec in told)
-        raise InvalidSpec(
-            f"{folder} has manifests of several contracts: {both}",
-            hint="bind it in a plughost.toml of your own, which names the contract, and pass that with -c",
-        )
-    return told[0] if told else None
-
-
-def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
-    """The contract's settings out of a spec: every problem at once."""
-    from plughost._util.located.document import Document
-
-    document = Document("options", dict(spec.options), {})
-    options = document.read(kind, (), dict(spec.options))
-    if options is None:
-        problems = "; ".join(str(problem).removeprefix("options: ") for problem in document.problems)
-        raise InvalidSpec(problems, plugin=spec.name)
-    return options
-
-
-def folder_of(spec: PluginSpec) -> Path:
-    """The folder in which a plugin starts. One that is not the operator's word was resolved when it was
-    found, and is not followed again: whoever confines the plugin refuses a symlink in it."""
-    from pathlib import Path
-
-    here = spec.cwd or "."
-    return Path(os.path.abspath(here) if spec.command_is_told else real_path(here))
-
-
-def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
-    """What the operating system would only refuse later: InvalidSpec before any process exists."""
-    words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
-    if not spec.command or not spec.command[0]:
-        raise InvalidSpec("the command is empty", plugin=spec.name)
-    if not all(isinstance(word, str) and "\0" not in word for word in words):
-        raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)
-    if not all(name and "=" not in name for name in binding.env):
-        raise InvalidSpec("a variable's name is empty or has a '=' in it", plugin=spec.name)
-
-
-def from_host(*variables: str) -> dict[str, str]:
-    """These variables of the host's own environment, as far as they are set."""
-    return {name: os.environ[name] for name in variables if name in os.environ}
-
-
-@functools.cache
-def _registered() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points
-
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
-
-
-@functools.cache
-def _load(entry: EntryPoint) -> Contract:
-    loaded: Contract = entry.load()
-    return loaded

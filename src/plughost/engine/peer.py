@@ -168,9 +168,9 @@ class Peer:
         params: Any,
         timeout: float | None,
         context: Mapping[str, str] | None,
-        ahead: bool = False,
+        priority: bool = False,
     ) -> PendingCall:
-        """File a call: written at once if it may be, else when its turn comes; `ahead` of what waits."""
+        """File a call: written at once if it may be, else when its turn comes; `priority` jumps the queue."""
         number = self._ledger.mint()
         try:
             frame = self._framing.encode(self._session.call(number, method, params, context))
@@ -184,8 +184,8 @@ class Peer:
         pending.fill(
             self._owner, number, method, frame, timeout, FOREVER if timeout is None else now + timeout
         )
-        if self._open and (ahead or not self._waiting) and self._has_room(ahead):
-            self._send(pending, now, ahead)
+        if self._open and (priority or not self._waiting) and self._has_room(priority):
+            self._send(pending, now, priority)
         else:
             if starts_at_write:
                 pending.deadline = FOREVER
@@ -195,15 +195,15 @@ class Peer:
             self._wait(pending)
         return pending
 
-    def _has_room(self, ahead: bool = False) -> bool:
+    def _has_room(self, priority: bool = False) -> bool:
         channel = self._channel
         return (
             channel is not None
-            and (channel.buffered < HIGH_WATER or ahead)
+            and (channel.buffered < HIGH_WATER or priority)
             and len(self._ledger) < self._max_in_flight
         )
 
-    def _send(self, pending: PendingCall, now: float, ahead: bool = False) -> None:
+    def _send(self, pending: PendingCall, now: float, priority: bool = False) -> None:
         ledger = self._ledger
         ledger[pending.number] = pending
         if pending.deadline < self._sweeper.when:
@@ -211,7 +211,7 @@ class Peer:
         self.last_frame = now
         channel = self._channel
         assert channel is not None
-        if ahead and channel.buffered:
+        if priority and channel.buffered:
             channel.write_ahead(pending.frame)
         elif len(ledger) == 1:
             channel.write_now(pending.frame)

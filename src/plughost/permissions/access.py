@@ -6,7 +6,9 @@ power, and the kernel holds it to that. No power is held that was not allowed.
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -56,6 +58,13 @@ class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
     scratch: int | None = 64 << 20
     """Bytes of files in its own /tmp."""
 
+    @classmethod
+    def parse(cls, words: Mapping[str, int | str | None]) -> ResourceLimits:
+        """Limits in the words of plughost.toml: `ResourceLimits.parse({"memory": "256M"})`."""
+        from plughost.permissions.parse import parse_limits
+
+        return parse_limits(words)
+
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Everything, beyond its own code and scratch folder, that a process may reach."""
@@ -67,6 +76,15 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     execute: tuple[str, ...] = ()
     """Absolute paths of programs that may be run beside its own command."""
     connect: tuple[Endpoint, ...] = ()
+    """Hosts and ports that it may connect to."""
+
+    @classmethod
+    def parse(cls, words: Mapping[str, Sequence[str]], base: str = "") -> Access:
+        """Access in the words of plughost.toml: `Access.parse({"read": ["~/notes"]})`. Relative paths are
+        taken from `base`, or else from the working directory."""
+        from plughost.permissions.parse import parse_access
+
+        return parse_access(words, base or os.getcwd())
 
 
 NONE = Access()

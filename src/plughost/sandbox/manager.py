@@ -10,7 +10,9 @@ import weakref
 from collections.abc import Callable, Iterator
 
 from plughost.clock import Clock
-from plughost.contracts.base import PluginSpec, ResolvedSpec, get_contract, sandbox_class
+from plughost.contracts.base import ResolvedSpec
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import sandbox_class
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import Launch
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable
@@ -21,6 +23,7 @@ from plughost.sandbox import data_dir
 from plughost.sandbox.memory.meter import MemoryMeter
 from plughost.sandbox.plan import CLASSES, SandboxPlan, unconfined
 from plughost.sandbox.protected_paths import ProtectedPaths
+from plughost.spec import PluginSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

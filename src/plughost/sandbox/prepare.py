@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 
-from plughost.contracts.base import PluginSpec
 from plughost.errors import LaunchFailed, SandboxUnavailable
 from plughost.permissions.access import Access, ResourceLimits
 from plughost.sandbox.file_identity import file_identity
@@ -21,6 +20,7 @@ from plughost.sandbox.resolve.elf import open_file
 from plughost.sandbox.resolve.grants import ResolvedGrants, resolve_grants
 from plughost.sandbox.run_dir import PluginDir, RunDir
 from plughost.sandbox.users import User, barrier, check_reach
+from plughost.spec import PluginSpec
 
 CERTIFICATES = ("/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates")
 ZONES = "/usr/share/zoneinfo"

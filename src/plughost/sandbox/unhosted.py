@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from plughost.clock import best_clock
-from plughost.contracts.base import PluginSpec, ResolvedSpec
+from plughost.contracts.base import ResolvedSpec
 from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 from plughost.sandbox.manager import SandboxManager
 from plughost.sandbox.memory.meter import MeteredTree
+from plughost.spec import PluginSpec
 
 Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Process]
 """Starts a process; called with what is to be called when it was executed, and when it has ended."""

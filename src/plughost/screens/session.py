@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from plughost import interrupt
-from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError
 from plughost.events import Subscription
 from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.screens.frame_source import FrameSource
+from plughost.spec import PluginSpec
 
 
 class ScreenSession(NamedTuple):

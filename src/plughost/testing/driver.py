@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.engine.session import Incoming, Session
 from plughost.engine.tap import Origin
 from plughost.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
+from plughost.spec import PluginSpec
 from plughost.testing.clock import VirtualClock
 from plughost.testing.duplex import Fault, MemoryPipe
 from plughost.testing.traffic import Traffic

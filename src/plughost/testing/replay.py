@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, check_runnable, get_contract
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import check_runnable
 from plughost.engine.channel import CHUNK, PipeChannel
 from plughost.engine.reporter import describe_exit
 from plughost.errors import LaunchFailed
 from plughost.sandbox.unhosted import Start, confine_unhosted
+from plughost.spec import PluginSpec
 from plughost.testing.player import Different, Player
 from plughost.testing.traffic import Traffic
 

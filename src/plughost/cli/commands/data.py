@@ -9,9 +9,10 @@ import click
 from plughost._util import data_owner
 from plughost.cli.options import targets
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.errors import InvalidSpec
 from plughost.services.storage.service import default_folder, file_in
+from plughost.spec import PluginSpec
 
 
 @click.group()

@@ -24,11 +24,11 @@ from plughost.cli.options import targets
 from plughost.cli.ui.dev_output import DevOutput
 from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
-from plughost.contracts.base import PluginSpec
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
 from plughost.host import Host
 from plughost.services.logs import LONGEST
+from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 INTERVAL = 0.2

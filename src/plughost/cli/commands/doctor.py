@@ -14,7 +14,7 @@ from plughost import interrupt
 from plughost.cli.sandbox_trial import SandboxTrial, try_sandbox
 from plughost.cli.ui import output
 from plughost.cli.ui.output import Styled
-from plughost.contracts.base import contract_names
+from plughost.contracts.registry import contract_names
 from plughost.engine.launcher import launch, selftest
 from plughost.sandbox.mechanisms import availability, features
 

@@ -12,9 +12,11 @@ from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.ui import output
 from plughost.clock import best_clock
-from plughost.contracts.base import PluginSpec, check_runnable, get_contract
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import check_runnable
 from plughost.errors import LaunchFailed
 from plughost.sandbox.explain.report import Explanation, GrantSource
+from plughost.spec import PluginSpec
 
 
 @click.command()

@@ -9,8 +9,8 @@ import click
 from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec
 from plughost.host import Host
+from plughost.spec import PluginSpec
 
 
 @click.command()

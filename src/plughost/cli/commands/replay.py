@@ -14,7 +14,7 @@ from plughost import interrupt
 from plughost.cli.options import targets
 from plughost.cli.options.numbers import SECONDS
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec
+from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:
     from plughost.testing import Traffic

@@ -18,13 +18,15 @@ from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
 from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
-from plughost.contracts.base import PluginSpec, get_contract, sandbox_class
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import sandbox_class
 from plughost.engine.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Subscription
 from plughost.host import Host, Plugin
 from plughost.permissions.parse import KINDS
 from plughost.sandbox.explain.lints import HOW
+from plughost.spec import PluginSpec
 
 
 @click.command()

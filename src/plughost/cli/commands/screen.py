@@ -15,8 +15,9 @@ from plughost import config, interrupt
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.numbers import NumberRange
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.errors import InvalidSpec
+from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:
     from plughost.screens.picture.capture import Capture

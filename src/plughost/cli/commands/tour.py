@@ -14,11 +14,11 @@ import msgspec
 
 from plughost.config import load_folder
 from plughost.contracts.ainb.contract import Ainb
-from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError
 from plughost.events import Event, Exited, Logged, Subscription
 from plughost.host import Host, Plugin
 from plughost.services.file_and_network import FileService
+from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 PLUGINS = Path("plugins")

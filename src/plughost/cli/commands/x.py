@@ -13,9 +13,9 @@ from plughost import interrupt
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.ui import output
 from plughost.contracts.ainb.contract import Ainb, CliResult
-from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError
 from plughost.host import Host
+from plughost.spec import PluginSpec
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

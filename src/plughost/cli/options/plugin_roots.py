@@ -11,7 +11,8 @@ import click
 from plughost import config
 from plughost.cli.options.targets import Target
 from plughost.cli.ui import output
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
+from plughost.spec import PluginSpec
 
 option: Callable[[Any], Any] = click.option(
     "--root",

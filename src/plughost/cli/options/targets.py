@@ -13,9 +13,10 @@ import msgspec
 from click.core import ParameterSource
 
 from plughost import config
-from plughost.contracts.base import PluginSpec, get_contract
+from plughost.contracts.registry import get_contract
 from plughost.permissions import parse
 from plughost.permissions.access import Access
+from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:
     from plughost.sandbox.explain.report import GrantSource

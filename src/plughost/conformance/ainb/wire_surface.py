@@ -118,7 +118,7 @@ class _Scribe:
         *,
         timeout: float | None = None,
         type: Any = None,
-        ahead: bool = False,
+        priority: bool = False,
     ) -> Any:
         self.noted.append((method, "request", params, type))
         raise PluginError("noted")

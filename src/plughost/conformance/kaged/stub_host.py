@@ -12,11 +12,11 @@ from plughost.conformance.axis import require
 from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
-from plughost.contracts.base import PluginSpec
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 from plughost.contracts.kaged.contract import API_VERSION, KagedManifest
 from plughost.contracts.kaged.grants import DECLARED
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
+from plughost.spec import PluginSpec
 from plughost.wire.messages import encode
 
 NO_SUCH_METHOD = "conformance.no-such-method"

@@ -48,7 +48,7 @@ class AinbPlugin(Protocol):
         *,
         timeout: float | None = ...,
         type: Any = ...,
-        ahead: bool = ...,
+        priority: bool = ...,
     ) -> Any: ...
 
     def notify(self, method: str, params: Any = ..., *, urgent: bool = ...) -> bool: ...
@@ -97,7 +97,7 @@ class AinbScreen:
             # No timeout here: a frame that comes late ends the wait for it, and the next may be asked for.
             params = RenderParams(self._viewport)
             result = await self._plugin.call(
-                "plugin/render", params, timeout=FOREVER, type=RenderResult, ahead=True
+                "plugin/render", params, timeout=FOREVER, type=RenderResult, priority=True
             )
             frame.set_result(result)
         except Exception as error:

@@ -15,15 +15,8 @@ from plughost.contracts.ainb.client import Ainb, CliResult
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
-from plughost.contracts.base import (
-    DataFolder,
-    HostMethod,
-    PluginSpec,
-    ResolvedSpec,
-    from_host,
-    read_options,
-    sandbox_class,
-)
+from plughost.contracts.base import DataFolder, HostMethod, ResolvedSpec
+from plughost.contracts.resolve import from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
@@ -31,6 +24,7 @@ from plughost.permissions import capabilities as guard
 from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import operators_word
+from plughost.spec import PluginSpec
 
 __all__ = [
     "ABI_VERSION",

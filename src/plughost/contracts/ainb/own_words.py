@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from plughost._util.real_path import real_path
 from plughost._util.text import escape_controls
-from plughost.contracts.base import PluginSpec
 from plughost.permissions.addresses import canonical_host, is_private_host
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
 from plughost.permissions.public_files import is_file, is_public
+from plughost.spec import PluginSpec
 
 NETWORK, SPAWN = "network", "spawn_subprocess"
 

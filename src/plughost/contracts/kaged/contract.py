@@ -13,29 +13,21 @@ import msgspec
 
 from plughost._util.json_schema import validation
 from plughost._util.real_path import real_path
-from plughost.contracts.base import (
-    DataFolder,
-    GrantEffect,
-    HostMethod,
-    PluginSpec,
-    ResolvedSpec,
-    folder_of,
-    from_host,
-    read_options,
-    sandbox_class,
-)
+from plughost.contracts.base import DataFolder, GrantEffect, HostMethod, ResolvedSpec
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import HeldCapabilities
 from plughost.contracts.kaged.client import Kaged
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, KagedManifest
 from plughost.contracts.kaged.messages import KagedContext
 from plughost.contracts.kaged.session import MAX_SENT, KagedSession
+from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.engine.policy import HealthPolicy, LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions import intersection
 from plughost.permissions.access import Access
 from plughost.permissions.parse import joined
+from plughost.spec import PluginSpec
 from plughost.wire.messages import encode
 
 __all__ = ["API_VERSION", "CONTRACT", "Kaged", "KagedContext", "KagedContract", "KagedManifest"]

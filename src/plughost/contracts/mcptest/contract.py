@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, from_host, read_options
+from plughost.contracts.base import HostMethod, ResolvedSpec
 from plughost.contracts.mcptest.client import Mcptest, PluginResponse
 from plughost.contracts.mcptest.errors import (
     InvalidJson,
@@ -18,9 +18,11 @@ from plughost.contracts.mcptest.errors import (
     TimedOut,
 )
 from plughost.contracts.mcptest.session import McptestSession
+from plughost.contracts.resolve import from_host, read_options
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, author_may_set_up_to
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
+from plughost.spec import PluginSpec
 
 PROTOCOL_VERSION = "v1"
 

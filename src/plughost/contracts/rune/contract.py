@@ -8,7 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, PluginSpec, ResolvedSpec, read_options
+from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.resolve import read_options
 from plughost.contracts.rune.client import Rune, RuneResult
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
@@ -23,6 +24,7 @@ from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions.capability import Capability
+from plughost.spec import PluginSpec
 
 PROTOCOL_VERSION = "rterm.plugin.v1"
 MOST_REQUEST = 64 << 20

@@ -11,16 +11,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from plughost._util.real_path import real_path
-from plughost.contracts.base import (
-    DataFolder,
-    HostMethod,
-    PluginSpec,
-    ResolvedSpec,
-    folder_of,
-    from_host,
-    read_options,
-    sandbox_class,
-)
+from plughost.contracts.base import DataFolder, HostMethod, ResolvedSpec
+from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
 from plughost.contracts.vai.client import Vai
@@ -33,6 +25,7 @@ from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
+from plughost.spec import PluginSpec
 
 __all__ = [
     "CONTRACT",

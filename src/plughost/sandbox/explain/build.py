@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from plughost.contracts.base import Contract, PluginSpec, ResolvedSpec, sandbox_class
+from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.contracts.resolve import sandbox_class
 from plughost.errors import PluginError
 from plughost.permissions import capabilities
 from plughost.permissions.access import NONE, Access, Endpoint, ResourceLimits
@@ -33,6 +34,7 @@ from plughost.sandbox.manager import effective
 from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.plan import Enforcement, SandboxPlan, VisiblePath
 from plughost.sandbox.planner import rlimits_for
+from plughost.spec import PluginSpec
 
 LIMITS = {
     "memory": "memory",

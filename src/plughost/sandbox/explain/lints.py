@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plughost.contracts.base import PluginSpec
 from plughost.permissions.access import NONE, ResourceLimits
+from plughost.spec import PluginSpec
 
 HOW = '`sandbox = "strict"` in plughost.toml (or --sandbox strict)'
 

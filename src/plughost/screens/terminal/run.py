@@ -9,13 +9,13 @@ import threading
 from collections.abc import Sequence
 
 from plughost import interrupt
-from plughost.contracts.base import PluginSpec
 from plughost.host import Host
 from plughost.screens.frame_source import FrameSource
 from plughost.screens.session import fed, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.driver import TerminalDriver
+from plughost.spec import PluginSpec
 
 PATIENCE = 15.0
 """For a goodbye that nobody may be there to hear: plugins have their grace in it."""

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 
 from plughost.clock import Clock
-from plughost.contracts.base import PluginSpec
 from plughost.errors import (
     BudgetExceeded,
     CollateralFailure,
@@ -33,6 +32,7 @@ from plughost.errors import (
 from plughost.host import Host
 from plughost.permissions.access import ResourceLimits
 from plughost.plugin import Plugin
+from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope, tenant_of
 from plughost.vai.bindings.package import PackageSource
 from plughost.vai.bindings.prepared import PreparedBinding, Preparer

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from plughost._util.redaction.redactor import Redactor
 from plughost.clock import Clock, Timer
-from plughost.contracts.base import PluginSpec
 from plughost.errors import PluginError, Quarantined, Stopped
 from plughost.host import Host
 from plughost.plugin import Plugin
+from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Scope
 
 Spec = Callable[[int], PluginSpec]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from plughost.contracts.base import PluginSpec
 from plughost.contracts.vai.contract import spec_of
 from plughost.contracts.vai.manifest import Export
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
+from plughost.spec import PluginSpec
 from plughost.vai.bindings.package import Package
 from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, GrantedPermissions
 

@@ -1,0 +1,117 @@
+"""For authors of contracts: what to implement, the values it speaks in, and its conformance axes.
+
+A contract is an object of the shape of `Contract`, found by the entry-point group `plughost.contracts`. Its
+session decides what bytes mean, without any I/O; the engine does the rest.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from plughost.conformance.axis import Axis, require
+    from plughost.conformance.plugin_under_test import PluginUnderTest
+    from plughost.contracts.base import Contract, DataFolder, GrantEffect, HostMethod, ResolvedSpec
+    from plughost.contracts.jsonrpc import JsonRpc
+    from plughost.contracts.registry import contract_names, get_contract
+    from plughost.contracts.resolve import check_runnable, folder_of, from_host, read_options
+    from plughost.contracts.settings import (
+        AUTHOR_MAY_LOWER,
+        AUTHOR_MAY_SET,
+        author_may_set_up_to,
+        author_may_strengthen,
+    )
+    from plughost.engine.policy import HealthPolicy, LifecyclePolicy, ShutdownPolicy
+    from plughost.engine.session import BaseSession, Incoming, Session
+    from plughost.permissions.access import Access
+    from plughost.permissions.capability import Capability
+    from plughost.spec import PluginSpec
+    from plughost.wire.framing import ContentLength, Frame, FrameError, Framing, Lines
+    from plughost.wire.messages import Notification, Progress, Request, Response, Unusable, encode
+else:
+    from plughost._util.lazy import lazy_exports
+
+    __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "AUTHOR_MAY_LOWER": "plughost.contracts.settings",
+            "AUTHOR_MAY_SET": "plughost.contracts.settings",
+            "Access": "plughost.permissions.access",
+            "Axis": "plughost.conformance.axis",
+            "BaseSession": "plughost.engine.session",
+            "Capability": "plughost.permissions.capability",
+            "ContentLength": "plughost.wire.framing",
+            "Contract": "plughost.contracts.base",
+            "DataFolder": "plughost.contracts.base",
+            "Frame": "plughost.wire.framing",
+            "FrameError": "plughost.wire.framing",
+            "Framing": "plughost.wire.framing",
+            "GrantEffect": "plughost.contracts.base",
+            "HealthPolicy": "plughost.engine.policy",
+            "HostMethod": "plughost.contracts.base",
+            "Incoming": "plughost.engine.session",
+            "JsonRpc": "plughost.contracts.jsonrpc",
+            "LifecyclePolicy": "plughost.engine.policy",
+            "Lines": "plughost.wire.framing",
+            "Notification": "plughost.wire.messages",
+            "PluginSpec": "plughost.spec",
+            "PluginUnderTest": "plughost.conformance.plugin_under_test",
+            "Progress": "plughost.wire.messages",
+            "Request": "plughost.wire.messages",
+            "ResolvedSpec": "plughost.contracts.base",
+            "Response": "plughost.wire.messages",
+            "Session": "plughost.engine.session",
+            "ShutdownPolicy": "plughost.engine.policy",
+            "Unusable": "plughost.wire.messages",
+            "author_may_set_up_to": "plughost.contracts.settings",
+            "author_may_strengthen": "plughost.contracts.settings",
+            "check_runnable": "plughost.contracts.resolve",
+            "contract_names": "plughost.contracts.registry",
+            "encode": "plughost.wire.messages",
+            "folder_of": "plughost.contracts.resolve",
+            "from_host": "plughost.contracts.resolve",
+            "get_contract": "plughost.contracts.registry",
+            "read_options": "plughost.contracts.resolve",
+            "require": "plughost.conformance.axis",
+        },
+    )
+
+__all__ = [
+    "AUTHOR_MAY_LOWER",
+    "AUTHOR_MAY_SET",
+    "Access",
+    "Axis",
+    "BaseSession",
+    "Capability",
+    "ContentLength",
+    "Contract",
+    "DataFolder",
+    "Frame",
+    "FrameError",
+    "Framing",
+    "GrantEffect",
+    "HealthPolicy",
+    "HostMethod",
+    "Incoming",
+    "JsonRpc",
+    "LifecyclePolicy",
+    "Lines",
+    "Notification",
+    "PluginSpec",
+    "PluginUnderTest",
+    "Progress",
+    "Request",
+    "ResolvedSpec",
+    "Response",
+    "Session",
+    "ShutdownPolicy",
+    "Unusable",
+    "author_may_set_up_to",
+    "author_may_strengthen",
+    "check_runnable",
+    "contract_names",
+    "encode",
+    "folder_of",
+    "from_host",
+    "get_contract",
+    "read_options",
+    "require",
+]

@@ -1,0 +1,69 @@
+"""From a PluginSpec to a ResolvedSpec: what every contract needs to check a spec."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from plughost._util.real_path import real_path
+from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.errors import InvalidSpec
+from plughost.spec import PluginSpec
+
+if TYPE_CHECKING:  # import time that a program may not need to spend
+    from pathlib import Path
+
+
+def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
+    """How it is confined: as the operator says, or else as its contract has it."""
+    return contract.sandbox if spec.sandbox is None else spec.sandbox
+
+
+async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
+    """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
+
+    A contract that opens no file says so by `binds_without_files = True`, and has no thread.
+    """
+    if getattr(contract, "binds_without_files", False):
+        return contract.bind(spec)
+    return await asyncio.to_thread(contract.bind, spec)
+
+
+def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
+    """The contract's settings out of a spec: every problem at once."""
+    from plughost._util.located.document import Document
+
+    document = Document("options", dict(spec.options), {})
+    options = document.read(kind, (), dict(spec.options))
+    if options is None:
+        problems = "; ".join(str(problem).removeprefix("options: ") for problem in document.problems)
+        raise InvalidSpec(problems, plugin=spec.name)
+    return options
+
+
+def folder_of(spec: PluginSpec) -> Path:
+    """The folder in which a plugin starts. One that is not the operator's word was resolved when it was
+    found, and is not followed again: whoever confines the plugin refuses a symlink in it."""
+    from pathlib import Path
+
+    here = spec.cwd or "."
+    return Path(os.path.abspath(here) if spec.command_is_told else real_path(here))
+
+
+def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
+    """What the operating system would only refuse later: InvalidSpec before any process exists."""
+    words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
+    if not spec.command or not spec.command[0]:
+        raise InvalidSpec("the command is empty", plugin=spec.name)
+    if not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)
+    if not all(name and "=" not in name for name in binding.env):
+        raise InvalidSpec("a variable's name is empty or has a '=' in it", plugin=spec.name)
+
+
+def from_host(*variables: str) -> dict[str, str]:
+    """These variables of the host's own environment, as far as they are set."""
+    return {name: os.environ[name] for name in variables if name in os.environ}

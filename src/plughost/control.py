@@ -20,6 +20,7 @@ from typing import Any, Self
 import msgspec
 
 from plughost._util.temp_dir import shared_temp_dir
+from plughost._util.text import encoded_json
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, PluginError
@@ -213,7 +214,7 @@ async def _request(reader: asyncio.StreamReader) -> ControlRequest:
 
 
 def _say(writer: asyncio.StreamWriter, document: Any) -> None:
-    writer.write(msgspec.json.encode(document) + b"\n")
+    writer.write(encoded_json(document) + b"\n")
 
 
 def _peer(writer: asyncio.StreamWriter) -> int:

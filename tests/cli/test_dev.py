@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost._util.rmtree import rmtree
 from plughost.cli.dev import file_watch
 from plughost.cli.dev.build import Build
 from plughost.cli.dev.frame_log import FrameLog
@@ -312,6 +313,7 @@ def test_what_counts_as_a_change(tmp_path):
 
     (tmp_path / "deep").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "itself").symlink_to("itself")
     assert changes(lambda: (tmp_path / "deep/a").write_text("1")) == ["deep/a"]
     assert changes(lambda: (tmp_path / "deep/a").chmod(0o700)) == ["deep/a"]
     assert changes(lambda: (tmp_path / "deep/a").rename(tmp_path / "b")) == ["b", "deep/a"]
@@ -327,6 +329,25 @@ def test_only_so_many_files_are_looked_at(tmp_path, monkeypatch):
     for n in range(5):
         (tmp_path / str(n)).touch()
     assert list(file_watch.look(tmp_path)) == ["0", "1", "2"]
+
+
+def test_folders_may_lie_in_each_other_however_deep_and_are_counted_too(tmp_path, monkeypatch):
+    (tmp_path / "z").touch()
+    here = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1500):  # deeper than Python recurses
+        os.mkdir("d", dir_fd=here)
+        here, above = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here), here
+        os.close(above)
+    os.close(here)
+    try:
+        assert list(file_watch.look(tmp_path)) == ["z"]
+    finally:
+        rmtree(str(tmp_path / "d"))
+    monkeypatch.setattr(file_watch, "MOST", 3)
+    for n in range(5):
+        (tmp_path / f"{n}").mkdir()
+        (tmp_path / f"{n}/file").touch()
+    assert list(file_watch.look(tmp_path)) == ["z", "0/file", "1/file"]
 
 
 def test_which_files_are_the_builds_own(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.contracts import base as contracts
+from plughost.contracts import registry as contracts
 from plughost.scaffold import writer
 from tests.confinable import needs
 from tests.newcomer import WHO, Newcomer, Tools, folder_outside_tmp

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost._util.redaction import redactor
 from plughost._util.redaction.redactor import Redactor
 from plughost.errors import Denied
 from plughost.vai.invocations import artifacts
@@ -95,3 +96,38 @@ def test_the_same_file_may_be_kept_by_several_at_once(scratch: Path, tmp_path: P
     monkeypatch.setattr(os, "rename", another_between)
     assert collect_artifacts([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Redactor())
     assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+@pytest.mark.parametrize("before", [0, 1, artifacts.SLICE - 5, artifacts.SLICE, 3 * artifacts.SLICE - 1])
+@pytest.mark.parametrize("spelled", [b"s3cret-value", b"s3cret%2Dvalue", "wörds s3cret-value".encode()])
+def test_a_secret_is_found_wherever_it_is_in_a_file(scratch: Path, before: int, spelled: bytes) -> None:
+    hidden = Redactor()
+    hidden.add(["s3cret-value"])
+    (scratch / "large").write_bytes(b"\xff" * before + spelled + b"\xc3" * 100_000)
+    with pytest.raises(Denied, match="holds a secret"):
+        collect_artifacts([{"path": "large"}], str(scratch), None, hidden)
+    (scratch / "large").write_bytes(b"\xff" * before + spelled[:-1] + b"\xc3" * 100_000)
+    assert collect_artifacts([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] > 100_000
+
+
+def test_a_large_file_is_searched_in_slices(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go, its text would hold every other thread, the event loop's too."""
+    sizes: list[int] = []
+    feed = redactor.SlicedRedactor.feed
+
+    def noted(slices: redactor.SlicedRedactor, said: str, *, final: bool = False) -> str:
+        sizes.append(len(said))
+        shown = feed(slices, said, final=final)
+        sizes.append(len(shown))
+        return shown
+
+    monkeypatch.setattr(redactor.SlicedRedactor, "feed", noted)
+    monkeypatch.setattr(Redactor, "whole", None)
+    (scratch / "large").write_bytes(b"\xff" * (1 << 20))
+    hidden = Redactor()
+    assert collect_artifacts([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20
+    assert not sizes, "there is nothing to look for"
+    hidden.add(["s3cret-value"])
+    assert collect_artifacts([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20
+    assert sum(sizes) == 2 << 20
+    assert max(sizes) <= artifacts.SLICE + hidden.longest

@@ -170,8 +170,8 @@ MUTANTS = [
     Mutant("yaml-of-any-depth", "_util/located/yaml.py", "if len(field) > DEEPEST:", "if False:", "tests/test_located_yaml.py"),
     # The rest
     Mutant("anybody-controls-a-host", "control.py", "if _peer(writer) in (os.geteuid(), 0):", "if True:", "tests/cli/test_control.py"),
-    Mutant("specs-show-their-secrets", "contracts/base.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/test_mcptest.py tests/cli"),
-    Mutant("nul-in-a-command", "contracts/base.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
+    Mutant("specs-show-their-secrets", "spec.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/test_mcptest.py tests/cli"),
+    Mutant("nul-in-a-command", "contracts/resolve.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
     Mutant("limits-are-not-summed", "sandbox/memory/process_tree.py", "            found += _children(pid)", "            pass", "tests/sandbox/test_memory_and_groups.py"),
     Mutant("sweeps-groups-of-live-hosts", "sandbox/memory/cgroups.py", 'if match and not os.path.exists(f"{PROC}/{match[1]}"):', "if match:", "tests/sandbox/test_memory_and_groups.py"),
     Mutant("a-manifest-widens-a-grant", "permissions/intersection.py", "        host = one.host\n    elif", "        host = other.host\n    elif", "tests/guard/test_powers.py"),
@@ -208,6 +208,10 @@ MUTANTS = [
     Mutant("broken-answers-leave-callers-waiting", "engine/peer.py", "if pending is not None and (noise.final or pending.deadline == FOREVER):", "if False:", "tests/contracts/test_ainb_wire.py"),
     Mutant("broken-answers-fail-everybody", "engine/peer.py", "if pending is not None and (noise.final or pending.deadline == FOREVER):", "if pending is not None:", "tests/contracts/test_ainb_wire.py"),
     Mutant("anybodys-data-folder-is-taken", "sandbox/data_dir.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/sandbox/test_ainb_confined.py"),
+    Mutant("a-manifest-is-read-through-a-link-to-a-private-file", "_util/untrusted_file.py", "and not others_may_read(fd):", "and False:", "tests/test_authors_files.py"),
+    Mutant("a-terminal-is-opened-as-a-manifest", "_util/untrusted_file.py", "if not stat.S_ISREG(os.fstat(looked).st_mode):", "if False:", "tests/test_authors_files.py"),
+    Mutant("ainb-data-by-where-a-symlink-leads", "contracts/ainb/contract.py", "return Path(spec.folder)", "return Path(spec.folder).resolve()", "tests/sandbox/test_data_owner.py"),
+    Mutant("an-open-storage-is-its-namesakes-too", "services/storage/service.py", "name, owner = caller.name, _owner(caller)", "name, owner = caller.name, None", "tests/sandbox/test_data_owner.py"),
     Mutant("files-that-others-may-write-are-public", "permissions/public_files.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
     Mutant("confined-without-a-word", "engine/launcher/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
     # Calls that say something, and calls that are told to stop
@@ -285,7 +289,7 @@ MUTANTS = [
     Mutant("unseen-screens-are-drawn", "screens/terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
     # The way out to a terminal, names, and shortages
     Mutant("a-terminal-obeys-text", "cli/ui/output.py", 'return Line("\\n".join(map(escape_controls, lines))', 'return Line("\\n".join(lines)', TERMINAL),
-    Mutant("json-reaches-a-terminal-as-it-is", "cli/ui/output.py", "return Line(escape_json_controls(msgspec.json.encode(document)))", "return Line(msgspec.json.encode(document))", TERMINAL),
+    Mutant("json-reaches-a-terminal-as-it-is", "cli/ui/output.py", "return Line(escape_json_controls(encoded_json(document)))", "return Line(encoded_json(document))", TERMINAL),
     Mutant("tracebacks-are-written-as-they-are", "cli/ui/output.py", 'self.guarded.write("\\n".join(map(escape_controls, text.split("\\n"))))', "self.guarded.write(text)", TERMINAL),
     Mutant("what-begins-like-a-name-is-one", "_util/plugin_names.py", "_NAME.fullmatch(name)", "_NAME.match(name)", TERMINAL),
     Mutant("one-plugins-full-disk-ends-its-host", "sandbox/manager.py", '        with as_launch_failure("cannot prepare it", spec.name):\n', "        if True:\n", PREPARATION),

@@ -71,7 +71,7 @@ async def test_looking_at_a_lazy_plugin_starts_it_and_a_new_size_is_drawn_at_onc
         await until(lambda: "60x12" in seen.text)
         assert feed.state == "Running"
         seen.size = (40, 5)
-        feed.stir()
+        feed.wake()
         await until(lambda: "40x5" in seen.text)
 
 

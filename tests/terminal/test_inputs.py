@@ -95,7 +95,7 @@ def test_frames_come_fast_while_something_moves_and_seldom_while_nothing_does():
     assert pace.after(changed=True, redraw=False) == 0.02
     for _ in range(STILL):
         pace.after(changed=False, redraw=False)
-    pace.stir()
+    pace.wake()
     assert pace.after(changed=False, redraw=False) == 0.02
 
 
@@ -104,7 +104,7 @@ def test_a_plugin_that_asks_for_another_frame_for_ever_is_not_believed_for_ever(
     waits = [pace.after(changed=False, redraw=True) for _ in range(MOST_REDRAWS + STILL)]
     assert waits[:MOST_REDRAWS] == [0.02] * MOST_REDRAWS
     assert waits[-1] == IDLE
-    pace.stir()
+    pace.wake()
     assert pace.after(changed=False, redraw=True) == 0.02
 
 

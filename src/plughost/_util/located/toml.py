@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost._util.located.document import INTEGERS, Document, Field, LocatedProblem, read_text
+from plughost._util.located.document import (
+    INTEGERS,
+    Document,
+    Field,
+    LocatedProblem,
+    read_authors_text,
+    read_text,
+)
 from plughost.errors import InvalidConfig
 
 MOST_KEY_PARTS = 32
@@ -27,8 +34,9 @@ def load_toml(path: Path, name: str | None = None) -> Document:
 
 
 def load_authors_toml(path: Path, name: str | None = None) -> Document:
-    """The same for a file that came with a plugin: it has bounds within which it is read quickly."""
-    return parse_authors_toml(read_text(path, LARGEST_OF_AUTHORS), name or str(path))
+    """The same for a file that came with a plugin, in a folder given by its real path: it has bounds within
+    which it is read quickly, and does not lead to private files elsewhere."""
+    return parse_authors_toml(read_authors_text(path, LARGEST_OF_AUTHORS), name or str(path))
 
 
 def parse_authors_toml(text: str, name: str) -> Document:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plughost._util.located.document import INTEGERS, Document, Field, LocatedProblem, read_text
+from plughost._util.located.document import INTEGERS, Document, Field, LocatedProblem, read_authors_text
 from plughost.errors import InvalidConfig
 
 LARGEST = 64 << 10
@@ -27,10 +27,11 @@ _PLAIN = ("int", "float", "bool", "null")
 
 
 def load_yaml(path: Path) -> Document:
-    """Read a YAML file; one that cannot be read or parsed is one located problem."""
+    """Read a YAML file that came with a plugin, in a folder given by its real path; one that cannot be read
+    or parsed is one located problem."""
     import yaml
 
-    text = read_text(path, LARGEST)
+    text = read_authors_text(path, LARGEST)
     reader = _Reader()
     try:
         data = reader.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))

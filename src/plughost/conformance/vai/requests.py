@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from plughost._util.json_schema import validation
+from plughost._util.untrusted_file import read_authors
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.schema_examples import example, marked
 from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
+from plughost.vai.bindings.schemas import LARGEST
 
 Body = dict[str, Any]
 TENANT = "conformance"
@@ -29,11 +31,11 @@ def folder_of(subject: PluginUnderTest) -> Path:
 
 
 def schema_of(subject: PluginUnderTest, path: str | None) -> Any:
-    """A schema file of its package; None when there is none, or when it is no JSON."""
+    """A schema file of its package; None when there is none, or when a host would not take it."""
     if path is None:
         return None
     try:
-        return msgspec.json.decode((folder_of(subject) / path).read_bytes())
+        return msgspec.json.decode(read_authors(folder_of(subject) / path, LARGEST))
     except (OSError, ValueError, RecursionError):
         return None
 

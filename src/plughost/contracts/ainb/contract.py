@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from plughost._util.real_path import real_path
+from plughost._util.text import escape_controls
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.client import Ainb, CliResult
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
@@ -133,6 +134,7 @@ class AinbContract:
     def bind(self, spec: PluginSpec) -> ResolvedSpec:
         options: AinbOptions = read_options(AinbOptions, spec)
         folder = _manifest_folder(spec, options)
+        _check_text(folder, spec.name)
         read = manifest.read(folder)
         told = read.manifest
         if spec.name != told.plugin.name:
@@ -148,7 +150,7 @@ class AinbContract:
         data = os.path.join(os.path.expanduser(data_root), told.plugin.name)
         settings = AinbSettings(
             told,
-            str(folder.resolve() / manifest.FILE),
+            str(folder / manifest.FILE),
             names,
             data if "write_plugin_data" in names else None,
         )
@@ -165,7 +167,7 @@ class AinbContract:
             provides={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_class(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
-            folder=str(folder.resolve()),
+            folder=str(folder),
             granting={"item": "{name}={path}"},
             own=Access(
                 write=() if settings.data_folder is None else (settings.data_folder,),
@@ -180,15 +182,33 @@ class AinbContract:
 
 
 def _manifest_folder(spec: PluginSpec, options: AinbOptions) -> Path:
-    """A plugin that was found by its folder has its manifest there; else the operator's words tell where."""
+    """A plugin that was found by its folder has its manifest there; else the operator's words tell where.
+
+    A real path, found out once: it tells whose data the plugin gets, and a folder that was found does not
+    become another one by a symlink that is put in its place.
+    """
+    if spec.folder is not None:
+        return Path(spec.folder)
     beside_program = os.path.join(spec.cwd or ".", os.path.dirname(spec.command[0]))
-    return Path(spec.folder or options.folder or beside_program)
+    return Path(real_path(options.folder or beside_program))
+
+
+def _check_text(folder: Path, plugin: str) -> None:
+    """It is told where its manifest is, in JSON."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise InvalidSpec(
+            f"the path of its folder, {escape_controls(str(folder))}, is not valid UTF-8",
+            plugin=plugin,
+            hint="rename the folder, or the one around it that has that name",
+        ) from None
 
 
 def _data_folder(path: str | None, folder: Path, options: AinbOptions) -> DataFolder | None:
     if path is None:
         return None
-    return DataFolder(path, owner=str(folder.resolve()), make_parents=options.data_root is None)
+    return DataFolder(path, owner=str(folder), make_parents=options.data_root is None)
 
 
 def _policy(told: AinbManifest, options: AinbOptions, topics: tuple[str, ...]) -> LifecyclePolicy:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.json_schema.cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
+from plughost._util.json_schema.cost import BUDGET, LARGEST_AT_ONCE, too_costly
 from plughost._util.json_schema.validation import Checker
 from plughost._util.text import TruncatedText
 from plughost.errors import InvalidSpec
@@ -82,4 +82,4 @@ def _made(path: str, text: bytes) -> CompiledSchema:
         return CompiledSchema(path, text, None, -1, -1)
     checker = Checker(document, mask="the value")
     at_once = min(BUDGET // checker.weight, LARGEST_AT_ONCE)
-    return CompiledSchema(path, text, checker, at_once, BUDGET // (TOLD * checker.weight))
+    return CompiledSchema(path, text, checker, at_once, BUDGET // checker.told_weight)

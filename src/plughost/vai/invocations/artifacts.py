@@ -6,12 +6,15 @@ kept is named by its digest.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from typing import Any
 
+from plughost._util.redaction.json_pieces import SLICE
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import truncate
 from plughost.errors import Denied, HostFailed
@@ -41,8 +44,7 @@ def collect_artifacts(
             continue
         content = _content(artifact["path"], scratch, left)
         left -= len(content)
-        text = content.decode(errors="replace")
-        if hidden.whole(text) != text:
+        if hidden.is_in(_text(content)):
             raise Denied(f"the artifact {truncate(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:
@@ -52,6 +54,14 @@ def collect_artifacts(
             {**named, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": len(content)}
         )
     return told
+
+
+def _text(content: bytes) -> Iterator[str]:
+    """In slices: one long text would hold the interpreter, and so every other thread, for a second."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for at in range(0, len(content), SLICE):
+        yield decoder.decode(content[at : at + SLICE])
+    yield decoder.decode(b"", final=True)
 
 
 def _content(path: Any, scratch: str | None, left: int) -> bytes:

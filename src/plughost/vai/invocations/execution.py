@@ -17,7 +17,7 @@ from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.pool import PooledWorker
 from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, EventLogged, Finished, RecordSink, Started
 from plughost.vai.records.retention import RecordLimits
-from plughost.wire.messages import decode
+from plughost.wire.messages import decode, encode
 
 _USUAL = RecordLimits()
 
@@ -113,6 +113,8 @@ class Execution(msgspec.Struct, eq=False):
             return
         event = self.hidden.redact_json(decode(said))
         if recorded:
+            # Numbers may be longer than they were sent, and what is hidden.
+            self.event_bytes += max(len(encode(event)) - size, 0)
             self.records.tell(self._next(event))
         if listened and self.on_event is not None:
             self.on_event(dict(event))

@@ -8,6 +8,7 @@ import msgspec
 
 from plughost._util.regular_file import open_regular
 from plughost.contracts.vai import manifest
+from plughost.vai.packages.archive.limits import SMALL
 from plughost.vai.packages.errors import Damaged
 from plughost.vai.packages.oci.digests import digest_of
 from plughost.vai.packages.release import Release
@@ -25,11 +26,14 @@ class InstalledRelease(msgspec.Struct, frozen=True):
 
     @property
     def envelope(self) -> bytes | None:
-        """Its signature."""
+        """Its signature; empty, which none is, when it cannot be read."""
         try:
-            return (self.folder / SIGNATURE).read_bytes()
+            with open_regular(self.folder / SIGNATURE) as file:
+                return file.read(SMALL + 1)
         except FileNotFoundError:
             return None
+        except OSError:
+            return b""
 
     @property
     def manifest(self) -> manifest.VaiManifest:

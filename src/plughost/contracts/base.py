@@ -111,7 +111,7 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The methods of the reverse table that somebody in this host answers; the host fills it in."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
-        return f"Binding(policy={self.policy!r}, env=<{len(self.env)} variables>)"
+        return f"ResolvedSpec(policy={self.policy!r}, env=<{len(self.env)} variables>)"
 
 
 class Contract(Protocol):

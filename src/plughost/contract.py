@@ -21,37 +21,55 @@ if TYPE_CHECKING:
     )
     from plughost.engine.policy import HealthPolicy, LifecyclePolicy, ShutdownPolicy
     from plughost.engine.session import BaseSession, Incoming, Session
+    from plughost.errors import CallFailed, Denied, HandshakeFailed, InvalidSpec, Malformed, PluginError
     from plughost.permissions.access import Access
     from plughost.permissions.capability import Capability
     from plughost.spec import PluginSpec
     from plughost.wire.framing import ContentLength, Frame, FrameError, Framing, Lines
-    from plughost.wire.messages import Notification, Progress, Request, Response, Unusable, encode
+    from plughost.wire.messages import (
+        ABSENT,
+        NOTHING,
+        Notification,
+        Progress,
+        Request,
+        Response,
+        Unusable,
+        encode,
+    )
 else:
     from plughost._util.lazy import lazy_exports
 
     __getattr__, __dir__ = lazy_exports(
         __name__,
         {
+            "ABSENT": "plughost.wire.messages",
             "AUTHOR_MAY_LOWER": "plughost.contracts.settings",
             "AUTHOR_MAY_SET": "plughost.contracts.settings",
             "Access": "plughost.permissions.access",
             "Axis": "plughost.conformance.axis",
             "BaseSession": "plughost.engine.session",
+            "CallFailed": "plughost.errors",
             "Capability": "plughost.permissions.capability",
             "ContentLength": "plughost.wire.framing",
             "Contract": "plughost.contracts.base",
             "DataFolder": "plughost.contracts.base",
+            "Denied": "plughost.errors",
             "Frame": "plughost.wire.framing",
             "FrameError": "plughost.wire.framing",
             "Framing": "plughost.wire.framing",
             "GrantEffect": "plughost.contracts.base",
+            "HandshakeFailed": "plughost.errors",
             "HealthPolicy": "plughost.engine.policy",
             "HostMethod": "plughost.contracts.base",
             "Incoming": "plughost.engine.session",
+            "InvalidSpec": "plughost.errors",
             "JsonRpc": "plughost.contracts.jsonrpc",
             "LifecyclePolicy": "plughost.engine.policy",
             "Lines": "plughost.wire.framing",
+            "Malformed": "plughost.errors",
+            "NOTHING": "plughost.wire.messages",
             "Notification": "plughost.wire.messages",
+            "PluginError": "plughost.errors",
             "PluginSpec": "plughost.spec",
             "PluginUnderTest": "plughost.conformance.plugin_under_test",
             "Progress": "plughost.wire.messages",
@@ -75,26 +93,34 @@ else:
     )
 
 __all__ = [
+    "ABSENT",
     "AUTHOR_MAY_LOWER",
     "AUTHOR_MAY_SET",
+    "NOTHING",
     "Access",
     "Axis",
     "BaseSession",
+    "CallFailed",
     "Capability",
     "ContentLength",
     "Contract",
     "DataFolder",
+    "Denied",
     "Frame",
     "FrameError",
     "Framing",
     "GrantEffect",
+    "HandshakeFailed",
     "HealthPolicy",
     "HostMethod",
     "Incoming",
+    "InvalidSpec",
     "JsonRpc",
     "LifecyclePolicy",
     "Lines",
+    "Malformed",
     "Notification",
+    "PluginError",
     "PluginSpec",
     "PluginUnderTest",
     "Progress",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plughost.vai.packages.store.store import Store
     from plughost.vai.packages.trust.publishers import TrustedPublishers
     from plughost.vai.packages.verify import verify_package
+    from plughost.vai.records.retention import RecordLimits, Retention
     from plughost.vai.runtime import VaiRuntime
 else:
     from plughost._util.lazy import lazy_exports
@@ -44,7 +45,9 @@ else:
             "InvokerOptions": "plughost.vai.invocations.invoker",
             "Outcome": "plughost.vai.invocations.outcome",
             "PackageSource": "plughost.vai.bindings.package",
+            "RecordLimits": "plughost.vai.records.retention",
             "Related": "plughost.vai.invocations.invocation",
+            "Retention": "plughost.vai.records.retention",
             "Scope": "plughost.vai.bindings.binding",
             "SecretFolder": "plughost.vai.bindings.secret_source",
             "SecretSource": "plughost.vai.bindings.secret_source",
@@ -75,7 +78,9 @@ __all__ = [
     "InvokerOptions",
     "Outcome",
     "PackageSource",
+    "RecordLimits",
     "Related",
+    "Retention",
     "Scope",
     "SecretFolder",
     "SecretSource",

@@ -17,8 +17,15 @@ from tests.support import ROOT
 
 PUBLIC = ("plughost", "plughost.contract", "plughost.sync", "plughost.testing", "plughost.vai")
 LAZY = ("plughost", "plughost.contract", "plughost.vai")
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sdk/python/*.md")])
-"""Every document that may show code."""
+DOCUMENTS = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("sdk/python/*.md"),
+        *ROOT.glob("tests/outside/*.py"),
+    ]
+)
+"""Every document that may show code, and the contract that stands outside of this package."""
 
 
 @pytest.mark.parametrize("name", PUBLIC)

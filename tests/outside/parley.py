@@ -11,15 +11,26 @@ from typing import Any
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, ResolvedSpec
-from plughost.contracts.resolve import read_options
-from plughost.engine.policy import LifecyclePolicy
-from plughost.engine.session import BaseSession, Incoming
-from plughost.errors import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
-from plughost.permissions.capability import Capability
-from plughost.spec import PluginSpec
-from plughost.wire.framing import ContentLength, Frame
-from plughost.wire.messages import ABSENT, NOTHING, Notification, Request, Response, Unusable, encode
+from plughost import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMethod
+from plughost.contract import (
+    ABSENT,
+    NOTHING,
+    BaseSession,
+    Capability,
+    ContentLength,
+    Frame,
+    HostMethod,
+    Incoming,
+    LifecyclePolicy,
+    Notification,
+    PluginSpec,
+    Request,
+    ResolvedSpec,
+    Response,
+    Unusable,
+    encode,
+    read_options,
+)
 
 MAX_BODY = 16 << 20
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from plughost.conformance.axis import Axis, require
-from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.contract import Axis, PluginUnderTest, require
 
 
 async def hello(subject: PluginUnderTest) -> None:

@@ -1,6 +1,7 @@
-"""What a host keeps for its confined plugins outside their sandboxes, for as long as they live.
+"""The sandbox manager of a host: keeps what its confined plugins need outside of their sandboxes.
 
-Nothing is made before the first plugin that is confined: no folder, no thread, no timer.
+That is the run directory, users, control groups, egress proxies and denial collectors. Nothing is created
+before the first confined plugin: no directory, no thread, no timer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from plughost.sandbox.run_dir import RunDir
 
 KEEPERS = 6
-"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
+"""Processes in a control group that are the host's: two of the launcher, two of bubblewrap, the watcher and
+the forwarder."""
 
 _BURIALS, _BURIAL = 100, 0.02
 
@@ -43,9 +45,11 @@ Told = Callable[[str, "Connection"], None]
 
 
 class SandboxManager:
-    """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin.
+    """Plans the sandbox of each plugin and owns its resources until `release` or `close`.
 
-    A keeper that `foresees` makes nothing that lasts: no data folder, and no user's record.
+    `cgroup` is the parent control group that the operator named; `on_connection` is called with the plugin's
+    name and every connection that its egress proxy handled. With `dry_run` nothing lasting is created: no
+    data directory and no record of a user.
     """
 
     def __init__(self, clock: Clock, cgroup: str | None, told: Told, *, foresees: bool = False) -> None:
@@ -61,11 +65,11 @@ class SandboxManager:
         self._deciding: set[asyncio.Future[None]] = set()
 
     async def confine(self, spec: PluginSpec, binding: ResolvedSpec) -> SandboxPlan:
-        """How to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
+        """Decide how to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
 
-        The class is the spec's own or its contract's: no caller has another one to fall back to. For a plugin
-        that is kept already, what it had stays until `settled`. Whatever goes wrong on the way is a
-        LaunchFailed, too, and nothing that was made for the plugin is left then.
+        The class is the spec's or its contract's default: there is no weaker class to fall back to. For a
+        plugin that runs already, the resources of its earlier generation stay until `drop_old_generation`.
+        Any other failure is a LaunchFailed, too, and then nothing that was created for the plugin is left.
         """
         with as_launch_failure("cannot prepare it", spec.name):
             return await self._confine(spec, binding, sandbox_class(spec, get_contract(spec.contract)))
@@ -118,14 +122,15 @@ class SandboxManager:
         finally:
             self._deciding.discard(deciding)
             deciding.set_result(None)
-        # Not a moment earlier: until the plugin has its new generation, those that end are of this one.
+        # Only now: until the new generation is planned, a connection that ends belongs to the old egress.
         if kept.way_out is not None and kept.way_out is not way_out:
             kept.stale.append(kept.way_out)
         kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
         return confinement
 
     async def _settled_ground(self) -> _HostSetup:
-        """Made once, for whichever plugins come first, and not lost with the one that happened to ask."""
+        """The setup of this host, created once. It does not depend on the plugin that asked first: cancelling
+        that one does not cancel the setup."""
         while self._ground is None:
             if self._grounding is None:
                 self._grounding = asyncio.get_running_loop().create_task(self._settle())
@@ -141,7 +146,8 @@ class SandboxManager:
         weakref.finalize(self, ground.quarters.close)
 
     def _keep_apart(self, plugin: str, confinement: SandboxPlan) -> None:
-        """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
+        """Raises SandboxUnavailable when another plugin could change what this sandbox is built from, the
+        other way round, or somebody has changed it since the plugin was added."""
         kept, footing = self._plugins[plugin], confinement.footing
         if kept.footings and kept.powers == confinement.powers and not footing.same_grants(kept.footings[-1]):
             raise SandboxUnavailable(
@@ -176,7 +182,7 @@ class SandboxManager:
     def _way_out(
         self, plugin: str, kept: _PluginState, endpoints: tuple[Endpoint, ...]
     ) -> EgressInstance | None:
-        """A way out to just these endpoints; the one there is, if it is that."""
+        """An egress proxy for exactly these endpoints; the present one if it has the same."""
         if kept.endpoints == endpoints:
             return kept.way_out
         if not endpoints:
@@ -193,7 +199,8 @@ class SandboxManager:
         )
 
     def checkpoint(self, plugin: str) -> Callable[[], None]:
-        """What takes the next `confine` back, as long as a process of before it is there."""
+        """Returns a function that undoes the next `confine`, for a reload that fails while a process of the
+        earlier generation still runs."""
         kept = self._plugins.get(plugin)
         if kept is None:
             return lambda: None
@@ -211,7 +218,8 @@ class SandboxManager:
     def report_denials(
         self, plugin: str, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell
     ) -> None:
-        """Judge what a process's watcher says that it was refused, and tell it."""
+        """Classify the denial records of a process's watcher, and pass each denial that a grant would change
+        to `tell`."""
         kept = self._plugins.get(plugin)
         if kept is None:
             return
@@ -222,7 +230,7 @@ class SandboxManager:
         kept.hearing.collect(records, generation, reach, tell)
 
     def was_oom_killed(self, plugin: str) -> bool:
-        """Whether its control group has killed for memory since this was asked last."""
+        """Whether the plugin's control group has killed a process for lack of memory since the last call."""
         kept = self._plugins.get(plugin)
         if kept is None or kept.group is None:
             return False
@@ -230,7 +238,7 @@ class SandboxManager:
         return kept.kills > before
 
     def drop_old_generation(self, plugin: str) -> None:
-        """No process of an earlier generation is left: what only those had can go."""
+        """Release what only earlier generations used, once no process of those is left."""
         kept = self._plugins.get(plugin)
         if kept is not None:
             kept.footings = kept.footings[-1:]
@@ -241,7 +249,7 @@ class SandboxManager:
             task.add_done_callback(self._closing.discard)
 
     async def release(self, plugin: str) -> None:
-        """The plugin has ended for good."""
+        """Release everything of a plugin that has ended for good."""
         kept = self._plugins.pop(plugin, None)
         if kept is not None:
             if kept.hearing is not None:
@@ -251,6 +259,7 @@ class SandboxManager:
                 await _remove(kept.group)
 
     async def close(self) -> None:
+        """Release every plugin, wait for work in progress, and remove the run directory."""
         if self._grounding is not None:
             await asyncio.wait([self._grounding])
         if self._deciding:
@@ -263,12 +272,14 @@ class SandboxManager:
 
 
 def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
-    """What its manifest asks for and the operator allows, and what it has without that."""
+    """The effective access of a plugin: what its manifest asks for and the operator allows, and what it
+    always has."""
     return joined(intersect(binding.declared, spec.allow), binding.own)
 
 
 class _HostSetup:
-    """What is found or made once, in a thread."""
+    """Resources shared by all plugins of a host: the run directory and the parent of control groups. Blocks,
+    so it is created in a thread."""
 
     def __init__(self, cgroup: str | None, foresees: bool) -> None:
         from plughost.sandbox.memory.cgroups import find
@@ -295,7 +306,7 @@ class _HostSetup:
 
 
 class _PluginState:
-    """One plugin's."""
+    """The sandbox resources of one plugin."""
 
     def __init__(self) -> None:
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -303,12 +314,12 @@ class _PluginState:
         self.stale: list[EgressInstance] = []
         self.group: Cgroup | None = None
         self.kills = 0
-        """Of that group's, known so far."""
+        """The out-of-memory kills of its control group that are known so far."""
         self.hearing: DenialCollector | None = None
         self.footings: list[ProtectedPaths] = []
-        """Of all its generations, the newest last."""
+        """The protected paths of each live generation, the newest last."""
         self.powers = NONE
-        """Of the newest one."""
+        """The access of the newest generation."""
         self.in_use = False
         self._count = 0
 
@@ -318,7 +329,8 @@ class _PluginState:
 
 
 async def _remove(group: Cgroup) -> None:
-    """What the kernel has just killed there may take it a moment to bury."""
+    """Remove a control group, with retries: the kernel may need a moment to reap processes that it has just
+    killed."""
     for _ in range(_BURIALS):
         if group.remove():
             return

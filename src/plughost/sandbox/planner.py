@@ -1,8 +1,9 @@
-"""How a plugin is confined: a decision over values, and what holds it to each of its powers.
+"""Builds the sandbox plan: a pure decision over values, without I/O.
 
 Classes: `strict` is a user of its own (where the host is root), bubblewrap with every namespace, Landlock,
-seccomp and limits. `landlock` is the same without namespaces, for machines that allow none. `none` is none.
-A class that cannot be had here is refused; nothing runs with less than was asked for.
+seccomp and resource limits. `landlock` is the same without namespaces, for machines that do not allow them.
+`none` is no sandbox. A class that is unavailable on this machine is refused: nothing runs with less than was
+asked for.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.users import User
 
 KEEPERS = 5
-"""Processes in a sandbox that are ours: bubblewrap's, the watcher, the forwarder, and room for one that is
-about to go."""
+"""Processes in a sandbox that are the host's: bubblewrap's, the watcher, the forwarder, and a reserve of one
+for a process that is about to exit."""
 
 NO_CORE = 1
-"""Bytes of a core dump. Fewer than any has, so there is no file; and the one number for which the kernel does
-not start a program that `core_pattern` pipes cores to, where 0 means nothing."""
+"""RLIMIT_CORE in bytes. Smaller than any core dump, so no file is written; and unlike 0 it also keeps the
+kernel from starting the program that `core_pattern` pipes cores to."""
 
 ZERO = "/dev/zero"
 DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/shm")
-"""All of a sandbox's /dev but /dev/zero, of which a shared map is memory that nobody need have mapped: only a
-control group counts that."""
+"""All of a sandbox's /dev but /dev/zero: a shared mapping of /dev/zero is memory that need not stay mapped,
+and only a control group counts that."""
 
 TRUNCATING = 3
-"""From this ABI on Landlock holds truncating by name."""
+"""The first Landlock ABI that restricts truncating a file by its name."""
 
 
 def build_plan(
@@ -50,7 +51,8 @@ def build_plan(
     machine: KernelFeatures,
     prepared: SandboxInputs | None = None,
 ) -> SandboxPlan:
-    """The decision. `prepared` is needed for every class but `none`."""
+    """Build the plan of one plugin; SandboxUnavailable when it cannot be confined like this. `inputs` is
+    needed for every class but `none`."""
     check(confined, machine, powers)
     if confined == "none":
         return unconfined(Launch(tuple(command), env, cwd), powers)
@@ -106,7 +108,7 @@ def _reach(
 
 
 def check(confined: str, machine: KernelFeatures, powers: Access) -> None:
-    """Unconfinable when this machine does not have what the class needs."""
+    """Raises SandboxUnavailable when this machine lacks what the class needs for this access."""
     if confined not in CLASSES:
         raise InvalidSpec(f"unknown class {confined!r}; known: {', '.join(CLASSES)}")
     if confined == "none":
@@ -262,7 +264,7 @@ def _ports(way_out: EgressInputs | None) -> tuple[int, ...]:
 def rlimits_for(
     confined: str, limits: ResourceLimits, machine: KernelFeatures, user: User | None
 ) -> dict[str, int]:
-    """The limits that are set for each process, by name."""
+    """The resource limits (setrlimit) that are set for each process, by name."""
     wanted = {
         "core": NO_CORE,
         "nofile": limits.open_files,
@@ -270,7 +272,7 @@ def rlimits_for(
         "data": limits.memory,
         "cpu": limits.cpu_seconds,
     }
-    # Counted together with the user's other processes, the limit would hit those, or be hit by them.
+    # If the kernel counted it together with the user's other processes, each could exhaust the other's limit.
     apart = user is not None or (confined == "strict" and machine.counts_apart)
     if apart and limits.processes is not None:
         wanted["nproc"] = limits.processes + KEEPERS

@@ -1,4 +1,5 @@
-"""From a plugin's spec to how it is run: looks at the machine, prepares the plugin's room, decides."""
+"""Prepares a sandbox from a plugin's spec: resolves its command and grants, sets up its directory, and builds
+the plan."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ SYSTEM = (
     "/etc/ld.so.cache", "/etc/localtime", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",
     "/etc/ssl", "/etc/pki", "/dev/zero", "/dev/random", "/dev/urandom", "/proc",
 )  # fmt: skip
-"""What programs read of any system, where they are not given an /etc of their own."""
+"""Files that programs read on any system, for a class that does not give the plugin its own /etc."""
 
 _BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 
@@ -53,12 +54,13 @@ def prepare_sandbox(
     file_locks: bool = True,
     here: features.KernelFeatures | None = None,
 ) -> SandboxPlan:
-    """How to run the plugin; LaunchFailed, mostly Unconfinable, when it cannot be run like that.
+    """Plan how to run the plugin; LaunchFailed, mostly SandboxUnavailable, when it cannot be run like that.
 
-    It looks at files and may start a probe, so it belongs in a thread. `way_out` must be there when
-    `powers.connect` names any endpoint; it is made in the plugin's room (`quarters.room(spec.name)`) for that
-    room's user, and lives as long as the plugin. `to_come` is a folder that will be made for it.
-    `listable`, `resolved`, `writable_tmp` and `file_locks` are the contract's (`Binding`).
+    It reads files and may start a probe, so it is to be called in a thread. `egress` is needed when
+    `powers.connect` names an endpoint; it was created in the plugin's directory
+    (`run_dir.plugin_dir(spec.name)`) for that directory's user, and lives as long as the plugin. `future_dir`
+    is a directory that is granted and will be created later. `listable`, `resolved`, `writable_tmp` and
+    `file_locks` come from the contract (`ResolvedSpec`).
     """
     here = here or features.kernel_features()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
@@ -129,14 +131,14 @@ def _path_is_told(spec: PluginSpec, env: Mapping[str, str]) -> bool:
 
 
 def _told_folder(command: tuple[str, ...], cwd: str | None) -> tuple[str, ...]:
-    """The folder that says what the plugin is, as whoever has read it there has resolved it."""
+    """The directory with the manifest that the command comes from, as its contract has resolved it."""
     if cwd is not None:
         return (cwd,)
     return (os.path.dirname(command[0]),) if os.path.isabs(command[0]) else ()
 
 
 def _still_real(path: str) -> str:
-    """A real path that its contract has resolved; Unconfinable when a symlink is in it by now."""
+    """Check a real path that its contract has resolved; SandboxUnavailable when a symlink is in it by now."""
     file_identity(path)
     return path
 
@@ -144,7 +146,8 @@ def _still_real(path: str) -> str:
 def _footing(
     found: command_cache.ResolvedCommand, given: ResolvedGrants, folders: tuple[str, ...]
 ) -> ProtectedPaths:
-    """Unconfinable when it could change it itself, and so what its next process is given."""
+    """The paths that this sandbox is built from; SandboxUnavailable when the plugin could write one itself,
+    and so change what its next process is given."""
     links = (link for link, _ in (*found.links, *given.links))
     code = (*found.code, *found.reads, *found.executes, *found.libraries, *links)
     identities = tuple((folder, file_identity(folder)) for folder in folders)
@@ -158,14 +161,15 @@ def _footing(
 
 
 def _same(paths: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Identities of all but what only root can have replaced: upgrades of the system do that."""
+    """Identities of all paths but those that only root can replace: upgrades of the system do that."""
     return tuple(
         (path, file_identity(path)) for path in dict.fromkeys(paths) if not trusted_files.is_public(path)
     )
 
 
 def _seen_inside(cwd: str, found: command_cache.ResolvedCommand, given: ResolvedGrants) -> str | None:
-    """A folder that is not its own is there inside when something in it is, or when it is in what is."""
+    """The working directory, if it exists inside: something in it is visible, or it is in a visible
+    directory. Else None."""
     real = os.path.realpath(cwd)
     inside = (*found.code, *found.executes, *found.reads, *given.read, *given.write)
     seen = any(
@@ -182,7 +186,7 @@ def _check_reach(
 
 
 def _shared(env: Mapping[str, str], way_out: EgressInputs | None) -> Iterator[str]:
-    """Each is a mount, so only what this plugin may come to need."""
+    """The shared public directories that this plugin may need. Each costs a mount, so there are no others."""
     wanted = [ZONES]
     if any(env.get(name, "") not in _BUILT_IN for name in ("LANG", "LC_ALL", "LC_CTYPE")):
         wanted.append(LOCALES)
@@ -199,12 +203,13 @@ def _furnished(
     shared: tuple[str, ...],
     way_out: EgressInputs | None,
 ) -> str:
-    """The plugin's /etc: nothing of the machine's but what programs cannot do without."""
+    """Write the plugin's /etc: nothing of the machine's but what programs cannot do without."""
     uid, gid = room.user or (here.uid, os.getegid())
     files = {
         "passwd": f"root:x:0:0::/:/\nplugin:x:{uid}:{gid}::/tmp:/\n".encode(),
         "group": f"root:x:0:\nplugin:x:{gid}:\n".encode(),
-        # No name server is there: whoever asks one is told of, and whoever only reads a file is not.
+        # There is no name server inside, but a query to one is a denial that the watcher can report; reading
+        # a file alone would not be.
         "nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
         "hosts": (way_out.hosts if way_out is not None else "127.0.0.1 localhost\n").encode(),
         "ld.so.cache": shared_libraries.cache_bytes(),

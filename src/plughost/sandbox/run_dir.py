@@ -1,7 +1,7 @@
-"""A host's private folder: a room for each of its plugins, with what their sandboxes are given.
+"""A host's run directory: private and locked, with a directory for each of its plugins.
 
-The folder is locked while its host lives. What a killed host leaves has no lock and is removed when the next
-host starts; a lock that is taken before it is checked is why that never hits a live one.
+The lock is held while the host lives. The directory of a killed host has no lock and is removed when the next
+host starts. That never hits a live host, because the lock is taken before the directory is removed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from plughost.sandbox.users import User, Users
 
 PREFIX = "plughost-host-"
 MOST_SWEPT = 64
-"""Leftovers that one start removes; the next one goes on."""
+"""Abandoned directories that one start removes; the next start removes more."""
 
 
 class RunDir:
-    """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
+    """Use it as a context manager, or call `close`. `base` is the directory in which hosts create their run
+    directories."""
 
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
         self._rooms: dict[str, PluginDir] = {}
         self._one_at_a_time = threading.Lock()
-        """How plugins are confined is decided in threads, several at once."""
+        """Sandboxes are prepared in threads, several at once."""
         self._pid = os.getpid()
         remove_abandoned(self.base)
         self.path, self._lock = create_locked_dir(self.base)
@@ -49,14 +50,14 @@ class RunDir:
         self.close()
 
     def room(self, plugin: str) -> PluginDir:
-        """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
+        """The plugin's directory, the same one every time. Where the host is root, it comes with a user."""
         with self._one_at_a_time:
             return self._room(plugin)
 
     def _room(self, plugin: str) -> PluginDir:
         if plugin not in self._rooms:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
-            # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
+            # A number, not the plugin's name: the path of a socket has at most 107 bytes, a name any number.
             path = os.path.join(self.path, str(len(self._rooms)))
             with _made(path) as folder:
                 if user is not None:
@@ -66,18 +67,18 @@ class RunDir:
         return self._rooms[plugin]
 
     def reachable(self, program: str) -> str:
-        """A copy of a program of ours, for users who cannot reach it where it is."""
+        """A copy of one of our programs in the run directory, for users who cannot reach the original."""
         copy = os.path.join(self.path, os.path.basename(program))
         with self._one_at_a_time:
             if not os.path.exists(copy):
-                # Whole or not at all: a copy that a full disk has cut short must not be run.
+                # Copied to another name first: a copy that a full disk has truncated must not be executed.
                 shutil.copyfile(program, f"{copy}.new")
                 os.chmod(f"{copy}.new", 0o755)
                 os.rename(f"{copy}.new", copy)
         return copy
 
     def close(self) -> None:
-        """Removes the folder. Plugins must have ended. A forked child's copy does nothing."""
+        """Remove the directory. Plugins must have ended. In a forked child it does nothing."""
         if self._lock >= 0 and os.getpid() == self._pid:
             rmtree(self.path)
             os.close(self._lock)
@@ -86,12 +87,12 @@ class RunDir:
 
 
 class PluginDir:
-    """One plugin's folder in its host's quarters. The plugin itself sees only parts of it."""
+    """One plugin's directory in the run directory of its host. The plugin itself sees only parts of it."""
 
     def __init__(self, path: str, user: User | None) -> None:
         self.path = path
         self.user = user
-        """Who the plugin runs as, where that is not the host's own user."""
+        """The user that the plugin runs as, when that is not the host's own user."""
 
     def write_etc(
         self,
@@ -99,10 +100,11 @@ class PluginDir:
         places: Iterable[str] = (),
         links: Iterable[tuple[str, str]] = (),
     ) -> str:
-        """A folder that becomes the plugin's /etc, with these files and symlinks.
+        """Create a directory that becomes the plugin's /etc, with these files and symlinks, and return its
+        path.
 
-        `places` are paths of the machine's /etc that will be mounted in it. The same every time for the same
-        contents, and never changed: processes that were started with it still live in it.
+        `places` are paths of the machine's /etc that will be mounted in it. The same contents give the same
+        directory, and a directory is never changed: running processes still use it.
         """
         import hashlib
 
@@ -134,7 +136,7 @@ class PluginDir:
         return etc
 
     def scratch(self) -> str:
-        """A folder that the plugin may fill, for a sandbox that cannot give it a /tmp of its own."""
+        """A directory that the plugin may write to, for a class that cannot give it a /tmp of its own."""
         path = os.path.join(self.path, "scratch")
         if not os.path.isdir(path):
             with _made(path) as folder:
@@ -144,7 +146,7 @@ class PluginDir:
 
 
 def default_base() -> str:
-    """This user's own folder for what lives as long as a session, or else everybody's."""
+    """XDG_RUNTIME_DIR when this user has one and is not root; else the shared temporary directory."""
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
@@ -152,7 +154,7 @@ def default_base() -> str:
 
 
 def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
-    """Remove what killed hosts of this user left."""
+    """Remove the directories that killed hosts of this user have left."""
     swept = 0
     for entry in _entries(base):
         if not entry.name.startswith(prefix) or swept == MOST_SWEPT:
@@ -167,7 +169,7 @@ def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
                 rmtree(entry.path)
                 swept += 1
         except OSError:
-            pass  # its host lives
+            pass  # locked: its host is alive
         finally:
             os.close(fd)
 
@@ -177,11 +179,12 @@ def _entries(base: str) -> list[os.DirEntry[str]]:
         with os.scandir(base) as entries:
             return list(entries)
     except OSError:
-        return []  # settling there will say what is wrong
+        return []  # creating a directory there will fail with the reason
 
 
 def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
-    """A new folder, locked and still there: another host's sweep may come between making and locking."""
+    """Create a directory and lock it. Retries when another host's cleanup removes the directory between the
+    two steps."""
     for _ in range(100):
         path = ""
         try:
@@ -199,7 +202,7 @@ def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.stat(path), os.fstat(fd)):
                 if os.geteuid() == 0:
-                    os.fchmod(fd, 0o711)  # plugins that are other users pass through it to their own room
+                    os.fchmod(fd, 0o711)  # plugins with other users pass through it to their own directory
                 return path, fd
         except OSError:
             pass
@@ -215,7 +218,7 @@ def _homeless(base: str, why: object) -> SandboxUnavailable:
 
 @contextlib.contextmanager
 def _made(path: str) -> Iterator[int]:
-    """A new folder, opened, which is there afterwards only if all that is done to it inside succeeds."""
+    """Create and open a directory, which is removed again if the body of the `with` statement fails."""
     os.mkdir(path, 0o700)
     try:
         folder = open_folder(path)

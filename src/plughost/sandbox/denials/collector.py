@@ -1,4 +1,5 @@
-"""What one plugin was refused, heard from its watchers and told, off the event loop and bounded."""
+"""Collects the denial records of one plugin's watchers, classifies them in a thread, and reports them;
+bounded."""
 
 from __future__ import annotations
 
@@ -12,17 +13,18 @@ from plughost.sandbox.denials.visible_access import VisibleAccess
 from plughost.sandbox.resolve.shebang import interpreter
 
 MOST_WAITING = 256
-"""Records; more are dropped, as their watcher drops what finds its pipe full."""
+"""Records; more are dropped, as a watcher drops records when its pipe is full."""
 MOST_TOLD = 64
-"""Denials of one generation. Who is refused more wants a folder."""
+"""Denials of one generation that are reported. A plugin that is refused more needs a directory."""
 FORGOTTEN_AFTER = 60.0
-"""Seconds. A path is looked at once in this time, however many processes ask for it."""
+"""Seconds. A path is looked up once in this time, however many processes ask for it."""
 
 Tell = Callable[[Denial | None], None]
 
 
 class DenialCollector:
-    """One plugin's. `hear` returns at once; files are looked at in a thread, a batch at a time."""
+    """The collector of one plugin. `collect` returns at once; files are looked up in a thread, a batch at a
+    time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -34,7 +36,8 @@ class DenialCollector:
         self._task: asyncio.Task[None] | None = None
 
     def collect(self, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell) -> None:
-        """`tell` is called with each denial, and with None when there are more than will be told."""
+        """Queue records of the watcher. `tell` is called with each denial, and once with None when there are
+        too many to report."""
         if generation > self._generation or self._clock.time() >= self._since + FORGOTTEN_AFTER:
             self._looked.clear()
             self._since = self._clock.time()
@@ -57,7 +60,7 @@ class DenialCollector:
             self._task = asyncio.get_running_loop().create_task(self._judge())
 
     async def close(self) -> None:
-        """Returns when all that was heard is told."""
+        """Returns when everything that was collected is reported."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -85,7 +88,7 @@ def _judged(batch: list[tuple[str, str, VisibleAccess, Tell]]) -> list[tuple[Den
         try:
             judged = classify.classify_denial(letter, path, reach, lstat, interpreter)
         except OSError:
-            continue  # it went away meanwhile
+            continue  # the file was removed meanwhile
         if judged is not None:
             found.append((judged, tell))
     return found

@@ -1,11 +1,12 @@
-"""The one way out of a confined plugin: a proxy on a socket of its own that connects to what was granted.
+"""The egress proxy of one confined plugin: an HTTP CONNECT proxy on a Unix socket that connects to granted
+endpoints.
 
-The socket is the plugin's identity: whoever can connect to it is that instance. Each connection is judged
-anew, in this order: what is asked for, whether it was granted, where its name leads now, which name TLS is
-opened to. The addresses that were checked are the ones dialled.
+The socket is the plugin's identity: whoever can connect to it is that instance. Each connection is checked in
+this order: the request, the grant, the addresses of the name now (DNS), the TLS server name (SNI). The
+addresses that were checked are the ones that are dialled.
 
-Whatever a plugin does too much of waits at its own side of the socket: connections beyond the limit are not
-accepted, bytes that the other side does not take are not read.
+Backpressure stays at the plugin's side of the socket: connections beyond the limit are not accepted, and
+bytes that the other side does not take are not read.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ from plughost.sandbox.egress.tls_ports import expected_opening
 from plughost.sandbox.egress.tunnel import Tunnel, TunnelResult, linger
 
 RESOLVERS = 2
-"""Threads of each plugin that look names up: its slow names are its own trouble."""
+"""DNS threads of each plugin: its slow names delay nobody else."""
 ADDRESSES = 8
-"""Of one name, that are tried."""
+"""Addresses of one name that are tried."""
 CONNECT_PATIENCE = 5.0
-"""For each of them, so that a dead one does not use up the time of the next."""
+"""Seconds for each address, so that a dead one does not use up the time of the next."""
 MOST_OF_METHOD = 20
-"""Characters of a request's first word that are told."""
+"""Characters of the request's method that are recorded."""
 
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class EgressProxy:
-    """Serves the plugin that connects to `listener`, from now on; `on_connection` is told when one ends."""
+    """Serves the plugin that connects to `listener`, from now on; `on_connection` is called with the record
+    of each connection that has ended."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class EgressProxy:
         self._accept_or_rest()
 
     async def close(self) -> None:
-        """Cuts what is open and returns when all is told."""
+        """Close all connections, and return when all are reported."""
         self._closed = True
         self._accept_or_rest()
         self._listener.close()
@@ -92,7 +94,7 @@ class EgressProxy:
             plugin, _ = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError:  # no descriptor is left: in a second there may be
+        except OSError:  # no file descriptor is left: try again in a second
             self._accepts_left = 0
         else:
             plugin.setblocking(False)
@@ -135,10 +137,10 @@ class EgressProxy:
                 down=visit.tunnel.down if visit.tunnel else 0,
                 seconds=self._loop.time() - began,
             )
-            self._loop.call_soon(self._on_connection, record)  # what it raises is the loop's to report
+            self._loop.call_soon(self._on_connection, record)  # the loop reports its exceptions
 
     async def _visit(self, plugin: socket.socket, visit: _Visit) -> None:
-        """One connection from its first byte to its last."""
+        """Handle one connection from its first byte to its last."""
         try:
             head, early = await self._head(plugin)
             visit.asked = _told(head.partition(b"\r\n")[0])
@@ -176,7 +178,7 @@ class EgressProxy:
                 visit.why = "the plugin broke it off"
 
     async def _head(self, plugin: socket.socket) -> tuple[bytes, bytes]:
-        """The head of the request, and what came after it."""
+        """The head of the request, and the bytes that came after it."""
         head = bytearray()
         try:
             async with asyncio.timeout(self._bounds.head_seconds):
@@ -258,13 +260,13 @@ class EgressProxy:
 
 
 def _told(request: bytes) -> str:
-    """What may be kept of a request's first line: no password in it, and no query."""
+    """The part of a request line that may be recorded: without passwords and queries."""
     method, _, rest = request.decode("latin-1").partition(" ")
     return f"{shown(method[:MOST_OF_METHOD])} {shown(rest.partition(' ')[0])}".rstrip()
 
 
 class _Visit:
-    """What is known of a connection so far."""
+    """The state of one connection so far."""
 
     asked = ""
     host = ""

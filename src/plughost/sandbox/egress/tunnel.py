@@ -1,6 +1,8 @@
-"""A plugin and a server connected: the end of one direction is passed on, and the other goes on.
+"""A tunnel between a plugin and a server, in both directions. The end of one direction is passed on; the
+other continues.
 
-A connection that breaks on one side breaks on the other, too: nobody may take half an answer for a whole one.
+A connection that breaks on one side is reset on the other, too: nobody may take half an answer for a whole
+one.
 """
 
 from __future__ import annotations
@@ -24,17 +26,18 @@ from plughost.sandbox.egress.late_client_hello import LateSniFilter
 from plughost.sandbox.egress.pump import BUFFER, Pump, SourceBroken, TargetBroken
 
 LINGER_SECONDS = 2.0
-"""For a plugin to take its last bytes before its socket is closed."""
+"""Time for a plugin to read its last bytes before its socket is closed."""
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class TunnelResult(Exception):
-    """Why a tunnel was cut."""
+    """The tunnel was cut, and why."""
 
 
 class Tunnel:
-    """`spend` is told of bytes before they are passed on, and raises Ended when there were too many."""
+    """`spend` is called with the number of bytes before they are passed on, and raises TunnelResult when
+    there were too many."""
 
     def __init__(
         self, plugin: socket.socket, server: socket.socket, bounds: EgressLimits, spend: Callable[[int], None]
@@ -52,14 +55,17 @@ class Tunnel:
 
     @property
     def up(self) -> int:
+        """Bytes from the plugin to the server."""
         return self._up.bytes
 
     @property
     def down(self) -> int:
+        """Bytes from the server to the plugin."""
         return self._down.bytes
 
     async def run(self, early: bytes, opening: SniFilter | None) -> None:
-        """Until both sides are done. Ended when it was cut; Mismatch when TLS is opened to another name."""
+        """Run until both sides are done. TunnelResult when it was cut; SniMismatch when TLS is opened to
+        another name."""
         up = asyncio.create_task(self._upwards(early, opening))
         down = asyncio.create_task(self._downwards())
         try:
@@ -74,7 +80,7 @@ class Tunnel:
         finally:
             up.cancel()
             down.cancel()
-            await asyncio.gather(up, down, return_exceptions=True)  # before the sockets are closed below them
+            await asyncio.gather(up, down, return_exceptions=True)  # before their sockets are closed
         if self._server_deaf:
             await linger(self._plugin)
 
@@ -105,7 +111,7 @@ class Tunnel:
                 late.end()
         except SourceBroken:
             raise TunnelResult("the plugin broke it off") from None
-        except TargetBroken:  # what the server has said before is still on its way down
+        except TargetBroken:  # earlier bytes of the server are still on their way
             self._server_deaf = True
             return
         if not self._server_done and _hung_up(self._plugin):
@@ -114,7 +120,8 @@ class Tunnel:
             self._server.shutdown(socket.SHUT_WR)
 
     async def _opened(self, data: bytes, opening: SniFilter) -> bytes:
-        """The plugin's first bytes, once they may pass; it may wait for the server to speak before it."""
+        """The plugin's first bytes, once they may pass. There is no timeout for the first one: the server may
+        speak first."""
         loop = asyncio.get_running_loop()
         try:
             data = data or await loop.sock_recv(self._plugin, BUFFER)
@@ -132,8 +139,8 @@ class Tunnel:
         return opening.end()
 
     async def _greeted(self, data: bytes, opening: SniFilter) -> bytes:
-        """Passes the hello on, and returns what may follow it. No byte does before the server has answered:
-        it might be the second hello that the server asks for."""
+        """Pass the hello on, and return what may follow it. No byte does before the server has answered: it
+        might be the second hello that the server asks for."""
         hello, rest = data[: opening.hello_ends], data[opening.hello_ends :]
         await self._up.send(hello)
         await self._answered.wait()
@@ -162,7 +169,8 @@ class Tunnel:
 
 
 async def linger(plugin: socket.socket) -> None:
-    """Let the other end read what it was sent: closing with its own bytes unread could cut that short."""
+    """Let the other end read what it was sent: closing the socket with unread bytes in it could cut that
+    short."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError):
         plugin.shutdown(socket.SHUT_WR)
@@ -172,7 +180,7 @@ async def linger(plugin: socket.socket) -> None:
 
 
 def _hung_up(plugin: socket.socket) -> bool:
-    """Closed at the other end, not only done with sending."""
+    """Whether the other end has closed its socket, and not only finished sending."""
     poll = select.poll()
     poll.register(plugin, 0)
     return any(event & select.POLLHUP for _, event in poll.poll(0))

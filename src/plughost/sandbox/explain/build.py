@@ -1,4 +1,5 @@
-"""Why a plugin may do what it may: what was asked and granted, by whose word, and what holds it to that."""
+"""Builds the report of `plughost explain`: what was asked for, what was granted and where, and what enforces
+it."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ LIMITS = {
     "cpu_seconds": "processor seconds",
     "scratch": "scratch",
 }
-"""Each limit as the operator writes it, and as what holds it is told."""
+"""Each limit as the operator writes it, and as `describe_enforcement` names it."""
 SCRATCH = ("/dev/shm", "/tmp")
 MADE = ("/dev", "/proc", *SCRATCH)
 
@@ -57,7 +58,8 @@ def explain(
     machine: KernelFeatures,
     source: GrantSource | None = None,
 ) -> Explanation:
-    """`confinement` is what was decided for the plugin, or why nothing could be."""
+    """Build the report. `confinement` is the sandbox plan of the plugin, or the error for which there is
+    none."""
     source = source or GrantSource()
     confined = sandbox_class(spec, contract)
     powers = effective(spec, binding)
@@ -122,7 +124,8 @@ def _only(kind: str, item: str | Endpoint) -> Access:
 def _planned(
     confined: str, powers: Access, limits: ResourceLimits, machine: KernelFeatures
 ) -> tuple[Enforcement, ...]:
-    """What would hold it, if the machine could. As whom it would run is not known without trying."""
+    """The enforcement that a capable machine would provide. The user is left out: it is not known without a
+    try."""
     rlimits = rlimits_for(confined, limits, machine, None)
     held = describe_enforcement(confined, powers, limits, rlimits, machine, None, grouped=False)
     return tuple(holding for holding in held if holding.what != "user")
@@ -172,7 +175,7 @@ def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: 
 
 
 def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
-    """Whether these powers are enough for that one."""
+    """Whether this access covers that item."""
     got = getattr(intersect(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
         return any(
@@ -209,7 +212,7 @@ def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Resolve
 
 
 def _words_for(wanted: Capability, binding: ResolvedSpec) -> list[str]:
-    """The grants of what is missing of a capability: item by item where the contract has words for that."""
+    """The grants for what is missing of a capability: item by item where the contract has words for items."""
     held = {item for each in binding.capabilities if each.name == wanted.name for item in each.scope or ()}
     missing = [item for item in wanted.scope or () if item not in held]
     if "item" not in binding.granting or not missing:
@@ -284,5 +287,5 @@ def _checks(contract: Contract, binding: ResolvedSpec) -> Iterator[Check]:
 
 
 def _listed(words: Sequence[str]) -> str:
-    """A list as TOML has it."""
+    """A list in TOML."""
     return json.dumps(list(dict.fromkeys(words)), ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""Which folders are a plugin's own: it may read them whole, and what is written in them is its word."""
+"""Finds the code directories of a plugin: it may read them whole, and their contents count as the plugin's
+word."""
 
 from __future__ import annotations
 
@@ -10,11 +11,12 @@ from plughost.sandbox.resolve.path_recorder import PathRecorder, stamp
 from plughost.sandbox.resolve.trusted_files import ExposurePolicy, is_beneath, is_broad
 
 NO_SCRIPT = ("-c", "-m")
-"""After these an interpreter is given code, or the name of a module."""
+"""Options after which an interpreter takes code or a module's name, not a script."""
 
 
 class CodeDirs:
-    """`kept_from` is a file that none of these folders may hold. What is found is told to `trust`."""
+    """Adds the code directories of one plugin to `trust.code`. `kept_from` is a file that no code directory
+    may contain."""
 
     def __init__(
         self,
@@ -31,7 +33,8 @@ class CodeDirs:
         self._walked = walked
 
     def by_folder(self, folder: str) -> None:
-        """The operator names it."""
+        """Add the directory that the operator named; SandboxUnavailable when it holds far more than one
+        plugin's code."""
         real = self._walked(folder).real
         if self._is_shared(real):
             raise SandboxUnavailable(
@@ -41,9 +44,9 @@ class CodeDirs:
         self._trust.code.append(real)
 
     def by_command(self, start: str) -> str | None:
-        """What the command names is the plugin's, with its folder: the script, or the program itself.
+        """Add the directory of what the command names: the script, or the program itself.
 
-        The file alone is returned where it is among others that are not the plugin's.
+        Returns the file alone where its directory is shared with others and so is not the plugin's.
         """
         by_interpreter = interpreters.is_interpreter(start) and (self._cwd or len(self._command) > 1)
         if by_interpreter:
@@ -60,7 +63,7 @@ class CodeDirs:
             and "/" not in self._command[0]
             and self._trust.may_lead(self._walked(start), by_plugin=True)
         ):
-            return None  # a program of the system
+            return None  # a public program of the system, not the plugin's code
         walked = self._walked(os.path.dirname(start))
         folder = walked.real
         if any(map(self._trust.is_authors, (folder, *(link for link, _ in walked.links)))):
@@ -71,7 +74,8 @@ class CodeDirs:
         return None
 
     def _package(self, start: str) -> str | None:
-        """What `npm install -g` has put beside a program: `bin/x` leads to `lib/node_modules/x/…`."""
+        """The package directory of a program from `npm install -g`: `bin/x` is a symlink to
+        `lib/node_modules/x/…`."""
         place, real = os.path.realpath(os.path.dirname(start)), os.path.realpath(start)
         modules = f"{os.path.dirname(place)}/lib/node_modules"
         folder = os.path.dirname(real)
@@ -86,7 +90,8 @@ class CodeDirs:
 
 
 def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
-    """What is run from where the host is, and starts elsewhere: a script by its whole path."""
+    """Make a relative script path absolute: the command is written for the host's working directory, but
+    starts elsewhere."""
     at = _script(command)
     if at is None or not interpreters.is_interpreter(command[0]) or command[at - 1] in NO_SCRIPT:
         return command
@@ -95,5 +100,5 @@ def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _script(command: tuple[str, ...]) -> int | None:
-    """Which word of an interpreter's command is its script."""
+    """The index of the script in an interpreter's command."""
     return next((at for at, word in enumerate(command) if at and not word.startswith("-")), None)

@@ -1,8 +1,10 @@
-"""What must be there so that a command can run: its program, interpreter, loader and libraries, nothing else.
+"""Resolves a command to the files that must be visible to run it: program, interpreter, loader, libraries,
+nothing else.
 
-Two people speak here. The operator's words (the command, PATH, what was granted) may name any file. What is
-written in a file, whoever named that (first lines, program headers, symlinks in the plugin's folder), brings
-in what is public, the plugin's own, or granted, and is refused otherwise. `trust.py` says what is public.
+Trust decides. What the operator says (the command, PATH, grants) may name any file. What is written in a
+file, whoever named that file (shebangs, program headers, symlinks in the plugin's directory), can add files
+that are public, the plugin's own, or granted; anything else is refused. `trusted_files.py` defines what is
+public.
 """
 
 from __future__ import annotations
@@ -23,29 +25,30 @@ from plughost.sandbox.resolve.shebang import Shebang, read_shebang, without_env
 from plughost.sandbox.resolve.trusted_files import Word
 
 MOST_INTERPRETERS = 5
-"""How often a script's interpreter may be a script again: the kernel's number."""
+"""How often a script's interpreter may be a script again: the kernel's own limit."""
 
 
 class ResolvedCommand(msgspec.Struct, frozen=True):
-    """Real paths, but `path` and the links that lead from it to the real ones."""
+    """A command with every file that it needs. Real paths, except `path` and the symlinks in `links`."""
 
     path: str
-    """What to execute; `argv` goes with it."""
+    """The program to execute, with `argv`."""
     argv: tuple[str, ...]
     code: tuple[str, ...]
-    """The plugin's own folders."""
+    """The plugin's own directories."""
     reads: tuple[str, ...]
     executes: tuple[str, ...]
-    """Program files: the command's, its interpreter's, its loader; granted ones."""
+    """Program files: the command's, its interpreter's, its dynamic loader; granted programs."""
     libraries: tuple[str, ...]
     shelves: tuple[str, ...]
-    """What to show so that the libraries can be seen: their folders where those are public, or else they
-    themselves."""
+    """What to mount to make the libraries visible: their directories where those are public, or else the
+    files."""
     links: tuple[tuple[str, str], ...]
 
 
 class CommandResolver:
-    """One look for all that a command needs; `stamps` tells what was looked at, and how it was then."""
+    """Resolves one command, once. `stamps` records every file that was looked at and its state then, for the
+    cache."""
 
     def __init__(
         self,
@@ -80,6 +83,8 @@ class CommandResolver:
         self.stamps = self._walked.stamps
 
     def run(self) -> ResolvedCommand:
+        """Resolve the command; LaunchFailed when a program is missing, SandboxUnavailable when one may not be
+        used."""
         start = self._located(self._command[0])
         own = CodeDirs(self._command, self._cwd, self._kept_from, self._trust, self._walked)
         if self._cwd is not None and self._cwd_is_own:
@@ -117,7 +122,8 @@ class CommandResolver:
         )
 
     def _located(self, name: str) -> str:
-        """As the launcher does: a bare name on the host's PATH, a relative path from the plugin's folder."""
+        """The program's path as the launcher finds it: a bare name on the host's PATH, a relative path from
+        the working directory."""
         if "/" in name:
             return os.path.join(self._cwd or os.getcwd(), name.removeprefix("./"))
         found = shutil.which(name, path=os.environ.get("PATH", os.defpath))
@@ -133,10 +139,10 @@ class CommandResolver:
     def _chain(
         self, path: str, argv: tuple[str, ...], word: Word = Word.OPERATOR
     ) -> tuple[str, tuple[str, ...]]:
-        """Bring a program in with all that stands behind it; what to execute, and with which words.
+        """Add a program with its chain of interpreters; returns what to execute, and its argv.
 
-        `word` is whose word the path is. From the first file of the plugin's author on it is the plugin's,
-        until the operator's PATH says what an interpreter's name means.
+        `word` tells who named the path. From the first file of the plugin's author on that is the plugin,
+        until the operator's PATH resolves an interpreter's name.
         """
         start = path
         by_kernel = False
@@ -149,9 +155,9 @@ class CommandResolver:
                 path = behind
                 if behind != interpreters.operator_choice(real):
                     word = Word.PLUGIN
-                if not by_kernel:  # an interpreter finds what is its own by the name it was called by
+                if not by_kernel:  # interpreters find their files by argv[0]
                     start, argv = path, (path, *argv[1:])
-                self.stamps[real] = None  # what it stands for may change without it: looked up every time
+                self.stamps[real] = None  # the version may change without the shim: never cached
                 continue
             self._executes[real] = None
             elf = read_elf(real)
@@ -159,7 +165,7 @@ class CommandResolver:
             if elf is not None:
                 self._native(path, real, elf, word)
             if line is None:
-                return start, argv  # and if it is no program at all, the kernel says so
+                return start, argv  # if it is not a program at all, the kernel reports that
             if line.by_name:
                 found = self._by_name(line, real)
                 if not by_kernel:
@@ -172,9 +178,9 @@ class CommandResolver:
         raise SandboxUnavailable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
 
     def _program(self, path: str, word: Word, script: str | None) -> tuple[str, Word]:
-        """The real path of a program that may be brought in, and whose word it is what is written in it.
+        """The real path of a program that may be used, and who counts as the author of what is written in it.
 
-        `script` is the file whose first line names it, if one does.
+        `script` is the file whose shebang names it, if one does.
         """
         if not path.startswith("/"):
             raise SandboxUnavailable(f"the interpreter {path!r} is not given with its whole path")
@@ -197,10 +203,11 @@ class CommandResolver:
         )
 
     def _is_beside(self, script: str, walked: trusted_files.Walk) -> bool:
-        """A tool that is installed in a virtual environment names its interpreter there, which is a symlink
-        to one that may be anywhere. What is reached so must be an interpreter by its name and its content.
+        """Whether the interpreter is in the virtual environment of the script. A tool that is installed in
+        one names its interpreter there, which is a symlink to one that may be anywhere. The target must be an
+        interpreter by its name and its content.
 
-        Only for a tool that the operator has named, and that is not of the plugin's author.
+        Only for a tool that the operator has named, and that is not from the plugin's author.
         """
         if interpreters.venv_of(script) is None:
             return False
@@ -245,9 +252,8 @@ class CommandResolver:
             for part in ("pyvenv.cfg", "lib", "lib64"):
                 self._bring(f"{venv}/{part}", venv, word)
         belongings = interpreters.interpreter_files(real, shared_libraries.triplet(elf))
-        by = (
-            Word.OPERATOR if trusted_files.is_public(real) else word
-        )  # what root has installed, root answers for
+        # Root has installed a public program, so root answers for what it names.
+        by = Word.OPERATOR if trusted_files.is_public(real) else word
         for folder in belongings.folders:
             self._bring(folder, prefix, by)
         self._programs += [
@@ -256,11 +262,11 @@ class CommandResolver:
             if (found := read_elf(module))
         ]
 
-    # What is brought in
+    # Exposed files
 
     def _bring(self, path: str, prefix: str, word: Word) -> None:
-        """What belongs to a program, by the word of whoever made its prefix. What is private there comes only
-        with a program that the operator has named."""
+        """Make a file that belongs to a program readable, if whoever named it may expose it. Private files of
+        a prefix come only with a program that the operator has named."""
         if not os.path.exists(path):
             return
         real = self._walked(path).real
@@ -274,7 +280,7 @@ class CommandResolver:
             self._reads[real] = None
 
     def _library(self, library: LoadedProgram) -> str | None:
-        """A library's real path; None for one that is there anyhow, or may not be brought in."""
+        """A library's real path; None for one that is visible anyway, or may not be exposed."""
         walked = trusted_files.walk(library.path)
         by_plugin = any(self._trust.is_authors(prefix) for prefix in library.prefixes)
         if self._trust.is_own(walked.real) or not self._trust.may_lead(walked, by_plugin):

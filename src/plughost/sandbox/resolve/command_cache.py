@@ -1,4 +1,4 @@
-"""A command as it can be run, remembered until one of the files that decided it changes."""
+"""A cache of resolved commands: an entry is valid until one of the files that decided it changes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ def resolve_command(
     parted: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedCommand:
-    """The command as it can be run; `execute` and `read` are what the operator granted beside it.
+    """Resolve a command, from the cache if possible; `execute` and `read` are what the operator granted
+    besides.
 
-    `path_is_told`: the PATH in `env` is the plugin's own word, and leads no further than others of its words.
-    `parted` are folders of its author's of which it is given parts, among `read`, whose paths are real.
-    `resolved` says where paths led when they were checked: Unconfinable if one leads elsewhere now.
-    LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
+    `path_is_told`: the PATH in `env` is set by the plugin, and so may only lead to what a plugin may name.
+    `parted` are directories from the plugin's author of which only parts are granted (listed in `read`, as
+    real paths). `resolved` maps paths to where they led when they were checked: SandboxUnavailable if one
+    leads elsewhere now. LaunchFailed when there is no such program, SandboxUnavailable when it needs what
+    only the operator may grant.
     """
     said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
     led = tuple(sorted((resolved or {}).items()))

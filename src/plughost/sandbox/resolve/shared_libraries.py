@@ -1,4 +1,5 @@
-"""Where the dynamic loader finds shared libraries: its cache, its own folders, and a program's own prefix."""
+"""Finds shared libraries as the dynamic loader does: in its cache (ld.so.cache), its default directories, and
+a program's own prefix."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ MOST_CACHE = 4 << 20
 
 STANDING = ("libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libz.so.1", "libgomp.so.1", "libresolv.so.2",
             "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libatomic.so.1")  # fmt: skip
-"""What extension modules load later without the program's own headers telling: the ones that every prebuilt
-Python wheel and Node addon may count on."""
+"""Libraries that extension modules load later although the program's headers do not name them: those that
+every prebuilt Python wheel and Node addon may expect."""
 
 _TRIPLETS = {
     62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu", 243: "riscv64-linux-gnu", 40: "arm-linux-gnueabihf",
@@ -31,24 +32,24 @@ _MAGIC = b"glibc-ld.so.cache1.1"
 
 
 def triplet(elf: Elf) -> str:
-    """The name of its machine in the folders of Debian and its kin."""
+    """The name of its machine in library directories of Debian and its derivatives."""
     return _TRIPLETS.get(elf.kind[0], "")
 
 
 class LoadedProgram(NamedTuple):
-    """A file that is loaded, and how far its own word reaches."""
+    """A program or library that is loaded, and where its own search path may lead."""
 
     path: str
     elf: Elf
     prefixes: tuple[str, ...] = ()
-    """Below these it may say where its libraries are."""
+    """Its RUNPATH counts only for directories below these."""
 
 
 def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
-    """Every library that these programs need, and those need in turn.
+    """Every library that these programs need, directly or through another library.
 
-    A name with a slash in it, and a folder outside a program's prefixes that it wants searched, count for
-    nothing: both are the program's own word.
+    A name with a slash, and a search directory outside the program's prefixes, are ignored: both are the
+    program's own word.
     """
     found: dict[str, LoadedProgram] = {}
     waiting = list(programs)
@@ -72,7 +73,8 @@ def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
 
 
 class _Look:
-    """At files, each once, and not at any number of them: whoever wrote the program says how many."""
+    """Reads ELF files, each once, and a bounded number of them: the author of the program decides how many
+    are searched."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, tuple[int, int]], Elf | None] = {}
@@ -97,7 +99,7 @@ def _searched(program: LoadedProgram) -> Iterable[str]:
 
 
 def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> list[tuple[str, Elf]]:
-    """What the loader may take for a name: it passes over files of another kind."""
+    """The files that the loader may choose for a name: it skips files of another kind."""
     arch = triplet(wanted)
     usual = [f"/lib/{arch}", f"/usr/lib/{arch}"] if arch else []
     usual += ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"]
@@ -113,7 +115,7 @@ def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> lis
 
 
 def cached() -> dict[str, list[str]]:
-    """The loader's cache: paths by name."""
+    """The loader's cache: paths by library name."""
     try:
         info = os.stat(CACHE)
     except OSError:
@@ -138,7 +140,7 @@ def _cached(stamp: tuple[int, int, int]) -> dict[str, list[str]]:
 
 
 def cache_bytes() -> bytes:
-    """The loader's cache as it is; empty where there is none."""
+    """The contents of the loader's cache; empty where there is none."""
     fd = open_file(CACHE)
     if fd is None:
         return b""

@@ -1,4 +1,4 @@
-"""Colours of pictures, where there is no terminal that has its own."""
+"""Colours of pictures, where there is no terminal with default colours of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAPER = Color(12, 12, 12)
 
 
 class ResolvedStyle(NamedTuple):
-    """How a run is drawn: everything that a modifier means for colours is in them already."""
+    """How a span is drawn: the modifiers that change colours are applied already."""
 
     fg: Color
     bg: Color
@@ -22,6 +22,7 @@ class ResolvedStyle(NamedTuple):
 
 
 def resolve_style(run: Span) -> ResolvedStyle:
+    """The colours and font style of a span, with default colours, reversal and dimming applied."""
     fg, bg = run.fg or INK, run.bg or PAPER
     if run.modifier & REVERSED:
         fg, bg = bg, fg

@@ -1,4 +1,5 @@
-"""The frames of one plugin: asked for while somebody looks, one at a time; or why there are none."""
+"""The frame source of one plugin: requests frames while somebody watches, one at a time, and shows an error
+panel when there are none."""
 
 from __future__ import annotations
 
@@ -20,25 +21,28 @@ from plughost.screens.terminal.error_panel import FAILED, STARTING, ErrorPanel, 
 
 
 class ScreenView(NamedTuple):
+    """What to display: a frame, or an error panel."""
+
     rows: Sequence[Row]
     changed: Sequence[int] | None
-    """The rows that are not as they were; None when there is nothing to compare with."""
+    """The rows that differ from the view before; None when there is nothing to compare with."""
 
 
 class Viewer(Protocol):
-    """Where frames are seen."""
+    """Displays frames."""
 
     def room(self) -> tuple[int, int]:
-        """Columns and rows."""
+        """The size of the viewport, in columns and rows."""
 
     def takes_more(self) -> bool:
-        """Whether what is shown now is drawn soon: what is due meanwhile is dropped."""
+        """Whether a frame would be drawn soon; frames that are due meanwhile are dropped."""
 
     def see(self, sight: ScreenView) -> None: ...
 
 
 class FrameSource:
-    """One plugin's screens draw from one feed: a frame names no screen, and one is in flight at a time."""
+    """The frames of one plugin, shared by all of its screens: a frame does not name its screen, and one
+    request is in flight at a time."""
 
     def __init__(
         self, host: Host, plugin: Plugin, rate: float = 30.0, deadline: float = RENDER_DEADLINE
@@ -47,9 +51,9 @@ class FrameSource:
         self.frames = 0
         self.dropped = 0
         self.took = 0.0
-        """Seconds from asking for the last frame until it was painted."""
+        """Seconds from the request of the last frame until it was drawn."""
         self.trouble: ErrorPanel | None = STARTING
-        """What is seen instead of a frame."""
+        """The error panel that is shown instead of a frame; None while there are frames."""
         self._host = host
         self._spec = plugin.spec
         self._plugin = plugin
@@ -66,31 +70,32 @@ class FrameSource:
 
     @property
     def state(self) -> str:
-        """In the words of the lifecycle, but for one that only a screen knows."""
+        """The plugin's lifecycle state, or Unresponsive, which only a screen can tell."""
         return "Unresponsive" if self._hangs else self._plugin.state
 
     @property
     def _hangs(self) -> bool:
         return self._plugin.state == "Running" and self._view.unresponsive
 
-    # What people do
+    # Input
 
     def key(self, screen: str, key: KeyEvent) -> bool:
-        """Past everything that waits; False when nobody is there to get it."""
+        """Send a key event ahead of all waiting calls; False when no process can take it."""
         self.wake()
         return self._view.key(screen, key)
 
     def mouse(self, screen: str, mouse: MouseEvent) -> bool:
+        """Send a mouse event, like `key`."""
         self.wake()
         return self._view.mouse(screen, mouse)
 
     def wake(self) -> None:
-        """Something is different for the plugin: the next frame is due at once."""
+        """The next frame is due at once: something has changed for the plugin."""
         self._pace.wake()
         self._woken.set()
 
     def restart(self) -> None:
-        """End it by force, and start it as if it had never failed."""
+        """Kill the plugin and start it with a clean failure history."""
         if self._restarting is None or self._restarting.done():
             self._restarting = asyncio.ensure_future(self._restart())
 
@@ -106,29 +111,30 @@ class FrameSource:
         self.wake()
 
     def kill_if_hung(self) -> None:
-        """Nobody waits for it to say goodbye."""
+        """Kill the plugin if it is unresponsive: there is no point in waiting for its shutdown."""
         if self._hangs:
             self._plugin.kill()
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel a start or restart in progress."""
         tasks = [task for task in (self._starting, self._restarting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the host tells
+    # Events of the host
 
     def happened(self, event: Event) -> None:
+        """Handle an event of the host: wake up when the plugin's state has changed."""
         if event.plugin == self.name and isinstance(event, StateChanged | Exited):
             if isinstance(event, StateChanged) and event.new in FAILED:
                 self._why = event.why
             self._woken.set()
 
-    # What is seen
+    # Frames
 
     async def watch(self, viewer: Viewer) -> None:
-        """Show what there is to see, until cancelled."""
+        """Show frames to this viewer, until cancelled."""
         self._painting = None
         self._drawn_at = due = self._clock()
         while True:
@@ -144,7 +150,7 @@ class FrameSource:
                     due = await self._rest(due, wait)
 
     async def _show(self, viewer: Viewer) -> float:
-        """Show one frame, or why there is none; how long that is good for."""
+        """Show one frame, or an error panel; returns the seconds until the next one."""
         width, height = viewer.room()
         if not (width and height):
             return IDLE
@@ -181,9 +187,11 @@ class FrameSource:
         return self._pace.after(changed=bool(painting.changed), redraw=result.redraw)
 
     async def _rest(self, due: float, wait: float) -> float:
-        """Until the next frame is due, or sooner when something has happened; when that was.
+        """Wait until the next frame is due, or less when something has happened; returns the time of the next
+        frame.
 
-        Between two frames is an interval at least, but one that is a little late does not put off the others.
+        There is at least one interval between two frames, but a frame that is a little late does not delay
+        the others.
         """
         soonest = max(due + self._pace.interval, self._clock())
         await asyncio.sleep(soonest - self._clock())

@@ -1,4 +1,4 @@
-"""One frame of a plugin, without a terminal."""
+"""Captures one frame of a plugin, without a terminal."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from plughost.screens.terminal.error_panel import LAST_LINES
 
 RATE = 20.0
 PATIENCE = 5.0
-"""Seconds for a picture that never comes to rest."""
+"""Seconds to wait for a screen that never stops changing."""
 LONGEST = 20.0
-"""Seconds for all of it: one that hangs in its start is given less than its contract gives it."""
+"""Seconds for the whole capture: a plugin that hangs in its start gets less time than its contract gives
+it."""
 
 
 class Capture(NamedTuple):
+    """One captured frame."""
+
     painting: Rendering
     seconds: float
-    """From asking for the frame until it was painted."""
+    """Seconds from the request of the frame until it was rendered."""
     redraw: bool
-    """Whether the plugin wishes that the next one follows soon."""
+    """Whether the plugin asks for another frame soon."""
 
 
 async def capture(
@@ -40,8 +43,8 @@ async def capture(
     wait: float | None,
     others: Collection[asyncio.Task[None]],
 ) -> Capture:
-    """A frame of a plugin that has run for `wait` seconds, or has come to rest: many show at first that they
-    have nothing to show yet, until the `others` are up."""
+    """Capture a frame after `wait` seconds, or by default once the screen has stopped changing: many plugins
+    show an empty screen at first, until the `others` are up. Timeout when there is no frame."""
     limit = LONGEST + (wait or 0)
     drawing = asyncio.ensure_future(_drawn(plugin, width, height, wait, others))
     try:
@@ -51,7 +54,7 @@ async def capture(
         drawing.cancel()
         await asyncio.wait({drawing})
     what = "no picture" if plugin.state == "Running" else "not ready"
-    plugin.kill()  # nobody waits for it to say goodbye
+    plugin.kill()  # there is no point in waiting for its shutdown
     said = "\n".join(last_words(host, plugin.name)[-LAST_LINES:])
     raise Timeout(f"{what} within {limit:g} s", plugin=plugin.name, stderr_tail=said)
 

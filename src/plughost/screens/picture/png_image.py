@@ -1,4 +1,4 @@
-"""A painting as a PNG, cell by cell: nothing is drawn outside of the cells it belongs to."""
+"""Draws a rendering as a PNG, cell by cell: nothing is drawn outside of its own cells."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ POINTS = 16
 
 
 class PngDrawer:
+    """Draws renderings with one font family; tiles of characters are cached."""
+
     def __init__(self, family: FontFamily) -> None:
         self._regular = _font(family.regular)
         self._bold = _font(family.bold) if family.bold else self._regular
@@ -29,6 +31,7 @@ class PngDrawer:
         self._tiles: dict[tuple[str, int, ResolvedStyle], Image] = {}
 
     def draw(self, painting: Rendering) -> Image:
+        """The rendering as an RGB image."""
         from PIL import Image
 
         size = (painting.width * self.wide, painting.height * self.high)
@@ -56,7 +59,7 @@ class PngDrawer:
             draw = ImageDraw.Draw(tile)
             font = self._bold if how.bold else self._italic if how.italic else self._regular
             left = max((width - font.getlength(text[0])) / 2, 0) if columns > 1 else 0
-            for each in text:  # marks are drawn over what they belong to
+            for each in text:  # combining marks are drawn over their character
                 draw.text((left, 0), each, font=font, fill=_rgb(how.fg))
             if how.underlined:
                 draw.line((0, self.high - 2, width, self.high - 2), fill=_rgb(how.fg))
@@ -82,7 +85,7 @@ def _rgb(colour: Color) -> tuple[int, int, int]:
 
 
 def render_png(painting: Rendering, family: FontFamily, path: Path) -> tuple[int, int]:
-    """Write it; how large it is in pixels."""
+    """Write the rendering to a PNG file; returns its size in pixels."""
     image = PngDrawer(family).draw(painting)
     image.save(path, "PNG")
     return image.size

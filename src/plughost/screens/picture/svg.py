@@ -1,4 +1,4 @@
-"""A painting as SVG: text that can be searched, in whatever monospace font there is. The same each time."""
+"""Draws a rendering as SVG: searchable text in any monospace font, and the same output every time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from plughost.screens.colors import INK, PAPER, resolve_style
 from plughost.screens.render import Rendering, Span
 
 WIDE, HIGH, BASELINE = 9, 18, 14
-"""Of a cell, in units of the picture."""
+"""The size of a cell and its baseline, in units of the picture."""
 FITTED = 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"'
 
 
 def render_svg(painting: Rendering) -> str:
+    """The rendering as an SVG document."""
     width, height = painting.width * WIDE, painting.height * HIGH
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -31,7 +32,7 @@ def render_svg(painting: Rendering) -> str:
 
 
 def _run(run: Span, x: int, y: int) -> list[str]:
-    """Its ground, then its text."""
+    """A span's background, then its text."""
     how = resolve_style(run)
     drawn: list[str] = []
     if how.bg != PAPER:
@@ -56,7 +57,8 @@ def _run(run: Span, x: int, y: int) -> list[str]:
 
 
 def _pieces(run: Span) -> Iterable[tuple[str, int]]:
-    """Each is stretched to its cells: one by one where fonts differ in how wide a character is."""
+    """The parts of a span, each stretched to its cells: character by character where fonts differ in
+    width."""
     return [(run.text, run.columns)] if run.text.isascii() else columns_of(run.text)
 
 

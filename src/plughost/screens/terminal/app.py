@@ -1,4 +1,4 @@
-"""Screens in a terminal: tabs above, a status line below, and between them the plugin's own."""
+"""The Textual app: tabs at the top, a status line at the bottom, and a plugin's screen in between."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ STATUS_PERIOD = 0.25
 
 
 class TabLine(Rows):
+    """The row of tabs; a click chooses one."""
+
     def on_click(self, event: events.Click) -> None:
         app = self.app
         assert isinstance(app, ScreenApp)
@@ -30,8 +32,8 @@ class TabLine(Rows):
 
 
 class Whole(Screen[None]):
-    """Everything that is seen. The library takes the focus away when somebody clicks where it knows of
-    nothing, and what is typed then is lost: here it stays."""
+    """The only Textual screen. Textual drops the focus when somebody clicks where there is no widget, and
+    keys would be lost then: here the focus stays."""
 
     def set_focus(
         self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
@@ -41,6 +43,8 @@ class Whole(Screen[None]):
 
 
 class ScreenApp(App[None]):
+    """Shows the chosen plugin screen; only that one is drawn."""
+
     CSS = "Screen { overflow: hidden; } #tabs, #status { height: 1; } #canvas { height: 1fr; }"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,7 +54,7 @@ class ScreenApp(App[None]):
     ]
 
     def __init__(self, tabs: Sequence[TabLabel], hang_up: Callable[[], None] = lambda: None) -> None:
-        """`hang_up` is called once nobody can see it any more."""
+        """`hang_up` is called once the terminal is gone."""
         super().__init__(driver_class=TerminalDriver)
         self._hang_up = hang_up
         self._screens = tabs
@@ -82,12 +86,13 @@ class ScreenApp(App[None]):
         self._choose((self._chosen + by) % len(self._screens))
 
     def choose_at(self, x: int) -> None:
+        """Choose the tab at this column."""
         for number, (start, end) in places(self._screens, self._chosen, self._width).items():
             if start <= x < end:
                 self._choose(number)
 
     def _choose(self, number: int) -> None:
-        """Only what is seen is drawn."""
+        """Show another tab: only the chosen screen is drawn."""
         self._look_away()
         self._chosen = number
         tab = self._canvas.tab = self._screens[number]
@@ -98,18 +103,20 @@ class ScreenApp(App[None]):
         self._tell()
 
     def _watched(self, task: asyncio.Task[None]) -> None:
-        """It never ends by itself, but by a mistake of ours."""
+        """Report the failure of the watching task: it never ends by itself except by a bug."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._handle_exception(error)  # type: ignore[arg-type]
 
     def room(self) -> tuple[int, int]:
+        """The size of the viewport, in columns and rows."""
         return self._canvas.size.width, self._canvas.size.height
 
     def see(self, sight: ScreenView) -> None:
+        """Show a frame or an error panel."""
         self._canvas.show(sight.rows, sight.changed)
 
     def takes_more(self) -> bool:
-        """Whether the terminal takes more: when it does not, whoever writes to it stands still."""
+        """Whether the terminal can be written to: if not, a write would block."""
         if self.is_headless:
             return True
         told = dict(self._terminal.poll(0)).get(STDERR, 0)
@@ -118,7 +125,7 @@ class ScreenApp(App[None]):
         return bool(told & select.POLLOUT)
 
     def on_resize(self, event: events.Resize) -> None:
-        """The app's own size is still the one before."""
+        """Lay out again. The app's own size is still the old one here."""
         self._width = event.size.width
         self._show_tabs()
         self._tell()
@@ -140,16 +147,16 @@ class ScreenApp(App[None]):
 
     @property
     def terminal(self) -> TerminalDriver | None:
-        """None before it is there, and where nobody looks."""
+        """The terminal driver; None before it is created, and when headless."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
     def panic(self, *renderables: Any) -> None:
-        """A mistake of ours, or the library's: nobody shall take it for an orderly end."""
+        """Exit with an error code after a bug, ours or Textual's: nobody shall take it for a normal exit."""
         super().panic(*renderables)
         self._return_code = self._return_code or 1
 
     def exit(self, *what: Any, **more: Any) -> None:
-        """Nothing is drawn any more: the terminal is about to be somebody else's again."""
+        """Stop drawing before exiting: the terminal is about to be handed back."""
         self._look_away()
         super().exit(*what, **more)
 

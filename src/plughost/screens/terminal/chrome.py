@@ -1,4 +1,4 @@
-"""The lines around a screen: which screens there are, and how the one that is seen is doing."""
+"""The lines around a plugin's screen: the tabs, and the status line."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from plughost.screens.frame_source import FrameSource
 from plughost.screens.render import BLANK, Row, cells_of, line, row_of
 
 MORE = 2
-"""Columns of … and a space, for tabs that are out of sight."""
+"""Columns of … and a space, for tabs that do not fit."""
 
 
 class TabLabel(NamedTuple):
+    """One screen of a plugin, and where its frames come from."""
+
     feed: FrameSource
     screen: str
 
     @property
     def title(self) -> str:
+        """The title, as plugin/screen."""
         return f"{self.feed.name}/{self.screen}"
 
 
 def status_line(tabs: Sequence[TabLabel], chosen: int, rate: float, width: int) -> Row:
-    """State, frame time, frames a second, dropped frames; and how to get out."""
+    """The status line: state, frame time, frames per second, dropped frames, and the keys."""
     tab = tabs[chosen]
     feed = tab.feed
     told = f" {tab.title}  {feed.state}  {feed.took * 1e3:.1f} ms  {rate:.0f}/s  {feed.dropped} dropped"
@@ -33,7 +36,7 @@ def status_line(tabs: Sequence[TabLabel], chosen: int, rate: float, width: int) 
 
 
 def tab_line(tabs: Sequence[TabLabel], chosen: int, width: int) -> Row:
-    """The chosen tab and those around it that have room; … where there are more."""
+    """The chosen tab and as many around it as fit; … where there are more."""
     cells = [BLANK] * width
     seen = places(tabs, chosen, width)
     for number, (start, end) in seen.items():
@@ -48,8 +51,8 @@ def tab_line(tabs: Sequence[TabLabel], chosen: int, width: int) -> Row:
 
 
 def places(tabs: Sequence[TabLabel], chosen: int, width: int) -> dict[int, tuple[int, int]]:
-    """Where titles are, in columns, by the numbers of their tabs: from the first one on that leaves the
-    chosen one its room."""
+    """The columns (start, end) of the tabs that fit, by tab number: beginning with the first tab that leaves
+    room for the chosen one."""
     for first in range(chosen + 1):
         seen = _from(first, tabs, width)
         if chosen in seen:
@@ -58,7 +61,7 @@ def places(tabs: Sequence[TabLabel], chosen: int, width: int) -> dict[int, tuple
 
 
 def _from(first: int, tabs: Sequence[TabLabel], width: int) -> dict[int, tuple[int, int]]:
-    """Those that fit as a whole, beginning with this one."""
+    """The tabs that fit as a whole, beginning with this one."""
     seen: dict[int, tuple[int, int]] = {}
     start = MORE if first else 0
     for number in range(first, len(tabs)):

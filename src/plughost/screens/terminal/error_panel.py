@@ -1,4 +1,4 @@
-"""What is shown instead of a plugin's screen while the plugin has none to show."""
+"""The error panel that is shown instead of a plugin's screen while there is no frame."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ LAST_LINES = 8
 
 
 class ErrorPanel(NamedTuple):
-    """Why there is no frame, in words for people."""
+    """Why there is no frame, as text for people."""
 
     title: str
     why: str = ""
     remedy: str = ""
     restartable: bool = True
-    """Whether to offer the key that ends it and starts it anew."""
+    """Whether to offer the key that kills and restarts the plugin."""
 
 
 FAILED = ("Backoff", "Quarantined")
-"""States that come of a failure."""
+"""States that follow a failure."""
 STARTING = ErrorPanel("is starting", restartable=False)
 
 
 def of_state(state: str, why: str) -> ErrorPanel | None:
-    """The trouble that a plugin's state is; None when it may well answer."""
+    """The error panel for a plugin's state; None when it can draw frames."""
     if state == "Backoff":
         return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
     if state == "Quarantined":
@@ -45,14 +45,15 @@ def of_state(state: str, why: str) -> ErrorPanel | None:
 
 
 def unresponsive(seconds: float) -> ErrorPanel:
+    """The error panel for a plugin that has not drawn a frame for so many seconds."""
     remedy = "It may come back by itself: then its screen does, too."
     return ErrorPanel("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
 
 
 def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, height: int) -> list[Row]:
-    """The trouble as rows, as many as there are; the last words first to be left out."""
+    """The panel as `height` rows; the stderr lines are cut first."""
     rows = [line("", width), line(f"  {escape_controls(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
-    # A plugin's words may be megabytes: wrapping them would hold up everything and leave the rest no room.
+    # A message may have megabytes: wrapping it would block the event loop and leave no room for the rest.
     room = width * height // 3
     for paragraph in (trouble.why, trouble.remedy):
         for text in _wrapped(escape_controls(paragraph[:room])[:room], max(width - 4, 10)):
@@ -69,6 +70,6 @@ def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, hei
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """textwrap counts characters: one that is two columns wide is counted with something behind it."""
+    """Wrap text. textwrap counts characters, so a character of two columns is padded while it counts."""
     counted = "".join(symbol + "\0" * (columns - 1) for symbol, columns in columns_of(text))
     return [each.replace("\0", "") for each in textwrap.wrap(counted, width)]

@@ -1,4 +1,4 @@
-"""Keys and the mouse, from the terminal library's words to the contract's."""
+"""Translates key, paste and mouse events of Textual to those of the ainb contract."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ SCROLLS: dict[str, messages.MouseKind] = {
     "MouseScrollRight": messages.ScrollRight(),
 }
 LONGEST_PASTE = 4096
-"""Characters: each is a message."""
+"""Characters: each becomes a message."""
 
 
 def key_event(name: str, character: str | None) -> KeyEvent | None:
-    """A key such as `ctrl+shift+left`, with the character that it types; None when the contract has none."""
+    """The event for a key such as `ctrl+shift+left` and the character that it types; None when the contract
+    has no such key."""
     *held, last = name.split("+") if name != "+" else ["+"]
     mods = sum({MODIFIERS.get(word, 0) for word in held})
     if last == "tab" and mods & SHIFT:
@@ -54,7 +55,8 @@ def key_event(name: str, character: str | None) -> KeyEvent | None:
 
 
 def _typed(name: str, character: str | None) -> KeyCode | None:
-    """With Ctrl held the character is a control one, and only its name tells which key it was."""
+    """The character key. With Ctrl held the character is a control character, and only the name tells the
+    key."""
     for typed in (character, name, key_to_character(REPLACED_KEYS.get(name, name))):
         if typed is not None and len(typed) == 1 and typed.isprintable():
             return messages.Char(typed)
@@ -62,7 +64,7 @@ def _typed(name: str, character: str | None) -> KeyCode | None:
 
 
 def pasted(text: str) -> Iterator[KeyEvent]:
-    """What was pasted, as if somebody had typed it."""
+    """Pasted text as key events."""
     for character in text[:LONGEST_PASTE].replace("\r\n", "\n"):
         if character in "\r\n":
             yield KeyEvent(messages.Enter())
@@ -75,7 +77,8 @@ def pasted(text: str) -> Iterator[KeyEvent]:
 def mouse_event(
     kind: str, button: int, x: int, y: int, *, shift: bool, ctrl: bool, meta: bool
 ) -> MouseEvent | None:
-    """`kind` is the library's name for what happened, at a cell of the plugin's own viewport."""
+    """The event for a Textual mouse event of class `kind`, at a cell of the plugin's own viewport; None when
+    the contract has none."""
     mods = shift * SHIFT | ctrl * CTRL | meta * ALT
     does = SCROLLS.get(kind) or _does(kind, BUTTONS.get(button))
     return None if does is None or x < 0 or y < 0 else MouseEvent(does, x, y, mods)

@@ -1,4 +1,4 @@
-"""Rows on a terminal: only those that have changed are drawn anew."""
+"""A widget of rows: only changed rows are drawn again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plughost.screens.terminal.ansi import to_ansi
 
 
 class Inked(Strip):
-    """A row that knows its own bytes: styles of the library's making cost ten times as much."""
+    """A Textual strip that encodes its row itself: Textual's styles cost ten times as much."""
 
     __slots__ = ("_colours", "_row")
 
@@ -30,7 +30,7 @@ class Inked(Strip):
 
 
 class Rows(Widget):
-    """Shows rows as they are given, in the terminal's own colours where they have none."""
+    """Shows rows as they are given, in the terminal's default colours where they have none."""
 
     ALLOW_SELECT = False
 
@@ -39,7 +39,7 @@ class Rows(Widget):
         self._rows: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row], changed: Sequence[int] | None = None) -> None:
-        """Show these; without `changed`, all of them anew."""
+        """Show these rows; without `changed`, all are drawn again."""
         fitting = len(rows) == self.size.height and columns(rows[0]) == self.size.width if rows else False
         known = len(rows) == len(self._rows)
         self._rows = rows
@@ -49,7 +49,8 @@ class Rows(Widget):
             self._draw(changed)
 
     def _draw(self, changed: Sequence[int]) -> None:
-        """Straight to the terminal: by way of the layout it would cost as much as all the rest of a frame."""
+        """Write the rows straight to the terminal: through Textual's layout it would cost as much as the rest
+        of a frame."""
         driver = self.app._driver
         if driver is None or self.app.is_headless:
             self.refresh()
@@ -69,7 +70,7 @@ class Rows(Widget):
         return [self._strip(y, crop) for y in range(crop.y, crop.bottom)]
 
     def _strip(self, y: int, crop: Region) -> Strip:
-        """While the size is changing, there may be too much or too little."""
+        """While the size is changing, there may be too many or too few columns."""
         if y >= len(self._rows):
             return Inked(line("", crop.width), None)
         strip = Inked(self._rows[y], self._colours)
@@ -79,4 +80,5 @@ class Rows(Widget):
 
 
 def columns(row: Row) -> int:
+    """The width of a row."""
     return sum(run.columns for run in row)

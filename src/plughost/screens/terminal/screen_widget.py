@@ -1,4 +1,4 @@
-"""The shown plugin's screen: it gets what is typed, and what the mouse does there."""
+"""The widget with the plugin's screen: passes keys, pastes and the mouse on to the plugin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from plughost.screens.terminal.row_widget import Rows
 
 
 class ScreenWidget(Rows, can_focus=True):
+    """Shows the chosen tab's frames. While an error panel is shown, `r` restarts the plugin."""
+
     def __init__(self) -> None:
         super().__init__("canvas")
         self.tab: TabLabel | None = None
@@ -35,7 +37,7 @@ class ScreenWidget(Rows, can_focus=True):
                 self.tab.feed.key(self.tab.screen, key)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """What was pressed here is dragged and released here, too, wherever the mouse is by then."""
+        """Capture the mouse: a drag and the release belong here, too, wherever the mouse is by then."""
         self._held.add(event.button)
         self.capture_mouse()
         self._mouse(event)
@@ -45,7 +47,7 @@ class ScreenWidget(Rows, can_focus=True):
         self._mouse(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        if not event.button:  # a release that nobody told of
+        if not event.button:  # a release that was not reported
             self._released(*self._held)
         self._mouse(event)
 
@@ -71,7 +73,7 @@ class ScreenWidget(Rows, can_focus=True):
         if self.tab is None:
             return
         kind = type(event).__name__
-        x = max(0, min(int(event.x), self.size.width - 1))  # a plugin has no cells beside its own
+        x = max(0, min(int(event.x), self.size.width - 1))  # a drag may leave the plugin's cells
         y = max(0, min(int(event.y), self.size.height - 1))
         held = {"shift": event.shift, "ctrl": event.ctrl, "meta": event.meta}
         mouse = mouse_event(kind, event.button, x, y, **held)

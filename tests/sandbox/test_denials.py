@@ -188,15 +188,15 @@ async def test_an_ordinary_start_is_told_nothing_of(host, folder, sandbox, kind,
 @pytest.mark.parametrize("sandbox", CLASSES)
 async def test_what_is_not_there_is_not_told_nor_what_no_grant_could_give(host, folder, sandbox):
     plugin = await host.add(spec(folder, sandbox))
-    quarters = host._sandboxes._ground.quarters.path
+    run_dir = host._sandboxes._host_setup.run_dir.path
     for path in (
         folder / "nothing",
         "/",
         "/proc/kcore",
         "/dev/mem",
         "/sys/kernel",
-        quarters,
-        f"{quarters}/0",
+        run_dir,
+        f"{run_dir}/0",
     ):
         await ask(plugin, "open", path)
         await ask(plugin, "run", path)

@@ -25,7 +25,7 @@ def spec(port: int, name: str = "kept") -> plughost.PluginSpec:
 
 
 def sockets(host: plughost.Host) -> list[Path]:
-    return sorted(Path(host._sandboxes._ground.quarters.path).glob("*/*/proxy"))
+    return sorted(Path(host._sandboxes._host_setup.run_dir.path).glob("*/*/proxy"))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
     await asyncio.to_thread(begun.wait, 10)
     with pytest.raises(plughost.InvalidSpec, match="already"):
         await host.add(spec(1002))
-    path = host._sandboxes._ground.quarters.path
+    path = host._sandboxes._host_setup.run_dir.path
     closing = asyncio.ensure_future(host.close())
     await asyncio.sleep(0)
     go_on.set()

@@ -22,10 +22,10 @@ def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
         _make_parents(folder, plugin)
         if folder.owner is not None:
             data_owner.claim(path, folder.owner)
-        is_its = folder.owner is not None
+        is_plugins_own = folder.owner is not None
         try:
             os.mkdir(path, 0o700)
-            is_its = True
+            is_plugins_own = True
         except FileExistsError:
             pass
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -44,7 +44,7 @@ def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
                 hint="move it away, or make it one: chmod 700",
             )
         if user is not None and about.st_uid != user.uid:
-            if not is_its:
+            if not is_plugins_own:
                 raise LaunchFailed(
                     f"its folder {path!r} exists already and belongs to another user",
                     plugin=plugin,

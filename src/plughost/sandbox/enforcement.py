@@ -39,11 +39,13 @@ def describe_enforcement(
         ),
         Enforcement("its code", f"read-only: {files}"),
         Enforcement("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
-        Enforcement("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
+        Enforcement(
+            "processes of others", _process_isolation(strict, landlock, machine.landlock, user is not None)
+        ),
         Enforcement("system calls", "seccomp"),
         Enforcement(
             "files and programs not granted",
-            "told in its log: seccomp notifications" if machine.tells else "refused, and not told",
+            "told in its log: seccomp notifications" if machine.reports_denials else "refused, and not told",
         ),
     ]
     found += [Enforcement(f"read {path}", files) for path in powers.read]
@@ -82,9 +84,9 @@ def describe_enforcement(
     return found
 
 
-def _apart(strict: bool, landlock: str, abi: int, apart: bool) -> str:
+def _process_isolation(strict: bool, landlock: str, abi: int, own_user: bool) -> str:
     if strict:
         return f"PID namespace, {landlock}"
-    if abi < SIGNALS and not apart:
+    if abi < SIGNALS and not own_user:
         return f"the launcher's PID namespace, {landlock}"
     return f"the launcher's PID namespace where there is one, {landlock}"

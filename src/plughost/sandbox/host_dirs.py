@@ -15,10 +15,10 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.run_dir import PREFIX
 
 
-def bases(quarters: str) -> tuple[str, ...]:
+def bases(run_dir_base: str) -> tuple[str, ...]:
     """The directories in which hosts of this user create their run directories, as real paths; `run_dir_base`
     is the one that this host uses."""
-    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), shared_temp_dir())
+    known = (run_dir_base, os.environ.get("XDG_RUNTIME_DIR", ""), shared_temp_dir())
     return tuple(dict.fromkeys(os.path.realpath(path) for path in known if os.path.isabs(path)))
 
 

@@ -43,9 +43,9 @@ class SandboxInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Public directories that any program may need: time zones, locales, certificates."""
     system: tuple[str, ...] = ()
     """Files that programs read on any system, for a class that does not give the plugin its own /etc."""
-    same: tuple[tuple[str, str], ...] = ()
+    identities: tuple[tuple[str, str], ...] = ()
     """Files that must be unchanged when the plugin is executed, as (path, identity)."""
-    footing: ProtectedPaths = ProtectedPaths()
+    protected_paths: ProtectedPaths = ProtectedPaths()
     private: tuple[str, ...] = ()
     """Directories that belong to hosts alone."""
     listable: tuple[str, ...] = ()
@@ -54,6 +54,6 @@ class SandboxInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the plugin may write to its /tmp and its /dev/shm."""
     file_locks: bool = True
     """Whether the plugin may lock and watch files."""
-    way_out: EgressInputs | None = None
+    egress: EgressInputs | None = None
     group: Cgroup | None = None
     """The control group that limits the memory and processes of the whole process tree."""

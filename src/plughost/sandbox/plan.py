@@ -36,20 +36,20 @@ class SandboxPlan(msgspec.Struct, frozen=True):
     confined: str
     """The class: one of `CLASSES`."""
     launch: Launch
-    holdings: tuple[Enforcement, ...] = ()
+    enforcement: tuple[Enforcement, ...] = ()
     """What enforces each grant and limit, for people and for records."""
     powers: Access = NONE
     """The effective access."""
-    places: tuple[VisiblePath, ...] = ()
+    visible_paths: tuple[VisiblePath, ...] = ()
     """Files and directories of the machine that exist inside; in class landlock, those that are open."""
     starts_in: str = ""
     """The working directory, as the plugin sees it."""
-    summed: int | None = None
+    metered_memory: int | None = None
     """Bytes of memory to which the host itself must limit the process tree; None where the kernel does it, or
     there is no limit."""
-    footing: ProtectedPaths = ProtectedPaths()
+    protected_paths: ProtectedPaths = ProtectedPaths()
     """Paths that the sandbox is built from, which no other plugin may write."""
-    reach: VisibleAccess = VisibleAccess()
+    visible_access: VisibleAccess = VisibleAccess()
     """The visible part of the machine, by which denials are classified."""
     writable_tmp: bool = True
     """Whether the plugin may write to a /tmp and a /dev/shm of its own."""

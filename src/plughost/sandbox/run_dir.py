@@ -34,8 +34,8 @@ class RunDir:
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
-        self._rooms: dict[str, PluginDir] = {}
-        self._one_at_a_time = threading.Lock()
+        self._plugin_dirs: dict[str, PluginDir] = {}
+        self._thread_lock = threading.Lock()
         """Sandboxes are prepared in threads, several at once."""
         self._pid = os.getpid()
         remove_abandoned(self.base)
@@ -49,27 +49,27 @@ class RunDir:
     ) -> None:
         self.close()
 
-    def room(self, plugin: str) -> PluginDir:
+    def plugin_dir(self, plugin: str) -> PluginDir:
         """The plugin's directory, the same one every time. Where the host is root, it comes with a user."""
-        with self._one_at_a_time:
-            return self._room(plugin)
+        with self._thread_lock:
+            return self._plugin_dir(plugin)
 
-    def _room(self, plugin: str) -> PluginDir:
-        if plugin not in self._rooms:
+    def _plugin_dir(self, plugin: str) -> PluginDir:
+        if plugin not in self._plugin_dirs:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # A number, not the plugin's name: the path of a socket has at most 107 bytes, a name any number.
-            path = os.path.join(self.path, str(len(self._rooms)))
-            with _made(path) as folder:
+            path = os.path.join(self.path, str(len(self._plugin_dirs)))
+            with _new_dir(path) as folder:
                 if user is not None:
                     os.fchown(folder, 0, user.gid)
                     os.fchmod(folder, 0o710)
-            self._rooms[plugin] = PluginDir(path, user)
-        return self._rooms[plugin]
+            self._plugin_dirs[plugin] = PluginDir(path, user)
+        return self._plugin_dirs[plugin]
 
     def reachable(self, program: str) -> str:
         """A copy of one of our programs in the run directory, for users who cannot reach the original."""
         copy = os.path.join(self.path, os.path.basename(program))
-        with self._one_at_a_time:
+        with self._thread_lock:
             if not os.path.exists(copy):
                 # Copied to another name first: a copy that a full disk has truncated must not be executed.
                 shutil.copyfile(program, f"{copy}.new")
@@ -113,7 +113,7 @@ class PluginDir:
         if os.path.isdir(etc):
             return etc
         made = f"{etc}.new"
-        _folder(made)
+        _make_readable_dir(made)
         for name, content in files.items():
             path = os.path.join(made, name)
             with open(path, "wb") as file:
@@ -122,14 +122,14 @@ class PluginDir:
         for path in places:
             place = os.path.join(made, os.path.relpath(path, "/etc"))
             if os.path.isdir(path):
-                _folder(place)
+                _make_readable_dir(place)
             else:
-                _folder(os.path.dirname(place))
+                _make_readable_dir(os.path.dirname(place))
                 with open(place, "ab"):
                     pass
         for path, text in links:
             link = os.path.join(made, os.path.relpath(path, "/etc"))
-            _folder(os.path.dirname(link))
+            _make_readable_dir(os.path.dirname(link))
             if not os.path.lexists(link):
                 os.symlink(text, link)
         os.rename(made, etc)
@@ -139,7 +139,7 @@ class PluginDir:
         """A directory that the plugin may write to, for a class that cannot give it a /tmp of its own."""
         path = os.path.join(self.path, "scratch")
         if not os.path.isdir(path):
-            with _made(path) as folder:
+            with _new_dir(path) as folder:
                 if self.user is not None:
                     os.fchown(folder, *self.user)
         return path
@@ -155,9 +155,9 @@ def default_base() -> str:
 
 def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
     """Remove the directories that killed hosts of this user have left."""
-    swept = 0
+    removed = 0
     for entry in _entries(base):
-        if not entry.name.startswith(prefix) or swept == MOST_SWEPT:
+        if not entry.name.startswith(prefix) or removed == MOST_SWEPT:
             continue
         try:
             fd = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -167,7 +167,7 @@ def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
             if os.fstat(fd).st_uid == os.geteuid():
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 rmtree(entry.path)
-                swept += 1
+                removed += 1
         except OSError:
             pass  # locked: its host is alive
         finally:
@@ -193,11 +193,11 @@ def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
         except FileNotFoundError as error:
             if os.path.isdir(base):
                 continue
-            raise _homeless(base, error) from error
+            raise _no_run_dir(base, error) from error
         except OSError as error:
             if path:
                 os.rmdir(path)
-            raise _homeless(base, error) from error
+            raise _no_run_dir(base, error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.stat(path), os.fstat(fd)):
@@ -207,17 +207,17 @@ def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
         except OSError:
             pass
         os.close(fd)
-    raise _homeless(base, "it is swept again and again")
+    raise _no_run_dir(base, "it is swept again and again")
 
 
-def _homeless(base: str, why: object) -> SandboxUnavailable:
+def _no_run_dir(base: str, why: object) -> SandboxUnavailable:
     return SandboxUnavailable(
         f"no private folder can be made in {base}: {why}", hint="set TMPDIR to a folder that can be written"
     )
 
 
 @contextlib.contextmanager
-def _made(path: str) -> Iterator[int]:
+def _new_dir(path: str) -> Iterator[int]:
     """Create and open a directory, which is removed again if the body of the `with` statement fails."""
     os.mkdir(path, 0o700)
     try:
@@ -231,6 +231,6 @@ def _made(path: str) -> Iterator[int]:
         raise
 
 
-def _folder(path: str) -> None:
+def _make_readable_dir(path: str) -> None:
     os.makedirs(path, exist_ok=True)
     set_mode(path, READABLE)

@@ -31,23 +31,23 @@ async def confine_unhosted(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIter
     its spec, or else its contract, asks."""
     loop = asyncio.get_running_loop()
     clock = best_clock(loop)
-    keeper = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    manager = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
     try:
-        how = await keeper.confine(spec, binding)
+        plan = await manager.confine(spec, binding)
 
         def start(on_executed: Callable[[LaunchFailed | None], None], on_exit: Callable[[], None]) -> Process:
-            process = Process(how.launch, loop, on_executed, on_exit)
-            if how.summed is not None:
-                keeper.meter.started(_watched(process, how.summed))
+            process = Process(plan.launch, loop, on_executed, on_exit)
+            if plan.metered_memory is not None:
+                manager.meter.started(_metered(process, plan.metered_memory))
             return process
 
         yield start
     finally:
-        await keeper.close()
+        await manager.close()
         clock.close()
 
 
-def _watched(process: Process, limit: int) -> MeteredTree:
+def _metered(process: Process, limit: int) -> MeteredTree:
     """The process tree for the memory meter, where no control group limits its memory."""
 
     def over(used: int) -> None:

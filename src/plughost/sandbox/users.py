@@ -40,11 +40,11 @@ class Users:
     """Assigns uids to the plugins of one host, each locked until `close`. With `dry_run` nothing is recorded
     or locked."""
 
-    def __init__(self, records: str = RECORDS, *, foreseen: bool = False) -> None:
+    def __init__(self, records: str = RECORDS, *, dry_run: bool = False) -> None:
         self._records = records
-        self._foreseen = foreseen
+        self._dry_run = dry_run
         self._taken: dict[str, User] = {}
-        self._held: list[int] = []
+        self._lock_fds: list[int] = []
 
     def take(self, plugin: str) -> User:
         """The plugin's user; the same one when called again."""
@@ -54,32 +54,32 @@ class Users:
 
     def close(self) -> None:
         """Release all uids for other hosts."""
-        for fd in self._held:
+        for fd in self._lock_fds:
             os.close(fd)
-        self._held.clear()
+        self._lock_fds.clear()
         self._taken.clear()
 
     def _user(self, plugin: str) -> User:
         record = plugin.encode(errors="surrogateescape") + b"\n"
         try:
-            if self._foreseen:
-                return self._foresee(record)
+            if self._dry_run:
+                return self._predict(record)
             os.makedirs(self._records, 0o700, exist_ok=True)
             if os.lstat(self._records).st_uid != os.geteuid():
                 raise PermissionError(f"{self._records} is somebody else's")
-            occupied = _known() | _dynamic()
+            occupied = _named_uids() | _dynamic_uids()
             start = zlib.crc32(record[:-1])
             free = []
             for step in range(len(UIDS)):
                 uid = UIDS[(start + step) % len(UIDS)]
                 if uid in occupied or not is_mapped(uid):
                     continue
-                if self._hold(uid, record, (b"", record)):
+                if self._lock_uid(uid, record, (b"", record)):
                     return User(uid, uid)
                 free.append(uid)
             # All uids are assigned: reassign the one that has not been used for the longest time.
             for uid in sorted(free, key=self._last_used):
-                if self._hold(uid, record):
+                if self._lock_uid(uid, record):
                     return User(uid, uid)
         except OSError as error:
             raise SandboxUnavailable(
@@ -90,9 +90,9 @@ class Users:
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
 
-    def _foresee(self, record: bytes) -> User:
+    def _predict(self, record: bytes) -> User:
         """The user that `take` would choose now."""
-        occupied = _known() | _dynamic()
+        occupied = _named_uids() | _dynamic_uids()
         start = zlib.crc32(record[:-1])
         for step in range(len(UIDS)):
             uid = UIDS[(start + step) % len(UIDS)]
@@ -107,7 +107,7 @@ class Users:
         except FileNotFoundError:
             return b""
 
-    def _hold(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
+    def _lock_uid(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
         """Lock the uid and record its plugin, if the present record is one of `before`; None accepts any
         record."""
         fd = os.open(f"{self._records}/{uid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -119,7 +119,7 @@ class Users:
                 else:
                     os.ftruncate(fd, 0)
                     os.pwrite(fd, record, 0)
-                self._held.append(fd)
+                self._lock_fds.append(fd)
                 return True
         except BlockingIOError:
             pass
@@ -146,7 +146,7 @@ def barrier(path: str, user: User, wanted: int = os.R_OK) -> str | None:
     return None if _allows(path, user, wanted) else path
 
 
-def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None:
+def check_reachable(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None:
     """Raises SandboxUnavailable for a path that the plugin's user cannot access."""
     for path in paths:
         closed = barrier(path, user, wanted)
@@ -193,14 +193,14 @@ def _allows(path: str, user: User, wanted: int) -> bool:
     return (info.st_mode >> shift) & wanted == wanted
 
 
-def _known() -> set[int]:
+def _named_uids() -> set[int]:
     """Uids that have a name in /etc/passwd."""
     with open("/etc/passwd", encoding="utf-8", errors="replace") as lines:
         fields = [line.split(":") for line in lines]
     return {int(field[2]) for field in fields if len(field) > 2 and field[2].isdigit()}
 
 
-def _dynamic() -> set[int]:
+def _dynamic_uids() -> set[int]:
     """Uids that systemd uses for dynamic users at present."""
     try:
         return {int(name) for name in os.listdir(_TAKEN_BY_SYSTEMD) if name.isdigit()}

@@ -66,29 +66,29 @@ def parse(record: bytes) -> tuple[str, str] | None:
     return (letter, path) if letter in KINDS and is_plain else None
 
 
-def is_worth_a_look(letter: str, path: str, reach: VisibleAccess) -> bool:
+def is_worth_a_look(letter: str, path: str, visible: VisibleAccess) -> bool:
     """A first filter that needs no file system access: False for what is never reported."""
     if letter == "n":
-        return reach.connect is not None
+        return visible.connect is not None
     return not (
         within(path, KERNELS)
         or (letter == "r" and PROBED.fullmatch(path))
-        or (letter != "x" and reach.covers(KINDS[letter], path))
+        or (letter != "x" and visible.covers(KINDS[letter], path))
     )
 
 
 def classify_denial(
-    letter: str, path: str, reach: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
+    letter: str, path: str, visible: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
 ) -> Denial | None:
     """The denial to report for a record, or None. `interpreter` returns the interpreter of a script: a
     program that may be executed can still fail because its interpreter is not granted."""
     if letter == "n":
-        return _not_connected(path, reach)
+        return _not_connected(path, visible)
     walked = walk_local(path, lstat)
     if walked is None and letter == "c":
         path = os.path.dirname(path)
         walked = walk_local(path, lstat)
-    if walked is None or not _is_grantable(walked.real, reach):
+    if walked is None or not _is_grantable(walked.real, visible):
         return None
     kind, real = KINDS[letter], walked.real
     mode = lstat(real).st_mode
@@ -96,23 +96,25 @@ def classify_denial(
         return None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return None
-    if kind == "execute" and reach.covers(kind, real):
+    if kind == "execute" and visible.covers(kind, real):
         behind = interpreter(real)
-        return None if behind is None else classify_denial(letter, behind, reach, lstat, lambda _: None)
-    if reach.covers(kind, real) or (kind == "read" and _is_probed(real, reach)):
+        return None if behind is None else classify_denial(letter, behind, visible, lstat, lambda _: None)
+    if visible.covers(kind, real) or (kind == "read" and _is_probed(real, visible)):
         return None
-    if kind == "write" and (within(real, reach.built) or any(is_beneath(own, real) for own in reach.built)):
+    if kind == "write" and (
+        within(real, visible.built) or any(is_beneath(own, real) for own in visible.built)
+    ):
         return None
     if CACHED.fullmatch(real) or CACHED.fullmatch(path):
         return Denial(kind, real, path, helps=INSTALLED) if kind == "execute" else None
     return Denial(kind, real, path)
 
 
-def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
+def _not_connected(path: str, visible: VisibleAccess) -> Denial | None:
     endpoint = connections.parse(path)
-    if endpoint is None or reach.connect is None:
+    if endpoint is None or visible.connect is None:
         return None
-    place, why, helps = connections.classify_connection(endpoint, reach.connect)
+    place, why, helps = connections.classify_connection(endpoint, visible.connect)
     path = (
         connections.ANY_NAME
         if endpoint.port == connections.NAME_SERVER
@@ -121,17 +123,17 @@ def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
     return Denial("connect", place, path, why, helps)
 
 
-def _is_grantable(real: str, reach: VisibleAccess) -> bool:
+def _is_grantable(real: str, visible: VisibleAccess) -> bool:
     try:
-        check_private((real,), reach.private)
+        check_private((real,), visible.private)
     except SandboxUnavailable:
         return False
     return real != "/" and not within(real, KERNELS)
 
 
-def _is_probed(real: str, reach: VisibleAccess) -> bool:
+def _is_probed(real: str, visible: VisibleAccess) -> bool:
     folder, name = os.path.split(real)
-    above = any(is_beneath(program, folder) for program in reach.programs)
+    above = any(is_beneath(program, folder) for program in visible.programs)
     return PROBED.fullmatch(real) is not None or (above and SOUGHT_ABOVE.fullmatch(name) is not None)
 
 

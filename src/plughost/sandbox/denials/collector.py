@@ -35,7 +35,7 @@ class DenialCollector:
         self._told: set[tuple[str, str]] = set()
         self._task: asyncio.Task[None] | None = None
 
-    def collect(self, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell) -> None:
+    def collect(self, records: list[bytes], generation: int, visible: VisibleAccess, tell: Tell) -> None:
         """Queue records of the watcher. `tell` is called with each denial, and once with None when there are
         too many to report."""
         if generation > self._generation or self._clock.time() >= self._since + FORGOTTEN_AFTER:
@@ -50,12 +50,12 @@ class DenialCollector:
                 known is None
                 or known in self._looked
                 or len(self._waiting) >= MOST_WAITING
-                or not classify.is_worth_a_look(*known, reach)
+                or not classify.is_worth_a_look(*known, visible)
             ):
                 continue
             if len(self._looked) < MOST_WAITING:
                 self._looked.add(known)
-            self._waiting.append((*known, reach, tell))
+            self._waiting.append((*known, visible, tell))
         if self._waiting and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._judge())
 
@@ -84,9 +84,9 @@ class DenialCollector:
 def _judged(batch: list[tuple[str, str, VisibleAccess, Tell]]) -> list[tuple[Denial, Tell]]:
     found: list[tuple[Denial, Tell]] = []
     lstat = local_fs.look()
-    for letter, path, reach, tell in batch:
+    for letter, path, visible, tell in batch:
         try:
-            judged = classify.classify_denial(letter, path, reach, lstat, interpreter)
+            judged = classify.classify_denial(letter, path, visible, lstat, interpreter)
         except OSError:
             continue  # the file was removed meanwhile
         if judged is not None:

@@ -64,7 +64,7 @@ def explain(
     confined = sandbox_class(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
-    held = decided.holdings if decided is not None else _planned(confined, powers, spec.limits, machine)
+    held = decided.enforcement if decided is not None else _planned(confined, powers, spec.limits, machine)
     by = {holding.what: holding.by for holding in held}
     nothing = "nothing: class none" if confined == "none" else "nothing"
     granted = [
@@ -248,7 +248,7 @@ def _unused(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iter
 
 
 def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
-    places = sorted(decided.places, key=lambda place: place.path)
+    places = sorted(decided.visible_paths, key=lambda place: place.path)
     if decided.confined != "strict":
         network = "no sockets at all"
     elif decided.powers.connect:

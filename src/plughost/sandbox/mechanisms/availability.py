@@ -83,10 +83,10 @@ def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mec
     )
     yield Mechanism(
         "denials",
-        machine.tells,
+        machine.reports_denials,
         "files and programs that are not granted are "
-        + ("told by name" if machine.tells else "refused, and not told"),
-        "" if machine.tells else _WATCHABLE,
+        + ("told by name" if machine.reports_denials else "refused, and not told"),
+        "" if machine.reports_denials else _WATCHABLE,
     )
     yield _user(machine, around)
     yield _groups(around.parent)
@@ -129,7 +129,7 @@ def _namespaces(machine: KernelFeatures) -> Mechanism:
         return Mechanism("namespaces", False, "not tried: bubblewrap makes them")
     if machine.namespaces:
         return Mechanism("namespaces", False, machine.namespaces, machine.remedy)
-    counted = "" if machine.counts_apart else "; processes are counted with the user's others (Linux 5.14)"
+    counted = "" if machine.separate_nproc else "; processes are counted with the user's others (Linux 5.14)"
     return Mechanism("namespaces", True, f"user, mount, PID, network, IPC{counted}")
 
 

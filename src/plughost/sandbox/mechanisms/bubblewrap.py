@@ -16,16 +16,16 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 INNER = "/run/plughost/inner"
 """The path of `plughost-inner` inside the sandbox."""
 
-_OBEYED = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|GETCONF_DIR|LOCPATH|MALLOC_.*|NLSPATH")
+_LOADER_VARIABLES = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|GETCONF_DIR|LOCPATH|MALLOC_.*|NLSPATH")
 
 
 class MountView(msgspec.Struct, frozen=True, kw_only=True):
-    """The mounts of a sandbox. Paths are real, each mounted at the same path unless `placed` maps it
+    """The mounts of a sandbox. Paths are real, each mounted at the same path unless `remapped` maps it
     elsewhere."""
 
     read: tuple[str, ...]
     write: tuple[str, ...] = ()
-    placed: tuple[tuple[str, str], ...] = ()
+    remapped: tuple[tuple[str, str], ...] = ()
     """Read-only mounts, as (outside, inside)."""
     links: tuple[tuple[str, str], ...] = ()
     scratch: int | None = None
@@ -56,7 +56,7 @@ def build_argv(
     if view.networked:
         found += ["--share-net"]
     found += ["--die-with-parent", "--new-session", "--hostname", "plughost"]
-    for name in sorted(obeyed(env)):
+    for name in sorted(loader_variables(env)):
         found += ["--setenv", name, env[name]]
     closed = [] if view.writable_tmp else ["/dev/shm", "/tmp"]
     found += ["--proc", "/proc", "--dev", "/dev", *_sized(view.shared, "/dev/shm"), "--remount-ro", "/dev"]
@@ -78,16 +78,16 @@ def build_argv(
 
 def mounts(view: MountView) -> dict[str, tuple[str, str]]:
     """The mounts by their path inside: the option and the path outside."""
-    wanted = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
+    wanted = {inside: ("--ro-bind", outside) for outside, inside in view.remapped}
     wanted |= {path: ("--ro-bind", path) for path in view.read}
     wanted |= {path: ("--bind", path) for path in view.write}
     return {inside: wanted[inside] for inside in sorted(outermost(wanted))}
 
 
-def obeyed(env: Mapping[str, str]) -> set[str]:
+def loader_variables(env: Mapping[str, str]) -> set[str]:
     """Environment variables that the dynamic loader and the C library obey: they would change the sandbox
     helpers, too."""
-    return {name for name in env if _OBEYED.fullmatch(name)}
+    return {name for name in env if _LOADER_VARIABLES.fullmatch(name)}
 
 
 def outermost(mounts: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -17,7 +17,7 @@ from plughost.engine.launcher.errors import is_shortage
 from plughost.engine.launcher.launch import INNER
 from plughost.sandbox.users import UIDS, is_mapped
 
-PATIENCE = 10.0
+TRIAL_TIMEOUT = 10.0
 NO_USERS = "this container has no user but root"
 INSIDE = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev --remount-ro /"
 
@@ -55,11 +55,11 @@ class KernelFeatures(msgspec.Struct, frozen=True, kw_only=True):
     landlock: int
     """The Landlock ABI of the kernel; 0 for none."""
     seccomp: bool
-    counts_apart: bool
+    separate_nproc: bool
     """Whether RLIMIT_NPROC counts processes in a user namespace apart from their user's others."""
-    tells: bool = True
+    reports_denials: bool = True
     """Whether seccomp notifications work: a watcher can see which files and programs are asked for."""
-    ceilings: dict[str, int]
+    hard_limits: dict[str, int]
     """The hard limits of this process, by name: no limit can be set above them."""
 
 
@@ -70,7 +70,7 @@ def kernel_features() -> KernelFeatures:
     if not sys.platform.startswith("linux"):
         return KernelFeatures(
             linux=False, uid=os.geteuid(), inner=None, bubblewrap=None, landlock=0, seccomp=False,
-            counts_apart=False, ceilings={},
+            separate_nproc=False, hard_limits={},
         )  # fmt: skip
     bubblewrap = shutil.which("bwrap")
     version, problem = _try(bubblewrap) if bubblewrap else ((), "")
@@ -84,9 +84,9 @@ def kernel_features() -> KernelFeatures:
         remedy=_remedy(problem) if problem else "",
         landlock=landlock_abi(),
         seccomp=_libc().prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
-        counts_apart=release >= (5, 14),
-        tells=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _tells(INNER),
-        ceilings={
+        separate_nproc=release >= (5, 14),
+        reports_denials=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _can_watch(INNER),
+        hard_limits={
             name: hard
             for name, number in LIMITS.items()
             if (hard := resource.getrlimit(number)[1]) != resource.RLIM_INFINITY
@@ -100,7 +100,7 @@ def landlock_abi() -> int:
     return max(0, version)
 
 
-def _tells(inner: str) -> bool:
+def _can_watch(inner: str) -> bool:
     """Whether `plughost-inner`, told to execute itself and fail, could set up a watcher."""
     reader, report = os.pipe2(os.O_CLOEXEC)
     places = [(os.POSIX_SPAWN_DUP2, report, fd) for fd in (_REPORT_FD, _DENIALS_FD)]
@@ -139,7 +139,7 @@ def _run(command: list[str]) -> tuple[str, str]:
             command,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TRIAL_TIMEOUT,
             cwd="/",
             env={},
             check=False,

@@ -18,7 +18,7 @@ class InnerRules(msgspec.Struct, frozen=True, kw_only=True):
     """Directories whose entries, and those of the directories below, can be listed."""
     connect: tuple[int, ...] = ()
     """TCP ports."""
-    same: tuple[tuple[str, str], ...] = ()
+    identities: tuple[tuple[str, str], ...] = ()
     """Files that must be unchanged, as (path, identity)."""
     made: tuple[str, ...] = ()
     """Those of the readable and writable directories that replace the machine's own at the same path."""
@@ -38,7 +38,7 @@ def build_inner_argv(
     locked or watched."""
     found = ["watch", ":".join(rules.made)]
     found += ["cwd", cwd] if cwd is not None else []
-    for path, identity in rules.same:
+    for path, identity in rules.identities:
         found += ["same", path, identity]
     for name, value in limits.items():
         found += ["limit", name, str(value)]

@@ -84,7 +84,7 @@ class Cgroup(msgspec.Struct, frozen=True):
     folders: tuple[str, ...]
 
     @property
-    def doors(self) -> tuple[str, ...]:
+    def procs_files(self) -> tuple[str, ...]:
         """The cgroup.procs files. A process that writes 0 to them joins the group, with all its future
         children."""
         return tuple(f"{folder}/cgroup.procs" for folder in self.folders)

@@ -40,7 +40,7 @@ class ResolvedCommand(msgspec.Struct, frozen=True):
     executes: tuple[str, ...]
     """Program files: the command's, its interpreter's, its dynamic loader; granted programs."""
     libraries: tuple[str, ...]
-    shelves: tuple[str, ...]
+    library_mounts: tuple[str, ...]
     """What to mount to make the libraries visible: their directories where those are public, or else the
     files."""
     links: tuple[tuple[str, str], ...]
@@ -59,9 +59,9 @@ class CommandResolver:
         read: tuple[str, ...],
         cwd_is_own: bool,
         command_is_told: bool,
-        path_is_told: bool,
+        path_from_plugin: bool,
         kept_from: str | None,
-        parted: tuple[str, ...] = (),
+        partial_dirs: tuple[str, ...] = (),
         resolved: tuple[tuple[str, str], ...] = (),
     ) -> None:
         said = without_env(tuple(command))
@@ -69,13 +69,13 @@ class CommandResolver:
         self._cwd = cwd
         self._cwd_is_own = cwd_is_own
         self._command_is_told = command_is_told
-        self._path_is_told = path_is_told
+        self._path_from_plugin = path_from_plugin
         self._kept_from = kept_from
         self._env = env
         self._execute = execute
         known = dict(resolved)
         programs = (known.get(path) or os.path.realpath(path) for path in execute)
-        self._trust = trusted_files.ExposurePolicy((*programs, *read), parted)
+        self._trust = trusted_files.ExposurePolicy((*programs, *read), partial_dirs)
         self._reads: dict[str, None] = {}
         self._executes: dict[str, None] = {}
         self._programs: list[LoadedProgram] = []
@@ -172,7 +172,7 @@ class CommandResolver:
                     argv = (line.interpreter, *line.words, path, *argv[1:])
                     start = found
                 path, script = found, None
-                word = Word.PLUGIN if self._path_is_told else Word.OPERATOR
+                word = Word.PLUGIN if self._path_from_plugin else Word.OPERATOR
             else:
                 path, script, by_kernel = line.interpreter, real, True
         raise SandboxUnavailable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
@@ -235,7 +235,7 @@ class CommandResolver:
     def _native(self, path: str, real: str, elf: Elf, word: Word) -> None:
         authors = self._trust.is_authors(real)
         prefix = os.path.dirname(os.path.dirname(real))
-        prefixes = (*self._trust.code, *self._trust.parted) if authors else (prefix,)
+        prefixes = (*self._trust.code, *self._trust.partial_dirs) if authors else (prefix,)
         self._programs.append(LoadedProgram(real, elf, prefixes))
         if elf.loader is not None:
             walked = self._walked(elf.loader)

@@ -22,23 +22,23 @@ def resolve_command(
     read: Iterable[str] = (),
     cwd_is_own: bool = True,
     command_is_told: bool = False,
-    path_is_told: bool = False,
+    path_from_plugin: bool = False,
     kept_from: str | None = None,
-    parted: tuple[str, ...] = (),
+    partial_dirs: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedCommand:
     """Resolve a command, from the cache if possible; `execute` and `read` are what the operator granted
     besides.
 
-    `path_is_told`: the PATH in `env` is set by the plugin, and so may only lead to what a plugin may name.
-    `parted` are directories from the plugin's author of which only parts are granted (listed in `read`, as
-    real paths). `resolved` maps paths to where they led when they were checked: SandboxUnavailable if one
-    leads elsewhere now. LaunchFailed when there is no such program, SandboxUnavailable when it needs what
-    only the operator may grant.
+    `path_from_plugin`: the PATH in `env` is set by the plugin, and so may only lead to what a plugin may
+    name. `partial_dirs` are directories from the plugin's author of which only parts are granted (listed in
+    `read`, as real paths). `resolved` maps paths to where they led when they were checked: SandboxUnavailable
+    if one leads elsewhere now. LaunchFailed when there is no such program, SandboxUnavailable when it needs
+    what only the operator may grant.
     """
     said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
     led = tuple(sorted((resolved or {}).items()))
-    whose = (cwd_is_own, command_is_told, path_is_told, kept_from, parted, led)
+    whose = (cwd_is_own, command_is_told, path_from_plugin, kept_from, partial_dirs, led)
     key = (said, whose, os.environ.get("PATH"), cwd or os.getcwd())
     if (remembered := _remembered.get(key)) is not None:
         runnable, stamps = remembered

@@ -25,20 +25,21 @@ class ResolvedGrants(msgspec.Struct, frozen=True):
 def resolve_grants(
     powers: Access,
     allowed: Access = NONE,
-    to_come: str | None = None,
+    future_dir: str | None = None,
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedGrants:
     """Resolve granted paths; SandboxUnavailable for one that is missing, or is neither a file nor a
     directory.
 
     `allowed` is what the operator wrote: a path below one of these comes from a manifest, and must not lead
-    out of it. A path in a writable directory is granted with that directory, and not a second time. `to_come`
-    is a directory that need not exist yet. `resolved` maps paths to where they led when they were checked.
+    out of it. A path in a writable directory is granted with that directory, and not a second time.
+    `future_dir` is a directory that need not exist yet. `resolved` maps paths to where they led when they
+    were checked.
     """
     known = resolved or {}
     read = [_walked(path, known.get(path)) for path in powers.read]
     write = [
-        trusted_files.Walk(path, ()) if path == to_come else _walked(path, known.get(path))
+        trusted_files.Walk(path, ()) if path == future_dir else _walked(path, known.get(path))
         for path in powers.write
     ]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):

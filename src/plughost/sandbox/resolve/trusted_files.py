@@ -116,12 +116,12 @@ class ExposurePolicy:
     """Decides which files a plugin's files may name. `code` are the plugin's own directories; `granted` is
     what it was granted; all are real paths.
 
-    `parted` are directories from the plugin's author, too, of which only parts are granted.
+    `partial_dirs` are directories from the plugin's author, too, of which only parts are granted.
     """
 
-    def __init__(self, granted: Iterable[str], parted: Iterable[str] = ()) -> None:
+    def __init__(self, granted: Iterable[str], partial_dirs: Iterable[str] = ()) -> None:
         self.code: list[str] = []
-        self.parted = tuple(parted)
+        self.partial_dirs = tuple(partial_dirs)
         self._granted = tuple(granted)
 
     def is_own(self, real: str) -> bool:
@@ -130,7 +130,7 @@ class ExposurePolicy:
 
     def is_authors(self, real: str) -> bool:
         """Whether the path comes from the plugin's author: its contents count as the plugin's word."""
-        return any(is_beneath(real, folder) for folder in (*self.code, *self.parted))
+        return any(is_beneath(real, folder) for folder in (*self.code, *self.partial_dirs))
 
     def word_after(self, walked: Walk, word: Word) -> Word:
         """Who counts as the author of what is written at the end of a path that `word` has named."""

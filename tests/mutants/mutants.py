@@ -127,7 +127,7 @@ MUTANTS = [
     Mutant("a-manifest-reads-private-files", "services/files/reader.py", "if capability not in self.capabilities or others_may_read(fd):", "if True:", "tests/services/test_own_words.py"),
     Mutant("a-manifest-shows-private-programs", "contracts/ainb/own_words.py", "return is_file(real) and is_public(real)", "return is_file(real)", "tests/services/test_own_words.py"),
     Mutant("memory-that-nobody-counts", "sandbox/planner.py", "uncounted = limits.memory is not None and not grouped", "uncounted = False", "tests/sandbox/test_confine.py tests/sandbox/test_shared_memory.py"),
-    Mutant("a-plain-byte-hides-a-name", "sandbox/egress/tunnel.py", "self._up.screen = late.feed", "pass", "tests/sandbox/test_late_hello.py"),
+    Mutant("a-plain-byte-hides-a-name", "sandbox/egress/tunnel.py", "self._up.byte_filter = late.feed", "pass", "tests/sandbox/test_late_hello.py"),
     Mutant("plain-bytes-on-a-port-for-tls", "sandbox/egress/tls_ports.py", "if port in TLS_PORTS and not endpoint.plain", "if False", "tests/sandbox/test_late_hello.py"),
     Mutant("a-hello-inside-of-a-hello", "sandbox/egress/late_client_hello.py", "            at += 1  # inside", "            at += 300  # inside", "tests/sandbox/test_late_hello.py"),
     Mutant("mapped-addresses-are-public", "permissions/addresses.py", "inner = address.ipv4_mapped or address.sixtofour", "inner = address.sixtofour", "tests/guard/test_addresses.py"),

@@ -28,7 +28,7 @@ from plughost.spec import PluginSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.sandbox.denials.collector import DenialCollector, Tell
+    from plughost.sandbox.denials.collector import DenialCollector, Report
     from plughost.sandbox.denials.visible_access import VisibleAccess
     from plughost.sandbox.egress.connection import Connection
     from plughost.sandbox.egress.instance import EgressInstance
@@ -235,7 +235,7 @@ class SandboxManager:
         return undo
 
     def report_denials(
-        self, plugin: str, records: list[bytes], generation: int, visible: VisibleAccess, tell: Tell
+        self, plugin: str, records: list[bytes], generation: int, visible: VisibleAccess, tell: Report
     ) -> None:
         """Classify the denial records of a process's watcher, and pass each denial that a grant would change
         to `tell`."""

@@ -139,8 +139,8 @@ def barrier(path: str, user: User, wanted: int = os.R_OK) -> str | None:
 
     Judged by owner, group and mode. A file with an ACL counts as open: the kernel decides.
     """
-    way = [path[: place or 1] for place, letter in enumerate(path) if letter == "/" and path != "/"]
-    for folder in way:
+    folders = [path[: place or 1] for place, letter in enumerate(path) if letter == "/" and path != "/"]
+    for folder in folders:
         if not _allows(folder, user, os.X_OK):
             return folder
     return None if _allows(path, user, wanted) else path

@@ -66,7 +66,7 @@ def parse(record: bytes) -> tuple[str, str] | None:
     return (letter, path) if letter in KINDS and is_plain else None
 
 
-def is_worth_a_look(letter: str, path: str, visible: VisibleAccess) -> bool:
+def needs_lookup(letter: str, path: str, visible: VisibleAccess) -> bool:
     """A first filter that needs no file system access: False for what is never reported."""
     if letter == "n":
         return visible.connect is not None
@@ -83,7 +83,7 @@ def classify_denial(
     """The denial to report for a record, or None. `interpreter` returns the interpreter of a script: a
     program that may be executed can still fail because its interpreter is not granted."""
     if letter == "n":
-        return _not_connected(path, visible)
+        return _classify_connection(path, visible)
     walked = walk_local(path, lstat)
     if walked is None and letter == "c":
         path = os.path.dirname(path)
@@ -110,7 +110,7 @@ def classify_denial(
     return Denial(kind, real, path)
 
 
-def _not_connected(path: str, visible: VisibleAccess) -> Denial | None:
+def _classify_connection(path: str, visible: VisibleAccess) -> Denial | None:
     endpoint = connections.parse(path)
     if endpoint is None or visible.connect is None:
         return None

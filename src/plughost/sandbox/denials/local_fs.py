@@ -15,7 +15,7 @@ from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.trusted_files import Walk, is_beneath, walk
 
 MOUNTS = "/proc/self/mountinfo"
-_LOUD = re.compile(r"autofs|nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|fuse.*")
+_NETWORK_FS = re.compile(r"autofs|nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|fuse.*")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 Look = Callable[[str], os.stat_result]
@@ -56,7 +56,7 @@ def parse(text: str) -> dict[str, str]:
 def is_network_mount(path: str, mounts: dict[str, str]) -> bool:
     """Whether the path is on a network file system or an automount point, or on an unknown mount."""
     deepest = max((place for place in mounts if is_beneath(path, place)), key=len, default=None)
-    return deepest is None or _LOUD.fullmatch(mounts[deepest]) is not None
+    return deepest is None or _NETWORK_FS.fullmatch(mounts[deepest]) is not None
 
 
 def _plain(place: str) -> str:

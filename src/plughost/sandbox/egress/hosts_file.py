@@ -41,15 +41,17 @@ class ProxyEnvironment(msgspec.Struct, frozen=True):
 def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     """Assign listeners to the endpoints; deterministic."""
     wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port})
-    homes = dict(_homes([host for host, _ in wanted]))
-    doors = {(homes[host], port): host for host, port in wanted if host in homes}
-    proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in doors)
-    if len(doors) >= MAX_LISTENERS:
-        raise InvalidSpec(f"{len(doors)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
+    loopbacks = dict(_loopbacks([host for host, _ in wanted]))
+    listeners = {(loopbacks[host], port): host for host, port in wanted if host in loopbacks}
+    proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in listeners)
+    if len(listeners) >= MAX_LISTENERS:
+        raise InvalidSpec(f"{len(listeners)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
     named = [
-        f"{home} {host}\n" for host, home in homes.items() if literal(host) is None and host != "localhost"
+        f"{loopback} {host}\n"
+        for host, loopback in loopbacks.items()
+        if literal(host) is None and host != "localhost"
     ]
-    lines = [f"host {home} {port} {host}\n" for (home, port), host in doors.items()]
+    lines = [f"host {loopback} {port} {host}\n" for (loopback, port), host in listeners.items()]
     url = f"http://127.0.0.1:{proxy}"
     return ProxyEnvironment(
         hosts="".join(["127.0.0.1 localhost\n", *named]),
@@ -58,7 +60,7 @@ def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     )
 
 
-def _homes(hosts: list[str]) -> Iterator[tuple[str, str]]:
+def _loopbacks(hosts: list[str]) -> Iterator[tuple[str, str]]:
     """Each host that can have one, with its loopback address."""
     following = _FIRST
     for host in dict.fromkeys(hosts):

@@ -31,19 +31,19 @@ class EgressInstance:
         on_connection: Callable[[Connection], None],
         *,
         owner: tuple[int, int] | None = None,
-        bounds: EgressLimits | None = None,
+        limits: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        posts = proxy_environment(endpoints)
-        self.hosts = posts.hosts
-        self.listing = posts.listing
-        self.env = posts.env
+        environment = proxy_environment(endpoints)
+        self.hosts = environment.hosts
+        self.listing = environment.listing
+        self.env = environment.env
         self._folder = Path(folder)
         self.socket = str(self._folder / "proxy")
         """Whoever can connect to this socket is the plugin: only its uid can."""
         listener = _listen(self._folder, owner)
         try:
-            self._egress = EgressProxy(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+            self._proxy = EgressProxy(listener, endpoints, on_connection, limits=limits, resolve=resolve)
         except BaseException:
             listener.close()
             rmtree(str(self._folder))
@@ -51,7 +51,7 @@ class EgressInstance:
 
     async def close(self) -> None:
         """Close every connection, and return when all are reported."""
-        await self._egress.close()
+        await self._proxy.close()
         rmtree(str(self._folder))
 
 

@@ -25,21 +25,21 @@ class TargetBroken(Exception):
 
 class Pump:
     """One direction of a tunnel. `spend` is called with the number of bytes before they are passed on; an
-    exception from it ends the flow. `heard` is called with the bytes."""
+    exception from it ends the flow. `on_bytes` is called with the bytes."""
 
     def __init__(
         self,
         source: socket.socket,
         target: socket.socket,
         spend: Callable[[int], None],
-        heard: Callable[[memoryview], None] | None = None,
+        on_bytes: Callable[[memoryview], None] | None = None,
     ) -> None:
         self.bytes = 0
         self._source = source
         self._target = target
         self._spend = spend
-        self._heard = heard
-        self.screen: Callable[[bytes], bytes] | None = None
+        self._on_bytes = on_bytes
+        self.byte_filter: Callable[[bytes], bytes] | None = None
         """A filter: returns which of the bytes may be passed on. An exception from it ends the flow."""
         self._loop = asyncio.get_running_loop()
         self.moved = self._loop.time()
@@ -49,7 +49,7 @@ class Pump:
 
     async def run(self, first: bytes) -> None:
         """Pass on `first`, and then everything from the source until its end. The target is not shut down."""
-        self._buffer = memoryview(bytearray(BUFFER if self.screen is None else SCREENED))
+        self._buffer = memoryview(bytearray(BUFFER if self.byte_filter is None else SCREENED))
         try:
             self._loop.add_reader(self._source, self._read)
             if first:
@@ -85,15 +85,15 @@ class Pump:
     def _pass(self, data: memoryview) -> None:
         self.moved = self._loop.time()
         try:
-            if self.screen is not None:
-                data = memoryview(self.screen(bytes(data)))
+            if self.byte_filter is not None:
+                data = memoryview(self.byte_filter(bytes(data)))
             self.bytes += len(data)
             self._spend(len(data))
         except Exception as error:
             self._end(error)
             return
-        if self._heard is not None:
-            self._heard(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
         self._rest = data
         if not self._write() and not self._ended.done():
             self._loop.remove_reader(self._source)

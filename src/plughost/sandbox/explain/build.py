@@ -64,17 +64,24 @@ def explain(
     confined = sandbox_class(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
-    held = decided.enforcement if decided is not None else _planned(confined, powers, spec.limits, machine)
+    held = (
+        decided.enforcement
+        if decided is not None
+        else _planned_enforcement(confined, powers, spec.limits, machine)
+    )
     by = {holding.what: holding.by for holding in held}
     nothing = "nothing: class none" if confined == "none" else "nothing"
     granted = [
         *_capabilities(spec, contract, binding, source),
         *(
             Grant(
-                kind, format_endpoint(item), _power_rule(kind, item, binding, source), by.get(told, nothing)
+                kind,
+                format_endpoint(item),
+                _power_rule(kind, item, binding, source),
+                by.get(described, nothing),
             )
             for kind, item in _items(powers)
-            for told in [f"{kind} {item}"]
+            for described in [f"{kind} {item}"]
         ),
     ]
     limits = [
@@ -82,8 +89,8 @@ def explain(
         for name, word in LIMITS.items()
         for value in [getattr(spec.limits, name)]
     ]
-    told = {f"{kind} {item}" for kind, item in _items(powers)}
-    told |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
+    described = {f"{kind} {item}" for kind, item in _items(powers)}
+    described |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
     return Explanation(
         plugin=spec.name,
         contract=contract.name,
@@ -107,7 +114,7 @@ def explain(
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
         limits=tuple(limits),
-        held=tuple(holding for holding in held if holding.what not in told),
+        held=tuple(holding for holding in held if holding.what not in described),
         wire=tuple(_checks(contract, binding)),
         lints=(*binding.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
     )
@@ -121,7 +128,7 @@ def _only(kind: str, item: str | Endpoint) -> Access:
     return msgspec.structs.replace(NONE, **{kind: (item,)})
 
 
-def _planned(
+def _planned_enforcement(
     confined: str, powers: Access, limits: ResourceLimits, machine: KernelFeatures
 ) -> tuple[Enforcement, ...]:
     """The enforcement that a capable machine would provide. The user is left out: it is not known without a
@@ -206,7 +213,7 @@ def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Resolve
             "capability",
             str(wanted),
             f"only {', '.join(part)} is granted" if part else "no grant names it",
-            f"grants = {_listed([*spec.grants, *words])}",
+            f"grants = {_toml_list([*spec.grants, *words])}",
             " ".join(f"--grant {shlex.quote(word)}" for word in (*usual, *words)),
         )
 
@@ -286,6 +293,6 @@ def _checks(contract: Contract, binding: ResolvedSpec) -> Iterator[Check]:
         )
 
 
-def _listed(words: Sequence[str]) -> str:
+def _toml_list(words: Sequence[str]) -> str:
     """A list in TOML."""
     return json.dumps(list(dict.fromkeys(words)), ensure_ascii=False)

@@ -104,7 +104,7 @@ def _can_watch(inner: str) -> bool:
     """Whether `plughost-inner`, told to execute itself and fail, could set up a watcher."""
     reader, report = os.pipe2(os.O_CLOEXEC)
     places = [(os.POSIX_SPAWN_DUP2, report, fd) for fd in (_REPORT_FD, _DENIALS_FD)]
-    with open(reader, "rb") as told:
+    with open(reader, "rb") as report_pipe:
         try:
             pid = os.posix_spawn(inner, [inner, "watch", "", "--", inner, inner], {}, file_actions=places)
         except OSError as error:
@@ -114,7 +114,7 @@ def _can_watch(inner: str) -> bool:
         finally:
             os.close(report)
         os.waitpid(pid, 0)
-        return b"watched\n" in told.read(4096).splitlines(keepends=True)
+        return b"watched\n" in report_pipe.read(4096).splitlines(keepends=True)
 
 
 def _libc() -> ctypes.CDLL:
@@ -123,10 +123,10 @@ def _libc() -> ctypes.CDLL:
 
 def _try(bubblewrap: str) -> tuple[tuple[int, ...], str]:
     """The version of bubblewrap, printed inside a sandbox; and its error output if that failed."""
-    told, problem = _run([bubblewrap, *INSIDE.split(), "--", bubblewrap, "--version"])
+    output, problem = _run([bubblewrap, *INSIDE.split(), "--", bubblewrap, "--version"])
     if problem:
-        told, _ = _run([bubblewrap, "--version"])
-    return tuple(int(number) for number in re.findall(r"[0-9]+", told)[:3]), problem
+        output, _ = _run([bubblewrap, "--version"])
+    return tuple(int(number) for number in re.findall(r"[0-9]+", output)[:3]), problem
 
 
 def _run(command: list[str]) -> tuple[str, str]:

@@ -25,8 +25,8 @@ _CONTROLLERS = ("memory", "pids")
 _ENABLED = "cgroup.subtree_control"
 _DELEGATED = ("user.delegate", "trusted.delegate")
 """The extended attributes by which systemd marks a delegated group."""
-_MOVES = 100
-_OURS = re.compile(r"plughost-(\d+)-\d+")
+_MOVE_ATTEMPTS = 100
+_GROUP_NAME = re.compile(r"plughost-(\d+)-\d+")
 _numbers = itertools.count(1)
 
 
@@ -73,7 +73,7 @@ class CgroupParent(msgspec.Struct, frozen=True):
         """Remove the empty groups of hosts that are gone."""
         for folder in set(self.folders.values()):
             for name in os.listdir(folder):
-                match = _OURS.fullmatch(name)
+                match = _GROUP_NAME.fullmatch(name)
                 if match and not os.path.exists(f"{PROC}/{match[1]}"):
                     Cgroup((os.path.join(folder, name),)).remove()
 
@@ -126,13 +126,14 @@ def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> CgroupPare
     folders = {name: os.path.join(mounts, name) + named for name in _CONTROLLERS}
     if all(os.access(folder, os.W_OK) for folder in folders.values()):
         return CgroupParent(1, folders)
+    expected = " and ".join(_expected_paths(named, mounts))
     raise InvalidSpec(
-        f"no plugin can be put below the control group {named!r}: {' and '.join(_places(named, mounts))} "
+        f"no plugin can be put below the control group {named!r}: {expected} "
         "must be there, be this user's to write to, and have the controllers memory and pids"
     )
 
 
-def _places(named: str, mounts: str) -> list[str]:
+def _expected_paths(named: str, mounts: str) -> list[str]:
     """Where a group of that name would be, by where the controllers are."""
     for base in (mounts, os.path.join(mounts, "unified")):
         if set(_read(f"{base}/cgroup.controllers").split()) >= set(_CONTROLLERS):
@@ -164,14 +165,14 @@ def _enable(folder: str) -> None:
     """Enable the controllers for the groups below."""
     if not set(_read(f"{folder}/{_ENABLED}").split()) >= set(_CONTROLLERS):
         if _is_marked(folder):
-            _make_way(folder)
+            _move_processes(folder)
         _write(f"{folder}/{_ENABLED}", " ".join(f"+{name}" for name in _CONTROLLERS))
 
 
-def _make_way(folder: str) -> None:
+def _move_processes(folder: str) -> None:
     """Move every process in the group itself (this one, and those beside it) into a group below."""
     leaf = f"{folder}/{HOSTS}"
-    for _ in range(_MOVES):  # a process that forks meanwhile leaves a child behind
+    for _ in range(_MOVE_ATTEMPTS):  # a process that forks meanwhile leaves a child behind
         if not (found := _read(f"{folder}/cgroup.procs").split()):
             return
         os.makedirs(leaf, exist_ok=True)

@@ -50,26 +50,26 @@ class MemoryMeter:
         """Begin to measure a tree: one of its processes runs now."""
         self._running[watched] = None
         watched.due = self._clock.time() + SHORTEST
-        self._plan()
+        self._schedule()
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._running:
-            self._timer = self._clock.call_at(min(each.due for each in self._running), self._look)
+            self._timer = self._clock.call_at(min(each.due for each in self._running), self._measure_due)
 
-    def _look(self) -> None:
+    def _measure_due(self) -> None:
         self._timer = None
         now = self._clock.time()
         try:
             for watched in [*self._running]:
                 if watched.due <= now:
-                    self._look_at(watched, now)
+                    self._measure(watched, now)
         finally:
-            self._plan()
+            self._schedule()
 
-    def _look_at(self, watched: MeteredTree, now: float) -> None:
+    def _measure(self, watched: MeteredTree, now: float) -> None:
         if watched.look is None:
             roots = list(watched.roots())
             if not roots:

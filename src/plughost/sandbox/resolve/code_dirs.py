@@ -15,7 +15,7 @@ NO_SCRIPT = ("-c", "-m")
 
 
 class CodeDirs:
-    """Adds the code directories of one plugin to `trust.code`. `kept_from` is a file that no code directory
+    """Adds the code directories of one plugin to `policy.code`. `kept_from` is a file that no code directory
     may contain."""
 
     def __init__(
@@ -23,25 +23,25 @@ class CodeDirs:
         command: tuple[str, ...],
         cwd: str | None,
         kept_from: str | None,
-        trust: ExposurePolicy,
-        walked: PathRecorder,
+        policy: ExposurePolicy,
+        recorder: PathRecorder,
     ) -> None:
         self._command = command
         self._cwd = cwd
         self._kept_from = kept_from
-        self._trust = trust
-        self._walked = walked
+        self._policy = policy
+        self._recorder = recorder
 
     def by_folder(self, folder: str) -> None:
         """Add the directory that the operator named; SandboxUnavailable when it holds far more than one
         plugin's code."""
-        real = self._walked(folder).real
+        real = self._recorder(folder).real
         if self._is_shared(real):
             raise SandboxUnavailable(
                 f"its folder would be {real}, which holds far more than its own code",
                 hint="give the plugin a folder of its own (cwd), and grant what else it may read",
             )
-        self._trust.code.append(real)
+        self._policy.code.append(real)
 
     def by_command(self, start: str) -> str | None:
         """Add the directory of what the command names: the script, or the program itself.
@@ -52,25 +52,25 @@ class CodeDirs:
         if by_interpreter:
             script = _script(self._command)
             start = os.path.join(self._cwd or "", "" if script is None else self._command[script])
-            self._walked.stamps[start] = stamp(start)
+            self._recorder.stamps[start] = stamp(start)
             if not start.startswith("/") or not os.path.isfile(start):
                 return None
         if (package := self._package(start)) is not None:
-            self._trust.code.append(package)
+            self._policy.code.append(package)
             return None
         if (
             not by_interpreter
             and "/" not in self._command[0]
-            and self._trust.may_lead(self._walked(start), by_plugin=True)
+            and self._policy.may_lead(self._recorder(start), by_plugin=True)
         ):
             return None  # a public program of the system, not the plugin's code
-        walked = self._walked(os.path.dirname(start))
+        walked = self._recorder(os.path.dirname(start))
         folder = walked.real
-        if any(map(self._trust.is_authors, (folder, *(link for link, _ in walked.links)))):
+        if any(map(self._policy.is_authors, (folder, *(link for link, _ in walked.links)))):
             return None
         if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
             return os.path.join(folder, os.path.basename(start))
-        self._trust.code.append(folder)
+        self._policy.code.append(folder)
         return None
 
     def _package(self, start: str) -> str | None:
@@ -80,7 +80,7 @@ class CodeDirs:
         modules = f"{os.path.dirname(place)}/lib/node_modules"
         folder = os.path.dirname(real)
         while folder != modules and is_beneath(folder, modules):
-            if os.path.isfile(f"{folder}/package.json") and not self._trust.is_own(folder):
+            if os.path.isfile(f"{folder}/package.json") and not self._policy.is_own(folder):
                 return None if self._is_shared(folder) else folder
             folder = os.path.dirname(folder)
         return None
@@ -89,7 +89,7 @@ class CodeDirs:
         return is_broad(folder) or (self._kept_from is not None and is_beneath(self._kept_from, folder))
 
 
-def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
+def with_absolute_script(command: tuple[str, ...]) -> tuple[str, ...]:
     """Make a relative script path absolute: the command is written for the host's working directory, but
     starts elsewhere."""
     at = _script(command)

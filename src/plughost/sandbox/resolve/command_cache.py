@@ -10,7 +10,7 @@ from plughost.sandbox.resolve.path_recorder import Stamp, stamp
 
 __all__ = ["ResolvedCommand", "resolve_command"]
 
-MOST_REMEMBERED = 256
+MOST_CACHED = 256
 
 
 def resolve_command(
@@ -36,20 +36,20 @@ def resolve_command(
     if one leads elsewhere now. LaunchFailed when there is no such program, SandboxUnavailable when it needs
     what only the operator may grant.
     """
-    said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
-    led = tuple(sorted((resolved or {}).items()))
-    whose = (cwd_is_own, command_is_told, path_from_plugin, kept_from, partial_dirs, led)
-    key = (said, whose, os.environ.get("PATH"), cwd or os.getcwd())
-    if (remembered := _remembered.get(key)) is not None:
-        runnable, stamps = remembered
+    request = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
+    resolved_items = tuple(sorted((resolved or {}).items()))
+    trust = (cwd_is_own, command_is_told, path_from_plugin, kept_from, partial_dirs, resolved_items)
+    key = (request, trust, os.environ.get("PATH"), cwd or os.getcwd())
+    if (entry := _cache.get(key)) is not None:
+        command_files, stamps = entry
         if all(stamp(path) == then for path, then in stamps.items()):
-            return runnable
-    search = CommandResolver(command, cwd, env, tuple(execute), tuple(read), *whose)
-    runnable = search.run()
-    if len(_remembered) >= MOST_REMEMBERED:
-        _remembered.clear()
-    _remembered[key] = (runnable, search.stamps)
-    return runnable
+            return command_files
+    resolver = CommandResolver(command, cwd, env, tuple(execute), tuple(read), *trust)
+    command_files = resolver.run()
+    if len(_cache) >= MOST_CACHED:
+        _cache.clear()
+    _cache[key] = (command_files, resolver.stamps)
+    return command_files
 
 
-_remembered: dict[tuple[object, ...], tuple[ResolvedCommand, dict[str, Stamp | None]]] = {}
+_cache: dict[tuple[object, ...], tuple[ResolvedCommand, dict[str, Stamp | None]]] = {}

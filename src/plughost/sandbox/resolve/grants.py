@@ -37,9 +37,9 @@ def resolve_grants(
     were checked.
     """
     known = resolved or {}
-    read = [_walked(path, known.get(path)) for path in powers.read]
+    read = [_resolve(path, known.get(path)) for path in powers.read]
     write = [
-        trusted_files.Walk(path, ()) if path == future_dir else _walked(path, known.get(path))
+        trusted_files.Walk(path, ()) if path == future_dir else _resolve(path, known.get(path))
         for path in powers.write
     ]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
@@ -67,7 +67,7 @@ def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _walked(path: str, resolved: str | None) -> trusted_files.Walk:
+def _resolve(path: str, resolved: str | None) -> trusted_files.Walk:
     if not os.path.isabs(path):
         raise SandboxUnavailable(
             f"the granted path {path!r} is relative", hint="grant it with its whole path"

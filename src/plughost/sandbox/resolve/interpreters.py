@@ -43,7 +43,7 @@ def interpreter_files(program: str, triplet: str) -> InterpreterFiles:
     if name in ("node", "nodejs") and prefix == "/usr":
         return InterpreterFiles(("/usr/share/nodejs",))
     if name == "java" and os.path.exists(f"{prefix}/lib/modules"):
-        folders = (f"{prefix}/lib", f"{prefix}/conf", f"{prefix}/release", *_settings(f"{prefix}/conf"))
+        folders = (f"{prefix}/lib", f"{prefix}/conf", f"{prefix}/release", *_java_settings(f"{prefix}/conf"))
         modules = [*_modules(f"{prefix}/lib"), *_modules(f"{prefix}/lib/server")]
         return InterpreterFiles(folders, tuple(modules))
     if name.startswith("perl") and prefix == "/usr":
@@ -70,13 +70,19 @@ def behind_shim(shim: str, cwd: str | None, env: Mapping[str, str]) -> str | Non
     manager = _manager(shim)
     if manager is None:
         return None
-    return _chosen(shim, env.get(f"{manager.upper()}_VERSION") or _written(cwd, _MANAGERS[manager]))
+    return _program_of_version(
+        shim, env.get(f"{manager.upper()}_VERSION") or _version_file(cwd, _MANAGERS[manager])
+    )
 
 
 def operator_choice(shim: str) -> str | None:
     """The program that a shim runs by the host's own environment and the manager's settings."""
     manager = _manager(shim)
-    return None if manager is None else _chosen(shim, os.environ.get(f"{manager.upper()}_VERSION", ""))
+    return (
+        None
+        if manager is None
+        else _program_of_version(shim, os.environ.get(f"{manager.upper()}_VERSION", ""))
+    )
 
 
 def _manager(shim: str) -> str | None:
@@ -85,29 +91,29 @@ def _manager(shim: str) -> str | None:
     return manager if os.path.basename(folder) == "shims" and manager in _MANAGERS else None
 
 
-def _chosen(shim: str, chosen: str) -> str | None:
+def _program_of_version(shim: str, chosen: str) -> str | None:
     """The program of the chosen version, or else of the manager's default version."""
     folder, name = os.path.split(shim)
     root = os.path.dirname(folder)
     for version in re.split(r"[:\s]+", chosen or _text(f"{root}/version")):
         if not _VERSION.fullmatch(version):
             continue
-        for installed in _matching(f"{root}/versions", version):
+        for installed in _matching_versions(f"{root}/versions", version):
             if os.path.exists(found := f"{root}/versions/{installed}/bin/{name}"):
                 return found
     return None
 
 
-def _matching(versions: str, wanted: str) -> list[str]:
+def _matching_versions(versions: str, wanted: str) -> list[str]:
     """That version, or the newest one that it is a prefix of."""
     if os.path.isdir(f"{versions}/{wanted}"):
         return [wanted]
     numbers = re.compile(re.escape(wanted) + r"\.([0-9]+)")
-    found = [(int(match[1]), name) for name in _listed(versions) if (match := numbers.fullmatch(name))]
+    found = [(int(match[1]), name) for name in _list_dir(versions) if (match := numbers.fullmatch(name))]
     return [name for _, name in sorted(found, reverse=True)]
 
 
-def _written(cwd: str | None, file: str) -> str:
+def _version_file(cwd: str | None, file: str) -> str:
     folder = cwd or os.getcwd()
     for _ in range(64):
         if text := _text(f"{folder}/{file}"):
@@ -130,7 +136,7 @@ def _text(path: str) -> str:
 
 def _python(prefix: str, version: str) -> InterpreterFiles:
     for lib in ("lib", "lib64"):
-        for name in sorted(_listed(f"{prefix}/{lib}"), reverse=True):
+        for name in sorted(_list_dir(f"{prefix}/{lib}"), reverse=True):
             match = _PYTHON.fullmatch(name)
             if match is None or not (match["version"] or "").startswith(version):
                 continue
@@ -146,9 +152,9 @@ def _python(prefix: str, version: str) -> InterpreterFiles:
     return InterpreterFiles()
 
 
-def _settings(folder: str) -> list[str]:
+def _java_settings(folder: str) -> list[str]:
     """Debian keeps Java's settings in a directory of /etc, with a symlink to each of them."""
-    for name in _listed(folder):
+    for name in _list_dir(folder):
         path = f"{folder}/{name}"
         if os.path.islink(path) and (real := os.path.realpath(path)).startswith("/etc/"):
             return ["/".join(real.split("/")[:3])]
@@ -156,11 +162,11 @@ def _settings(folder: str) -> list[str]:
 
 
 def _modules(folder: str) -> Iterator[str]:
-    names = sorted(name for name in _listed(folder) if name.endswith(".so"))
+    names = sorted(name for name in _list_dir(folder) if name.endswith(".so"))
     return (f"{folder}/{name}" for name in names[:MOST_MODULES])
 
 
-def _listed(folder: str) -> list[str]:
+def _list_dir(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

@@ -19,11 +19,11 @@ class PathRecorder:
     `resolved` has the real paths of those that were checked before: they must still lead there.
     """
 
-    def __init__(self, program: str, trust: ExposurePolicy, resolved: Mapping[str, str]) -> None:
+    def __init__(self, program: str, policy: ExposurePolicy, resolved: Mapping[str, str]) -> None:
         self.links: dict[str, str] = {}
         self.stamps: dict[str, Stamp | None] = {}
         self._program = program
-        self._trust = trust
+        self._policy = policy
         self._resolved = resolved
 
     def __call__(self, path: str) -> Walk:
@@ -36,7 +36,7 @@ class PathRecorder:
                 hint="check the path of the command",
             ) from error
         for link, text in walked.links:
-            if not self._trust.is_own(link):
+            if not self._policy.is_own(link):
                 self.links[link] = text
             self.stamps[link] = stamp(link)
         self.stamps[walked.real] = stamp(walked.real)

@@ -16,7 +16,7 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 
 CACHE = "/etc/ld.so.cache"
 MOST_LIBRARIES = 256
-MOST_LOOKS = 2000
+MOST_READS = 2000
 MOST_CACHE = 4 << 20
 
 STANDING = ("libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libz.so.1", "libgomp.so.1", "libresolv.so.2",
@@ -54,15 +54,15 @@ def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
     found: dict[str, LoadedProgram] = {}
     waiting = list(programs)
     asked: set[tuple[str, tuple[str, ...]]] = set()
-    look = _Look()
+    read_cached = _ElfReader()
     while waiting:
         program = waiting.pop()
-        folders = tuple(dict.fromkeys(_searched(program)))
+        folders = tuple(dict.fromkeys(_search_dirs(program)))
         for name in program.elf.needed:
             if "/" in name or (name, folders) in asked:
                 continue
             asked.add((name, folders))
-            for path, elf in _fitting(name, program.elf, folders, look):
+            for path, elf in _candidates(name, program.elf, folders, read_cached):
                 if path in found:
                     continue
                 if len(found) >= MOST_LIBRARIES:
@@ -72,7 +72,7 @@ def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
     return list(found.values())
 
 
-class _Look:
+class _ElfReader:
     """Reads ELF files, each once, and a bounded number of them: the author of the program decides how many
     are searched."""
 
@@ -81,16 +81,16 @@ class _Look:
 
     def __call__(self, path: str, kind: tuple[int, int]) -> Elf | None:
         if (path, kind) not in self._seen:
-            if len(self._seen) >= MOST_LOOKS:
+            if len(self._seen) >= MOST_READS:
                 raise SandboxUnavailable(
-                    f"its libraries were looked for in {MOST_LOOKS} places",
+                    f"its libraries were looked for in {MOST_READS} places",
                     hint="build it with fewer libraries, or fewer folders to search for them",
                 )
             self._seen[path, kind] = read_elf(path, kind)
         return self._seen[path, kind]
 
 
-def _searched(program: LoadedProgram) -> Iterable[str]:
+def _search_dirs(program: LoadedProgram) -> Iterable[str]:
     origin = os.path.dirname(program.path)
     for folder in program.elf.search:
         full = os.path.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
@@ -98,14 +98,16 @@ def _searched(program: LoadedProgram) -> Iterable[str]:
             yield full
 
 
-def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> list[tuple[str, Elf]]:
+def _candidates(
+    name: str, wanted: Elf, folders: Iterable[str], read_cached: _ElfReader
+) -> list[tuple[str, Elf]]:
     """The files that the loader may choose for a name: it skips files of another kind."""
     arch = triplet(wanted)
     usual = [f"/lib/{arch}", f"/usr/lib/{arch}"] if arch else []
     usual += ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"]
 
     def of(paths: Iterable[str]) -> Iterator[tuple[str, Elf]]:
-        return ((path, elf) for path in paths if (elf := look(path, wanted.kind)) is not None)
+        return ((path, elf) for path in paths if (elf := read_cached(path, wanted.kind)) is not None)
 
     return (
         list(of(f"{folder}/{name}" for folder in folders))

@@ -60,7 +60,7 @@ def parse(head: bytes) -> Shebang | None:
     if not interpreter:
         return None
     if os.path.basename(interpreter) == "env" and rest:
-        return _of_env(rest, line)
+        return _parse_env(rest, line)
     return Shebang(interpreter, (rest,) if rest else ())
 
 
@@ -80,7 +80,7 @@ def _line(head: bytes) -> bytes:
     return re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]
 
 
-def _of_env(rest: str, line: str) -> Shebang:
+def _parse_env(rest: str, line: str) -> Shebang:
     """The shebang of an `env` line. The kernel passes everything after `env` as one argument; only `-S`
     splits it."""
     words = [rest]

@@ -280,9 +280,9 @@ MUTANTS = [
     Mutant("a-variation-changes-the-width", "screens/cell_width.py", '        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")\n', "", "tests/terminal/test_painter.py"),
     Mutant("half-a-wide-character", "screens/render.py", "        elif x + 1 < len(symbols):", "        elif True:", "tests/terminal/test_painter.py"),
     Mutant("every-row-is-drawn-again", "screens/terminal/row_widget.py", "if changed is None or not known or not fitting:", "if True:", "tests/terminal/test_tmux.py"),
-    Mutant("a-stalled-terminal-stalls-the-host", "screens/terminal/app.py", "return bool(told & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
-    Mutant("r-is-typed-into-a-hung-plugin", "screens/terminal/screen_widget.py", "trouble is not None and trouble.restartable", "False", "tests/terminal/test_app.py"),
-    Mutant("unseen-screens-are-drawn", "screens/terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
+    Mutant("a-stalled-terminal-stalls-the-host", "screens/terminal/app.py", "return bool(ready & select.POLLOUT)", "return True", "tests/terminal/test_tmux.py"),
+    Mutant("r-is-typed-into-a-hung-plugin", "screens/terminal/screen_widget.py", "error_panel is not None and error_panel.restartable", "False", "tests/terminal/test_app.py"),
+    Mutant("unseen-screens-are-drawn", "screens/terminal/app.py", "        self._stop_watching()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
     # The way out to a terminal, names, and shortages
     Mutant("a-terminal-obeys-text", "cli/ui/output.py", 'return Line("\\n".join(map(escape_controls, lines))', 'return Line("\\n".join(lines)', TERMINAL),
     Mutant("json-reaches-a-terminal-as-it-is", "cli/ui/output.py", "return Line(escape_json_controls(msgspec.json.encode(document)))", "return Line(msgspec.json.encode(document))", TERMINAL),

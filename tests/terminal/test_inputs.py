@@ -7,7 +7,7 @@ import pytest
 
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, HandleMouseParams, KeyEvent, MouseEvent
 from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, FrameRate, missed_frames
-from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, pasted
+from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, paste_events
 
 
 @pytest.mark.clause("AINB-26", "AINB-41")
@@ -52,10 +52,10 @@ def test_a_key_is_sent_in_the_contracts_words(name, character, code, mods):
 
 
 def test_what_is_pasted_is_typed_and_bounded():
-    codes = [msgspec.to_builtins(event.code) for event in pasted("a\r\n\tb\x1b")]
+    codes = [msgspec.to_builtins(event.code) for event in paste_events("a\r\n\tb\x1b")]
     kinds = [code.get("ch", code["type"]) for code in codes]
     assert kinds == ["a", "enter", "tab", "b"]
-    assert len(list(pasted("x" * 1_000_000))) == LONGEST_PASTE
+    assert len(list(paste_events("x" * 1_000_000))) == LONGEST_PASTE
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_frames_come_fast_while_something_moves_and_seldom_while_nothing_does():
     assert pace.after(changed=True, redraw=False) == 0.02
     for _ in range(STILL):
         pace.after(changed=False, redraw=False)
-    pace.stir()
+    pace.wake()
     assert pace.after(changed=False, redraw=False) == 0.02
 
 
@@ -104,7 +104,7 @@ def test_a_plugin_that_asks_for_another_frame_for_ever_is_not_believed_for_ever(
     waits = [pace.after(changed=False, redraw=True) for _ in range(MOST_REDRAWS + STILL)]
     assert waits[:MOST_REDRAWS] == [0.02] * MOST_REDRAWS
     assert waits[-1] == IDLE
-    pace.stir()
+    pace.wake()
     assert pace.after(changed=False, redraw=True) == 0.02
 
 

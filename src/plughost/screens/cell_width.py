@@ -44,11 +44,11 @@ UNKNOWN = DisplayText(REPLACEMENT, 1)
 
 def display_text(symbol: str) -> DisplayText:
     """A symbol of any content as one or two columns of text that is safe for every terminal."""
-    return _shown(symbol[:LONGEST])
+    return _cached_display_text(symbol[:LONGEST])
 
 
 @lru_cache(maxsize=4096)
-def _shown(symbol: str) -> DisplayText:
+def _cached_display_text(symbol: str) -> DisplayText:
     symbol = unicodedata.normalize("NFC", symbol)
     first = symbol[:1]
     if not first or unicodedata.category(first) == "Zs":

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from plughost.contracts.ainb.messages import BOLD, DIM, ITALIC, REVERSED, UNDERLINED, Color
 from plughost.screens.render import Span
 
-INK = Color(204, 204, 204)
-PAPER = Color(12, 12, 12)
+DEFAULT_FG = Color(204, 204, 204)
+DEFAULT_BG = Color(12, 12, 12)
 
 
 class ResolvedStyle(NamedTuple):
@@ -21,12 +21,12 @@ class ResolvedStyle(NamedTuple):
     underlined: bool
 
 
-def resolve_style(run: Span) -> ResolvedStyle:
+def resolve_style(span: Span) -> ResolvedStyle:
     """The colours and font style of a span, with default colours, reversal and dimming applied."""
-    fg, bg = run.fg or INK, run.bg or PAPER
-    if run.modifier & REVERSED:
+    fg, bg = span.fg or DEFAULT_FG, span.bg or DEFAULT_BG
+    if span.modifier & REVERSED:
         fg, bg = bg, fg
-    if run.modifier & DIM:
+    if span.modifier & DIM:
         fg = Color((fg.r + bg.r) // 2, (fg.g + bg.g) // 2, (fg.b + bg.b) // 2)
-    bold, italic, underlined = (bool(run.modifier & bit) for bit in (BOLD, ITALIC, UNDERLINED))
+    bold, italic, underlined = (bool(span.modifier & bit) for bit in (BOLD, ITALIC, UNDERLINED))
     return ResolvedStyle(fg, bg, bold, italic, underlined)

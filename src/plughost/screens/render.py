@@ -52,7 +52,7 @@ class Rendering(NamedTuple):
 def render(buffer: WireBuffer, width: int, height: int, before: Rendering | None = None) -> Rendering:
     """Render the part of a buffer that is in the viewport; unchanged rows are taken from the rendering
     `before`."""
-    cells = _laid_out(buffer, width, height)
+    cells = _cell_grid(buffer, width, height)
     if before is None or (before.width, before.height) != (width, height):
         return Rendering(width, height, cells, [row_of(each) for each in cells], range(height))
     changed = [y for y, (old, new) in enumerate(zip(before.cells, cells, strict=True)) if old != new]
@@ -62,7 +62,7 @@ def render(buffer: WireBuffer, width: int, height: int, before: Rendering | None
     return Rendering(width, height, cells, rows, changed)
 
 
-def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
+def _cell_grid(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
     cells = [[BLANK] * width for _ in range(height)]
     wide, high = min(buffer.width, width), min(buffer.height, height)
     for place, cell in buffer.cells:
@@ -79,25 +79,25 @@ def row_of(cells: Sequence[Cell]) -> Row:
     text = "".join(symbols)
     plain = len(text) == width and "" not in symbols and text.isascii() and text.isprintable()
     if not plain:
-        symbols = _fitted(symbols)
-    runs: list[Span] = []
+        symbols = _display_symbols(symbols)
+    spans: list[Span] = []
     start = 0
-    for cut in _ends(cells):
+    for cut in _span_ends(cells):
         # A wide character may extend into the next span.
         end = cut if plain or cut == width or symbols[cut] else cut + 1
         if end > start:
-            look = cells[start]
+            first = cells[start]
             part = text[start:end] if plain else "".join(symbols[start:end])
-            runs.append(Span(part, end - start, look.fg, look.bg, _known(look.modifier)))
+            spans.append(Span(part, end - start, first.fg, first.bg, _known_modifiers(first.modifier)))
             start = end
-    return tuple(runs)
+    return tuple(spans)
 
 
-def _ends(cells: Sequence[Cell]) -> list[int]:
+def _span_ends(cells: Sequence[Cell]) -> list[int]:
     """Where each span of cells with the same style ends."""
     ends: list[int] = []
-    look = cells[0] if cells else BLANK
-    fg, bg, modifier = look.fg, look.bg, look.modifier
+    first = cells[0] if cells else BLANK
+    fg, bg, modifier = first.fg, first.bg, first.modifier
     for x, cell in enumerate(cells):
         if cell.fg != fg or cell.bg != bg or cell.modifier != modifier:
             ends.append(x)
@@ -105,23 +105,23 @@ def _ends(cells: Sequence[Cell]) -> list[int]:
     return [*ends, len(cells)]
 
 
-def _fitted(symbols: Sequence[str]) -> list[str]:
+def _display_symbols(symbols: Sequence[str]) -> list[str]:
     """The displayed text of each symbol; empty where a wide character covers the cell."""
-    fitted: list[str] = []
+    shown: list[str] = []
     for x, symbol in enumerate(symbols):
-        if len(fitted) > x:
+        if len(shown) > x:
             continue
         text, columns = display_text(symbol)
         if columns == 1:
-            fitted.append(text)
+            shown.append(text)
         elif x + 1 < len(symbols):
-            fitted += [text, ""]
+            shown += [text, ""]
         else:
-            fitted.append(" ")  # half of a wide character cannot be drawn
-    return fitted
+            shown.append(" ")  # half of a wide character cannot be drawn
+    return shown
 
 
-def _known(modifier: int) -> int:
+def _known_modifiers(modifier: int) -> int:
     return (modifier | REVERSED if modifier & REVERSED_TOO else modifier) & KNOWN
 
 

@@ -33,7 +33,7 @@ async def open_session(
 ) -> AsyncIterator[ScreenSession]:
     """A context with a host for these plugins. Shown plugins start when they are watched; of the others, the
     eager ones start at once."""
-    async with _closed(Host()) as host:
+    async with _closing(Host()) as host:
         plugins = [await host.add(spec, start=False) for spec in shown]
         adding = [asyncio.create_task(_add(host, spec)) for spec in others]
         try:
@@ -45,7 +45,7 @@ async def open_session(
 
 
 @asynccontextmanager
-async def _closed(host: Host) -> AsyncIterator[Host]:
+async def _closing(host: Host) -> AsyncIterator[Host]:
     """A host that is closed at the end of the context."""
     try:
         yield host
@@ -61,18 +61,18 @@ async def _add(host: Host, spec: PluginSpec) -> None:
 
 
 @asynccontextmanager
-async def fed(host: Host, feeds: Sequence[FrameSource]) -> AsyncIterator[None]:
+async def dispatch_events(host: Host, sources: Sequence[FrameSource]) -> AsyncIterator[None]:
     """A context in which frame sources receive the events of their plugins; they are closed at its end."""
-    with host.events() as happening:
-        telling = asyncio.create_task(_tell(happening, feeds))
+    with host.events() as subscription:
+        task = asyncio.create_task(_dispatch(subscription, sources))
         try:
             yield
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, *(feed.close() for feed in feeds), return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, *(source.close() for source in sources), return_exceptions=True)
 
 
-async def _tell(happening: Subscription, feeds: Sequence[FrameSource]) -> None:
-    async for event in happening:
-        for feed in feeds:
-            feed.happened(event)
+async def _dispatch(subscription: Subscription, sources: Sequence[FrameSource]) -> None:
+    async for event in subscription:
+        for source in sources:
+            source.on_event(event)

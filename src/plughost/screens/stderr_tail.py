@@ -5,6 +5,6 @@ from __future__ import annotations
 from plughost.host import Host
 
 
-def last_words(host: Host, plugin: str) -> list[str]:
+def recent_stderr(host: Host, plugin: str) -> list[str]:
     """The plugin's stderr lines that are kept, oldest first."""
     return [line.message for line in host.service("logs").recent(plugin) if line.source == "stderr"]

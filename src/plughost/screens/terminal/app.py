@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from plughost.screens.frame_source import ScreenView
-from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
+from plughost.screens.terminal.chrome import TabLabel, status_line, tab_columns, tab_line
 from plughost.screens.terminal.driver import STDERR, TerminalDriver
 from plughost.screens.terminal.row_widget import Rows
 from plughost.screens.terminal.screen_widget import ScreenWidget
@@ -31,7 +31,7 @@ class TabLine(Rows):
         app.choose_at(int(event.x))
 
 
-class Whole(Screen[None]):
+class MainScreen(Screen[None]):
     """The only Textual screen. Textual drops the focus when somebody clicks where there is no widget, and
     keys would be lost then: here the focus stays."""
 
@@ -61,25 +61,25 @@ class ScreenApp(App[None]):
         self._chosen = 0
         self._width = 0
         self._watching: asyncio.Task[None] | None = None
-        self._told = (0, 0.0)
+        self._last_sample = (0, 0.0)
         self._rate = 0.0
-        self._canvas = ScreenWidget()
+        self._screen_widget = ScreenWidget()
         self._terminal = select.poll()
         self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
 
-    def get_default_screen(self) -> Whole:
-        return Whole(id="_default")
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         if len(self._screens) > 1:
             yield TabLine("tabs")
-        yield self._canvas
+        yield self._screen_widget
         yield self._status
 
     def on_mount(self) -> None:
-        self._canvas.focus()
-        self.set_interval(STATUS_PERIOD, self._tell)
+        self._screen_widget.focus()
+        self.set_interval(STATUS_PERIOD, self._update_status)
         self.call_after_refresh(self._choose, 0)
 
     def action_turn(self, by: int) -> None:
@@ -87,62 +87,62 @@ class ScreenApp(App[None]):
 
     def choose_at(self, x: int) -> None:
         """Choose the tab at this column."""
-        for number, (start, end) in places(self._screens, self._chosen, self._width).items():
+        for number, (start, end) in tab_columns(self._screens, self._chosen, self._width).items():
             if start <= x < end:
                 self._choose(number)
 
     def _choose(self, number: int) -> None:
         """Show another tab: only the chosen screen is drawn."""
-        self._look_away()
+        self._stop_watching()
         self._chosen = number
-        tab = self._canvas.tab = self._screens[number]
-        self._told = (tab.feed.frames, asyncio.get_running_loop().time())
-        self._watching = asyncio.create_task(tab.feed.watch(self))
-        self._watching.add_done_callback(self._watched)
+        tab = self._screen_widget.tab = self._screens[number]
+        self._last_sample = (tab.source.frames, asyncio.get_running_loop().time())
+        self._watching = asyncio.create_task(tab.source.watch(self))
+        self._watching.add_done_callback(self._watch_done)
         self._show_tabs()
-        self._tell()
+        self._update_status()
 
-    def _watched(self, task: asyncio.Task[None]) -> None:
+    def _watch_done(self, task: asyncio.Task[None]) -> None:
         """Report the failure of the watching task: it never ends by itself except by a bug."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._handle_exception(error)  # type: ignore[arg-type]
 
-    def room(self) -> tuple[int, int]:
+    def viewport(self) -> tuple[int, int]:
         """The size of the viewport, in columns and rows."""
-        return self._canvas.size.width, self._canvas.size.height
+        return self._screen_widget.size.width, self._screen_widget.size.height
 
-    def see(self, sight: ScreenView) -> None:
+    def show_view(self, screen_view: ScreenView) -> None:
         """Show a frame or an error panel."""
-        self._canvas.show(sight.rows, sight.changed)
+        self._screen_widget.show(screen_view.rows, screen_view.changed)
 
-    def takes_more(self) -> bool:
+    def accepts_frames(self) -> bool:
         """Whether the terminal can be written to: if not, a write would block."""
         if self.is_headless:
             return True
-        told = dict(self._terminal.poll(0)).get(STDERR, 0)
-        if told & (select.POLLHUP | select.POLLERR):
+        ready = dict(self._terminal.poll(0)).get(STDERR, 0)
+        if ready & (select.POLLHUP | select.POLLERR):
             self._hang_up()
-        return bool(told & select.POLLOUT)
+        return bool(ready & select.POLLOUT)
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out again. The app's own size is still the old one here."""
         self._width = event.size.width
         self._show_tabs()
-        self._tell()
+        self._update_status()
 
     def _show_tabs(self) -> None:
         if len(self._screens) > 1:
             self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self._width)])
 
-    def _tell(self) -> None:
-        if not self.takes_more():
+    def _update_status(self) -> None:
+        if not self.accepts_frames():
             return
-        feed = self._screens[self._chosen].feed
-        frames, at = self._told
+        source = self._screens[self._chosen].source
+        frames, at = self._last_sample
         now = asyncio.get_running_loop().time()
         if now - at >= STATUS_PERIOD:
-            self._rate = (feed.frames - frames) / (now - at)
-            self._told = (feed.frames, now)
+            self._rate = (source.frames - frames) / (now - at)
+            self._last_sample = (source.frames, now)
         self._status.show([status_line(self._screens, self._chosen, self._rate, self._width)])
 
     @property
@@ -157,12 +157,12 @@ class ScreenApp(App[None]):
 
     def exit(self, *what: Any, **more: Any) -> None:
         """Stop drawing before exiting: the terminal is about to be handed back."""
-        self._look_away()
+        self._stop_watching()
         super().exit(*what, **more)
 
     def on_unmount(self) -> None:
-        self._look_away()
+        self._stop_watching()
 
-    def _look_away(self) -> None:
+    def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()

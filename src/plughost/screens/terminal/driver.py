@@ -14,12 +14,12 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from plughost.screens.terminal.key_parser import KeyParser
 
-LOOK = 100
+POLL_MILLISECONDS = 100
 """Milliseconds: how soon a lone Escape counts as the key, and an exit is noticed."""
 CHUNK = 4096
 STDERR = 2
 """Textual draws on stderr."""
-GOODBYE = b"".join(
+RESTORE_SEQUENCE = b"".join(
     b"\x1b[%b" % mode
     for mode in (
         *(b"?2004l", b"?7h", b"?1000l", b"?1003l", b"?1015l", b"?1006l"),  # paste, wrapping, mouse
@@ -31,12 +31,12 @@ GOODBYE = b"".join(
 class TerminalDriver(LinuxDriver):
     """Textual's Linux driver, hardened against odd input and a lost terminal."""
 
-    _gone = False
+    _lost = False
 
     def write(self, data: str) -> None:
         """Write, unless the terminal is gone: Textual's writer thread ends with the terminal, and a write
         would then block for ever."""
-        if not self._gone and self._writer_thread is not None and self._writer_thread.is_alive():
+        if not self._lost and self._writer_thread is not None and self._writer_thread.is_alive():
             self._writer_thread.write(data)
 
     def run_input_thread(self) -> None:
@@ -46,7 +46,7 @@ class TerminalDriver(LinuxDriver):
         terminal.register(self.fileno, select.POLLIN)
         while not self.exit_event.is_set():
             text = ""
-            if terminal.poll(LOOK):
+            if terminal.poll(POLL_MILLISECONDS):
                 try:
                     data = os.read(self.fileno, CHUNK)
                 except OSError:
@@ -67,7 +67,7 @@ class TerminalDriver(LinuxDriver):
 
     def lose(self) -> None:
         """Stop using the terminal: it is gone."""
-        self._gone = True
+        self._lost = True
         self.exit_event.set()
 
     def restore(self) -> None:
@@ -77,4 +77,4 @@ class TerminalDriver(LinuxDriver):
             if self.attrs_before is not None:
                 termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
             if select.select([], [STDERR], [], 0)[1]:
-                os.write(STDERR, GOODBYE)
+                os.write(STDERR, RESTORE_SEQUENCE)

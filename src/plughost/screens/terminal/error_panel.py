@@ -30,7 +30,7 @@ FAILED = ("Backoff", "Quarantined")
 STARTING = ErrorPanel("is starting", restartable=False)
 
 
-def of_state(state: str, why: str) -> ErrorPanel | None:
+def panel_for_state(state: str, why: str) -> ErrorPanel | None:
     """The error panel for a plugin's state; None when it can draw frames."""
     if state == "Backoff":
         return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
@@ -44,21 +44,28 @@ def of_state(state: str, why: str) -> ErrorPanel | None:
     return ErrorPanel("has been stopped", why)
 
 
-def unresponsive(seconds: float) -> ErrorPanel:
+def unresponsive_panel(seconds: float) -> ErrorPanel:
     """The error panel for a plugin that has not drawn a frame for so many seconds."""
     remedy = "It may come back by itself: then its screen does, too."
     return ErrorPanel("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
 
 
-def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, height: int) -> list[Row]:
+def panel_rows(
+    name: str, error_panel: ErrorPanel, stderr: Sequence[str], width: int, height: int
+) -> list[Row]:
     """The panel as `height` rows; the stderr lines are cut first."""
-    rows = [line("", width), line(f"  {escape_controls(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
+    rows = [
+        line("", width),
+        line(f"  {escape_controls(name)} {error_panel.title}", width, modifier=BOLD, fg=RED),
+    ]
     # A message may have megabytes: wrapping it would block the event loop and leave no room for the rest.
-    room = width * height // 3
-    for paragraph in (trouble.why, trouble.remedy):
-        for text in _wrapped(escape_controls(paragraph[:room])[:room], max(width - 4, 10)):
+    most_characters = width * height // 3
+    for paragraph in (error_panel.why, error_panel.remedy):
+        for text in _wrapped(
+            escape_controls(paragraph[:most_characters])[:most_characters], max(width - 4, 10)
+        ):
             rows += [line(f"  {text}", width)]
-    if trouble.restartable:
+    if error_panel.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
     if stderr:
         rows += [line("", width), line("  its last words on stderr:", width, modifier=DIM)]

@@ -42,11 +42,11 @@ LONGEST_PASTE = 4096
 def key_event(name: str, character: str | None) -> KeyEvent | None:
     """The event for a key such as `ctrl+shift+left` and the character that it types; None when the contract
     has no such key."""
-    *held, last = name.split("+") if name != "+" else ["+"]
-    mods = sum({MODIFIERS.get(word, 0) for word in held})
+    *modifiers, last = name.split("+") if name != "+" else ["+"]
+    mods = sum({MODIFIERS.get(word, 0) for word in modifiers})
     if last == "tab" and mods & SHIFT:
         return KeyEvent(messages.BackTab(), mods)
-    code = NAMED.get(last) or _typed(last, character)
+    code = NAMED.get(last) or _character_key(last, character)
     if code is None:
         return None
     if isinstance(code, messages.Char) and code.ch.isupper():
@@ -54,7 +54,7 @@ def key_event(name: str, character: str | None) -> KeyEvent | None:
     return KeyEvent(code, mods)
 
 
-def _typed(name: str, character: str | None) -> KeyCode | None:
+def _character_key(name: str, character: str | None) -> KeyCode | None:
     """The character key. With Ctrl held the character is a control character, and only the name tells the
     key."""
     for typed in (character, name, key_to_character(REPLACED_KEYS.get(name, name))):
@@ -63,7 +63,7 @@ def _typed(name: str, character: str | None) -> KeyCode | None:
     return None
 
 
-def pasted(text: str) -> Iterator[KeyEvent]:
+def paste_events(text: str) -> Iterator[KeyEvent]:
     """Pasted text as key events."""
     for character in text[:LONGEST_PASTE].replace("\r\n", "\n"):
         if character in "\r\n":
@@ -80,11 +80,11 @@ def mouse_event(
     """The event for a Textual mouse event of class `kind`, at a cell of the plugin's own viewport; None when
     the contract has none."""
     mods = shift * SHIFT | ctrl * CTRL | meta * ALT
-    does = SCROLLS.get(kind) or _does(kind, BUTTONS.get(button))
-    return None if does is None or x < 0 or y < 0 else MouseEvent(does, x, y, mods)
+    action = SCROLLS.get(kind) or _button_action(kind, BUTTONS.get(button))
+    return None if action is None or x < 0 or y < 0 else MouseEvent(action, x, y, mods)
 
 
-def _does(kind: str, button: Button | None) -> messages.MouseKind | None:
+def _button_action(kind: str, button: Button | None) -> messages.MouseKind | None:
     if kind == "MouseMove":
         return messages.Moved() if button is None else messages.Dragged(button)
     if button is not None and kind == "MouseDown":

@@ -45,7 +45,7 @@ def _simplified(sequence: str) -> str:
     if extended is None or ":" not in sequence:
         return sequence
     key, modifiers, rest = extended.groups()
-    modifiers, _, happened = modifiers.partition(":")
-    if happened == _RELEASED:
+    modifiers, _, event_type = modifiers.partition(":")
+    if event_type == _RELEASED:
         raise ValueError(sequence)
     return f"{ESC}[{key.partition(':')[0]};{modifiers}{rest}"

@@ -15,13 +15,13 @@ from plughost.screens.render import Row, line
 from plughost.screens.terminal.ansi import to_ansi
 
 
-class Inked(Strip):
+class AnsiStrip(Strip):
     """A Textual strip that encodes its row itself: Textual's styles cost ten times as much."""
 
     __slots__ = ("_colours", "_row")
 
     def __init__(self, row: Row, colours: ColorSystem | None) -> None:
-        super().__init__([Segment("".join(run.text for run in row))], columns(row))
+        super().__init__([Segment("".join(span.text for span in row))], columns(row))
         self._row = row
         self._colours = colours
 
@@ -57,8 +57,8 @@ class Rows(Widget):
             return
         left, top = self.region.offset
         colours = self._colours
-        places = (f"\x1b[{top + y + 1};{left + 1}H{to_ansi(self._rows[y], colours)}" for y in changed)
-        driver.write("".join(places))
+        updates = (f"\x1b[{top + y + 1};{left + 1}H{to_ansi(self._rows[y], colours)}" for y in changed)
+        driver.write("".join(updates))
         driver.flush()
 
     @property
@@ -72,8 +72,8 @@ class Rows(Widget):
     def _strip(self, y: int, crop: Region) -> Strip:
         """While the size is changing, there may be too many or too few columns."""
         if y >= len(self._rows):
-            return Inked(line("", crop.width), None)
-        strip = Inked(self._rows[y], self._colours)
+            return AnsiStrip(line("", crop.width), None)
+        strip = AnsiStrip(self._rows[y], self._colours)
         if strip.cell_length == crop.width:
             return strip
         return strip.crop(crop.x, crop.right).extend_cell_length(crop.width)
@@ -81,4 +81,4 @@ class Rows(Widget):
 
 def columns(row: Row) -> int:
     """The width of a row."""
-    return sum(run.columns for run in row)
+    return sum(span.columns for span in row)

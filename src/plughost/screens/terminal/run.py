@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from plughost import interrupt
 from plughost.host import Host
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, open_session
+from plughost.screens.session import dispatch_events, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.driver import TerminalDriver
 from plughost.spec import PluginSpec
 
-PATIENCE = 15.0
+EXIT_TIMEOUT = 15.0
 """Seconds for an orderly shutdown, which includes the grace periods of plugins."""
 HUNG_UP = 128 + signal.SIGHUP
 
@@ -28,18 +28,18 @@ async def run(
     """Show these screens; returns the exit code, if there is one."""
     specs = {spec.name: spec for spec, _ in screens}
     async with open_session([*specs.values()], others) as (host, plugins, _):
-        feeds = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
-        leaving = Leaving(host)
-        app = ScreenApp([TabLabel(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)
-        leaving.follow(app)
-        async with fed(host, [*feeds.values()]):
+        sources = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
+        shutdown = ShutdownHandler(host)
+        app = ScreenApp([TabLabel(sources[spec.name], name) for spec, name in screens], shutdown.hang_up)
+        shutdown.follow(app)
+        async with dispatch_events(host, [*sources.values()]):
             await app.run_async()
-        for feed in feeds.values():
-            feed.kill_if_hung()
+        for source in sources.values():
+            source.kill_if_hung()
     return app.return_code
 
 
-class Leaving:
+class ShutdownHandler:
     """Ends the program on signals, without waiting for a terminal that may be gone."""
 
     def __init__(self, host: Host) -> None:
@@ -59,7 +59,7 @@ class Leaving:
         """The terminal is gone: close the host and exit. Textual would write to the terminal, and may block
         for ever."""
         if self._closing is None:
-            _exit_at_last(HUNG_UP)
+            _exit_after_timeout(HUNG_UP)
             if self._terminal is not None:
                 self._terminal.lose()
             self._closing = asyncio.ensure_future(self._host.close())
@@ -78,12 +78,12 @@ class Leaving:
         return self._app.terminal if self._app is not None else None
 
     def _end(self, app: ScreenApp, code: int) -> None:
-        _exit_at_last(code)
+        _exit_after_timeout(code)
         app.exit(return_code=code)
 
 
-def _exit_at_last(code: int) -> None:
+def _exit_after_timeout(code: int) -> None:
     """Exit after a timeout, whatever is still waiting; no plugin outlives its host."""
-    timer = threading.Timer(PATIENCE, os._exit, (code,))
+    timer = threading.Timer(EXIT_TIMEOUT, os._exit, (code,))
     timer.daemon = True
     timer.start()

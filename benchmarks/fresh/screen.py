@@ -25,7 +25,7 @@ from plughost import Host, Plugin
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, open_session
+from plughost.screens.session import dispatch_events, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 
@@ -45,19 +45,19 @@ class Timed(FrameSource):
         self.times: list[float] = []
         self.warm = asyncio.Event()
 
-    def _drawn(self, *frame: Any) -> float:
-        wait = super()._drawn(*frame)
+    def _show_frame(self, *frame: Any) -> float:
+        wait = super()._show_frame(*frame)
         self.times.append(self.took)
         if self.frames == WARM:
             self.warm.set()
         return wait
 
 
-async def press(feed: FrameSource, end: float) -> list[float]:
+async def press(source: FrameSource, end: float) -> list[float]:
     """When each key was sent."""
     sent: list[float] = []
     while (now := perf_counter()) < end:
-        if not feed.key("picture", KeyEvent(Char("x"))):
+        if not source.key("picture", KeyEvent(Char("x"))):
             sys.exit("the plugin does not run")
         sent.append(now)
         await asyncio.sleep(random.uniform(0.5, 1.5) / KEYS)
@@ -65,18 +65,18 @@ async def press(feed: FrameSource, end: float) -> list[float]:
 
 
 async def measured(
-    feed: Timed, painter: Plugin, publisher: Plugin, seconds: float, mib: int
+    source: Timed, painter: Plugin, publisher: Plugin, seconds: float, mib: int
 ) -> dict[str, float]:
-    await asyncio.wait_for(feed.warm.wait(), PATIENCE)
+    await asyncio.wait_for(source.warm.wait(), PATIENCE)
     await publisher.start()
-    began, used, frames, dropped = perf_counter(), process_time(), feed.frames, feed.dropped
-    feed.times.clear()
+    began, used, frames, dropped = perf_counter(), process_time(), source.frames, source.dropped
+    source.times.clear()
     params = publishing((mib << 20) // CHUNK, CHUNK)
     published = asyncio.create_task(publisher.call("publish", params, timeout=60)) if mib else None
-    sent = await press(feed, began + seconds)
+    sent = await press(source, began + seconds)
     took = perf_counter() - began
     cpu = process_time() - used
-    times = [*feed.times]
+    times = [*source.times]
     if published is not None:
         await published
     heard = await painter.call("heard", timeout=30)
@@ -85,8 +85,8 @@ async def measured(
     late = [came / 1e9 - went for went, came in zip(sent, heard["keys"], strict=True)]
     return {
         "cpu": cpu / took * 100,
-        "frames": (feed.frames - frames) / took,
-        "dropped": (feed.dropped - dropped) / took,
+        "frames": (source.frames - frames) / took,
+        "dropped": (source.dropped - dropped) / took,
         "frame": quantile(times, 0.5) * 1e3,
         "worst frame": max(times) * 1e3,
         "key": quantile(late, 0.5) * 1e3,
@@ -100,10 +100,10 @@ async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
         painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
         async with open_session([painting, publishing], []) as (host, (painter, publisher), _):
-            feed = Timed(host, painter, rate)
-            app = ScreenApp([TabLabel(feed, "picture")])
-            async with fed(host, [feed]):
-                measuring = asyncio.create_task(measured(feed, painter, publisher, seconds, mib))
+            source = Timed(host, painter, rate)
+            app = ScreenApp([TabLabel(source, "picture")])
+            async with dispatch_events(host, [source]):
+                measuring = asyncio.create_task(measured(source, painter, publisher, seconds, mib))
                 measuring.add_done_callback(lambda _: app.exit())
                 await app.run_async()
                 print(json.dumps(await measuring))

@@ -76,7 +76,7 @@ class Host:
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
             weak_callback(self._saw_connection),
-            foresees=dry,
+            dry_run=dry,
         )
         self._closed = False
         self._max_grace = max_grace

@@ -331,7 +331,7 @@ class Plugin:
         launch = confinement.launch
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
         self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
-        if (limit := confinement.summed) is not None:
+        if (limit := confinement.metered_memory) is not None:
             self._watched = MeteredTree(
                 limit, weak_callback(self._roots, ()), weak_callback(self._over_memory)
             )

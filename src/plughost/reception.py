@@ -128,7 +128,7 @@ class HostCallDispatcher:
 
         if (confinement := plugin.confinement) is not None:
             plugin._host._sandboxes.report_denials(
-                plugin.name, records, caller.generation, confinement.reach, tell
+                plugin.name, records, caller.generation, confinement.visible_access, tell
             )
 
 

@@ -27,7 +27,7 @@ from tests.support import ROOT
 
 FULL = KernelFeatures(
     uid=1000, inner="/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,
-    counts_apart=True, ceilings={},
+    separate_nproc=True, hard_limits={},
 )  # fmt: skip
 AROUND = MechanismReport(compiled=True, users=True, parent=CgroupParent(2, {"memory": "/g", "pids": "/g"}))
 
@@ -54,7 +54,7 @@ def test_a_machine_that_has_everything_lacks_nothing():
         ({"landlock": 0}, "Landlock", "switched off", "lsm=", {"strict", "landlock"}),
         ({"seccomp": False}, "seccomp", "none", "CONFIG_SECCOMP_FILTER", {"strict", "landlock"}),
         ({"inner": None}, "inner", "no C compiler", "apt install gcc", {"strict", "landlock"}),
-        ({"tells": False}, "denials", "refused, and not told", "ptrace_scope", set()),
+        ({"reports_denials": False}, "denials", "refused, and not told", "ptrace_scope", set()),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_told_with_cause_and_remedy(facts, name, detail, remedy, lost):

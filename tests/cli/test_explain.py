@@ -35,7 +35,7 @@ from tests.confinable import PATH, needs
 from tests.support import ROOT
 
 MACHINE = KernelFeatures(
-    uid=1000, inner="/inner", bubblewrap=None, landlock=6, seccomp=True, counts_apart=True, ceilings={}
+    uid=1000, inner="/inner", bubblewrap=None, landlock=6, seccomp=True, separate_nproc=True, hard_limits={}
 )
 CONTRACT = SimpleNamespace(
     name="made-up",

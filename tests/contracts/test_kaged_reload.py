@@ -213,4 +213,4 @@ async def test_what_a_failed_generation_had_goes_and_what_the_running_one_has_st
 
 
 def sockets(host):
-    return sorted(Path(host._sandboxes._ground.quarters.path).glob("*/*/proxy"))
+    return sorted(Path(host._sandboxes._host_setup.run_dir.path).glob("*/*/proxy"))

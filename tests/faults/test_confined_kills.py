@@ -24,7 +24,7 @@ HOST = f"""
 import asyncio, os, sys
 sys.path.insert(0, {str(ROOT)!r})
 import plughost
-from plughost.permissions.access import Endpoint, Powers
+from plughost.permissions.access import Access, Endpoint
 mark, folder = sys.argv[1:3]
 
 async def busy(plugin, number):
@@ -42,7 +42,7 @@ async def main():
                 ways = (Endpoint("localhost", 1000 + n, private=True),) if n == 1 else ()
                 command = ["/usr/bin/python3", "-I", "-S", folder + "/code/puppet.py", mark]
                 spec = plughost.PluginSpec(contract="mcptest", name=str(n), command=command, sandbox=how,
-                                           allow=Powers(connect=ways))
+                                           allow=Access(connect=ways))
                 tasks.create_task(busy(await host.add(spec), n))
 
 asyncio.run(main())

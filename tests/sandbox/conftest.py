@@ -60,11 +60,11 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def quarters(folder: Path) -> Iterator[RunDir]:
+def run_dir(folder: Path) -> Iterator[RunDir]:
     base = folder / "quarters"
     base.mkdir()
-    with RunDir(str(base), Users(str(folder / "uids"))) as quarters:
-        yield quarters
+    with RunDir(str(base), Users(str(folder / "uids"))) as run_dir:
+        yield run_dir
 
 
 @pytest.fixture

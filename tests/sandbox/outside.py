@@ -119,12 +119,12 @@ class Outside:
         self._servers.append(server)
         return server
 
-    def way(self, *endpoints: Endpoint, bounds: EgressLimits | None = None, **options) -> EgressInstance:
+    def way(self, *endpoints: Endpoint, limits: EgressLimits | None = None, **options) -> EgressInstance:
         folder = self._folder / str(len(self._ways))
         folder.mkdir()
         options = {"resolve": self.resolve} | options
         way = EgressInstance(
-            endpoints, Path(folder) / "way-out", self.records.append, bounds=bounds, **options
+            endpoints, Path(folder) / "way-out", self.records.append, limits=limits, **options
         )
         self._ways.append(way)
         return way

@@ -47,7 +47,7 @@ def run(launch: Launch, given: str = "") -> Ran:
 
 
 def confinement(
-    quarters: RunDir,
+    run_dir: RunDir,
     command: Sequence[str],
     *,
     cwd: str | os.PathLike[str] | None = None,
@@ -56,13 +56,13 @@ def confinement(
     limits: ResourceLimits | None = None,
     class_: str = "strict",
     name: str = "puppet",
-    way_out: EgressInputs | None = None,
+    egress: EgressInputs | None = None,
 ) -> SandboxPlan:
     spec = PluginSpec(
         contract="mcptest", name=name, command=list(command), cwd=None if cwd is None else os.fspath(cwd)
     )
     return prepare_sandbox(
-        spec, env, powers or Access(), limits or ResourceLimits(), class_, quarters, way_out=way_out
+        spec, env, powers or Access(), limits or ResourceLimits(), class_, run_dir, egress=egress
     )
 
 

@@ -27,7 +27,7 @@ from plughost.sandbox.users import User
 
 HERE = KernelFeatures(
     uid=1000, inner="/opt/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,
-    counts_apart=True, ceilings={"nofile": 4096},
+    separate_nproc=True, hard_limits={"nofile": 4096},
 )  # fmt: skip
 RUN = ResolvedCommand(
     "/code/run", ("run", "-v"), ("/code",), ("/usr/lib/py",), ("/code/run", "/lib/ld.so"),
@@ -190,18 +190,20 @@ def test_the_way_out_is_the_only_way():
         decide(powers=powers)
     with pytest.raises(SandboxUnavailable, match="certain hosts"):
         decide("landlock", powers=powers)
-    found = decide(powers=powers, ready=msgspec.structs.replace(READY, way_out=Way()))
+    found = decide(powers=powers, ready=msgspec.structs.replace(READY, egress=Way()))
     assert said(found, "--share-net")
-    assert found.launch.way_out == (Way.socket, Way.listing)
+    assert found.launch.egress == (Way.socket, Way.listing)
     assert Way.socket not in " ".join(found.launch.command)
     assert said(found, "connect", "443", "connect", "3128")
     assert found.launch.env == {"A": "1", **Way.env}
 
 
-@pytest.mark.parametrize(("tells", "by"), [(True, "told in its log"), (False, "refused, and not told")])
-def test_whether_denials_are_told_is_known_before_it_runs(tells, by):
-    found = decide(here=changed(tells=tells))
-    assert by in {each.what: each.by for each in found.holdings}["files and programs not granted"]
+@pytest.mark.parametrize(
+    ("reports_denials", "by"), [(True, "told in its log"), (False, "refused, and not told")]
+)
+def test_whether_denials_are_told_is_known_before_it_runs(reports_denials, by):
+    found = decide(here=changed(reports_denials=reports_denials))
+    assert by in {each.what: each.by for each in found.enforcement}["files and programs not granted"]
 
 
 def test_limits_are_set_as_far_as_the_machine_lets_them():
@@ -218,9 +220,9 @@ def test_limits_are_set_as_far_as_the_machine_lets_them():
 
 
 def test_a_limit_that_nothing_holds_is_told_and_not_set():
-    for found in (decide("landlock"), decide(here=changed(counts_apart=False))):
+    for found in (decide("landlock"), decide(here=changed(separate_nproc=False))):
         assert not said(found, "limit", "nproc")
-        held = {holding.what: holding.by for holding in found.holdings}
+        held = {holding.what: holding.by for holding in found.enforcement}
         assert held["processes 128"].startswith("nothing")
 
 
@@ -253,12 +255,12 @@ def test_landlock_alone_has_no_sockets_and_a_scratch_folder():
 def test_every_power_and_limit_says_what_holds_it():
     powers = Access(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
     limits = ResourceLimits(cpu_seconds=1)
-    found = decide(powers=powers, limits=limits, ready=msgspec.structs.replace(READY, way_out=Way()))
-    told = {holding.what for holding in found.holdings}
+    found = decide(powers=powers, limits=limits, ready=msgspec.structs.replace(READY, egress=Way()))
+    told = {holding.what for holding in found.enforcement}
     assert {"read /r", "write /w", "execute /x", "connect h:1", "its code", "user", "system calls"} <= told
     names = ("memory", "processes", "open files", "file size", "processor seconds", "scratch")
     assert all(any(what.startswith(name) for what in told) for name in names)
-    assert all(holding.by for holding in found.holdings)
+    assert all(holding.by for holding in found.enforcement)
 
 
 def test_a_mount_that_another_shows_is_left_out():

@@ -37,15 +37,15 @@ def _system_python():
         pytest.skip("no system Python")
 
 
-def look(quarters, deeds, **how):
+def look(run_dir, deeds, **how):
     """What came of each deed, tried by a Python program inside."""
-    ran = run(confinement(quarters, [PYTHON, "-c", LOOK, json.dumps(deeds)], **how).launch)
+    ran = run(confinement(run_dir, [PYTHON, "-c", LOOK, json.dumps(deeds)], **how).launch)
     assert ran.status == 0, (ran.err, ran.report)
     return json.loads(ran.out)
 
 
-def test_everything_that_confines_is_in_place(quarters):
-    ran = run(confinement(quarters, ["/bin/sh", "-c", "echo here"]).launch)
+def test_everything_that_confines_is_in_place(run_dir):
+    ran = run(confinement(run_dir, ["/bin/sh", "-c", "echo here"]).launch)
     assert (ran.status, ran.out) == (0, "here\n"), ran
     assert [line.split()[0] for line in ran.report if line.split()[0] in ("landlock", "seccomp")] == [
         "landlock",
@@ -63,7 +63,7 @@ def test_everything_that_confines_is_in_place(quarters):
         ("", [PYTHON, "echo.py"]),
     ],
 )
-def test_plugins_in_any_language_run(quarters, folder, kind, command):
+def test_plugins_in_any_language_run(run_dir, folder, kind, command):
     source = ROOT / "plugins" / f"echo-mcptest{'-' if kind else ''}{kind}"
     if not (source / command[0]).exists() and shutil.which(command[0], path=ENV["PATH"]) is None:
         assert not os.environ.get("CI"), f"{command[0]} is missing"
@@ -72,12 +72,12 @@ def test_plugins_in_any_language_run(quarters, folder, kind, command):
     shutil.copytree(source, home)
     shared = str(shutil.copy(ROOT / "plugins" / "json_text.sh", folder))
     asked = '{"id":1,"method":"echo","params":{"text":"hi"}}\n'
-    ran = run(confinement(quarters, command, cwd=home, powers=Access(read=(shared,))).launch, asked)
+    ran = run(confinement(run_dir, command, cwd=home, powers=Access(read=(shared,))).launch, asked)
     assert json.loads(ran.out)["id"] == 1, ran
 
 
 @pytest.mark.parametrize("command", [["python3", "main.py"], ["./main.py"]])
-def test_a_virtual_environment_behind_a_shim_is_what_runs(quarters, folder, command, monkeypatch):
+def test_a_virtual_environment_behind_a_shim_is_what_runs(run_dir, folder, command, monkeypatch):
     root, code = folder / ".pyenv", folder / "code"
     venv = root / "versions" / "3.99.1" / "envs" / "mine"
     subprocess.run([PYTHON, "-m", "venv", "--without-pip", venv], check=True)
@@ -91,12 +91,12 @@ def test_a_virtual_environment_behind_a_shim_is_what_runs(quarters, folder, comm
     (code / "main.py").chmod(0o755)
     path = f"{root}/shims:{ENV['PATH']}"
     monkeypatch.setenv("PATH", path)
-    ran = run(confinement(quarters, command, cwd=code, env={"PATH": path}).launch)
+    ran = run(confinement(run_dir, command, cwd=code, env={"PATH": path}).launch)
     mine = f"{root}/versions/mine"
     assert ran.out.split() == [f"{mine}/bin/python3", mine], ran
 
 
-def test_a_tool_that_npm_installed_finds_its_own_modules(quarters, folder, monkeypatch):
+def test_a_tool_that_npm_installed_finds_its_own_modules(run_dir, folder, monkeypatch):
     if (node := shutil.which("node", path=ENV["PATH"])) is None:
         assert not os.environ.get("CI"), "node is missing"
         pytest.skip("node is missing")
@@ -110,16 +110,16 @@ def test_a_tool_that_npm_installed_finds_its_own_modules(quarters, folder, monke
     (package / "main.js").chmod(0o755)
     (prefix / "bin" / "tool").symlink_to("../lib/node_modules/tool/main.js")
     monkeypatch.setenv("PATH", f"{prefix}/bin:{ENV['PATH']}")
-    ran = run(confinement(quarters, ["tool"]).launch)
+    ran = run(confinement(run_dir, ["tool"]).launch)
     assert ran.out == "found\n", ran
 
 
-def test_the_code_is_there_and_read_only(quarters, folder):
+def test_the_code_is_there_and_read_only(run_dir, folder):
     code = folder / "code"
     code.mkdir()
     (code / "data").write_text("mine")
     seen = look(
-        quarters,
+        run_dir,
         {
             "read": "open('data').read()",
             "write": "open('data', 'w')",
@@ -135,12 +135,12 @@ def test_the_code_is_there_and_read_only(quarters, folder):
     assert not (code / "new").exists()
 
 
-def test_nothing_else_of_the_machine_can_be_read_or_changed(quarters, folder):
+def test_nothing_else_of_the_machine_can_be_read_or_changed(run_dir, folder):
     secret = folder / "secret"
     secret.write_text("s")
     secret.chmod(0o644)
     seen = look(
-        quarters,
+        run_dir,
         {
             "secret": f"open({str(secret)!r}).read()",
             "home": "os.listdir('/root') or os.listdir('/home')",
@@ -167,7 +167,7 @@ def test_nothing_else_of_the_machine_can_be_read_or_changed(quarters, folder):
     assert all(value in refusals for value in seen.values()), seen
 
 
-def test_programs_that_stand_among_libraries_can_neither_be_run_nor_read(quarters):
+def test_programs_that_stand_among_libraries_can_neither_be_run_nor_read(run_dir):
     """Libraries are mounted by the folder; what holds a program in there is Landlock's right to read."""
     arch = os.path.dirname(os.path.realpath("/lib64/ld-linux-x86-64.so.2"))
     helpers = [
@@ -178,7 +178,7 @@ def test_programs_that_stand_among_libraries_can_neither_be_run_nor_read(quarter
     if not helpers:
         pytest.skip("no program among the libraries here")
     seen = look(
-        quarters,
+        run_dir,
         {
             "seen": f"os.stat({str(helpers[0])!r}).st_size",
             "read": f"open({str(helpers[0])!r}, 'rb').read(4)",
@@ -189,7 +189,7 @@ def test_programs_that_stand_among_libraries_can_neither_be_run_nor_read(quarter
     assert seen["read"] == seen["run"] == "Permission denied"
 
 
-def test_grants_open_what_they_name(quarters, folder):
+def test_grants_open_what_they_name(run_dir, folder):
     for name in ("given", "open"):
         (folder / name).mkdir()
         (folder / name / "file").write_text(name)
@@ -198,7 +198,7 @@ def test_grants_open_what_they_name(quarters, folder):
     (folder / "link").symlink_to("given")
     given, opened = str(folder / "given"), str(folder / "open")
     seen = look(
-        quarters,
+        run_dir,
         {
             "read": f"open('{given}/file').read()",
             "through": f"open('{folder}/link/file').read()",
@@ -216,24 +216,24 @@ def test_grants_open_what_they_name(quarters, folder):
     assert seen["ls"] == "No such file or directory"
 
 
-def test_a_file_of_etc_can_be_granted(quarters):
+def test_a_file_of_etc_can_be_granted(run_dir):
     seen = look(
-        quarters,
+        run_dir,
         {"given": "open('/etc/os-release').read()", "not": "open('/etc/fstab').read()"},
         powers=Access(read=("/etc/os-release",)),
     )
     assert seen == {"given": Path("/etc/os-release").read_text(), "not": "No such file or directory"}
 
 
-def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(quarters, folder):
+def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(run_dir, folder):
     env = {**ENV, "TOKEN": "s3cret", "LD_PRELOAD": str(folder / "evil.so")}
-    found = confinement(quarters, ["/bin/sh", "-c", 'echo "$TOKEN $LD_PRELOAD"'], env=env)
+    found = confinement(run_dir, ["/bin/sh", "-c", 'echo "$TOKEN $LD_PRELOAD"'], env=env)
     assert not any("s3cret" in word for word in found.launch.command)
     assert "LD_PRELOAD" not in found.launch.env, "bubblewrap itself would obey it"
     ran = run(found.launch)
     assert ran.out == f"s3cret {folder}/evil.so\n", ran
     deed = {"all": "dict(os.environ)"}
-    assert look(quarters, deed, env={**ENV, "A": "1"})["all"].items() - {
+    assert look(run_dir, deed, env={**ENV, "A": "1"})["all"].items() - {
         ("PWD", "/tmp"),
         ("LC_CTYPE", "C.UTF-8"),
     } == {
@@ -243,10 +243,10 @@ def test_the_environment_is_the_plugins_own_and_never_on_a_command_line(quarters
     assert "bwrap: " not in ran.err
 
 
-def test_limits_hold(quarters):
+def test_limits_hold(run_dir):
     limits = ResourceLimits(memory=256 << 20, processes=8, open_files=32, file_size=1 << 20, scratch=1 << 20)
     seen = look(
-        quarters,
+        run_dir,
         {
             "scratch": "open('/tmp/big', 'wb').write(bytes(1 << 20)) + open('/tmp/more', 'wb').write(b'x' * 8192)",
             "processes": "[os.fork() or __import__('signal').pause() for _ in range(32)]",
@@ -257,26 +257,26 @@ def test_limits_hold(quarters):
     assert seen["files"] == "Too many open files"
     assert seen["scratch"] == "No space left on device"
     assert seen["processes"] == "Resource temporarily unavailable"
-    hungry = confinement(quarters, [PYTHON, "-c", "x = bytearray(512 << 20)"], limits=limits)
+    hungry = confinement(run_dir, [PYTHON, "-c", "x = bytearray(512 << 20)"], limits=limits)
     assert "MemoryError" in run(hungry.launch).err
 
 
-def test_there_is_no_network(quarters):
+def test_there_is_no_network(run_dir):
     reach = "__import__('socket').create_connection(('{}', {}), 1)"
     seen = look(
-        quarters,
+        run_dir,
         {"loopback": reach.format("127.0.0.1", 22), "outside": reach.format("192.0.2.1", 80)},
     )
     refused = {"Permission denied", "Network is unreachable", "Connection refused"}
     assert set(seen.values()) <= refused, seen
 
 
-def test_endpoints_need_a_way_out(quarters):
+def test_endpoints_need_a_way_out(run_dir):
     with pytest.raises(SandboxUnavailable, match="no way out"):
-        confinement(quarters, ["/bin/sh"], powers=Access(connect=(Endpoint("example.com", 443),)))
+        confinement(run_dir, ["/bin/sh"], powers=Access(connect=(Endpoint("example.com", 443),)))
 
 
-def test_a_venv_is_visible_as_one(quarters, folder):
+def test_a_venv_is_visible_as_one(run_dir, folder):
     made = subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=False)
     if made.returncode:
         pytest.skip("this Python makes no virtual environments")
@@ -284,7 +284,7 @@ def test_a_venv_is_visible_as_one(quarters, folder):
     (site / "only_here.py").write_text("word = 'found'\n")
     ran = run(
         confinement(
-            quarters,
+            run_dir,
             [
                 str(folder / "venv/bin/python"),
                 "-c",
@@ -295,10 +295,10 @@ def test_a_venv_is_visible_as_one(quarters, folder):
     assert ran.out == f"found {folder}/venv\n", ran
 
 
-def test_the_landlock_class_closes_files_and_sockets_without_namespaces(quarters, folder):
+def test_the_landlock_class_closes_files_and_sockets_without_namespaces(run_dir, folder):
     (folder / "secret").write_text("s")
     seen = look(
-        quarters,
+        run_dir,
         {
             "secret": f"open('{folder}/secret').read()",
             "ls": "open('/bin/ls', 'rb').read(4)",
@@ -317,19 +317,19 @@ def test_the_landlock_class_closes_files_and_sockets_without_namespaces(quarters
     }
 
 
-def test_node_runs_in_the_landlock_class(quarters):
+def test_node_runs_in_the_landlock_class(run_dir):
     if shutil.which("node", path=ENV["PATH"]) is None:
         assert not os.environ.get("CI"), "node is missing"
         pytest.skip("node is missing")
-    ran = run(confinement(quarters, ["node", "-e", "console.log(2)"], class_="landlock").launch)
+    ran = run(confinement(run_dir, ["node", "-e", "console.log(2)"], class_="landlock").launch)
     assert ran.out == "2\n", ran
 
 
-def test_no_class_is_no_confinement(quarters):
-    found = confinement(quarters, ["/bin/sh", "-c", "ls /"], class_="none")
+def test_no_class_is_no_confinement(run_dir):
+    found = confinement(run_dir, ["/bin/sh", "-c", "ls /"], class_="none")
     assert found.launch.command == ("/bin/sh", "-c", "ls /")
     assert found.launch.confine == "-"
-    assert [(held.what, held.by) for held in found.holdings] == [("everything", "nothing")]
+    assert [(held.what, held.by) for held in found.enforcement] == [("everything", "nothing")]
 
 
 def test_a_host_that_is_not_root_confines_as_itself(folder):
@@ -346,8 +346,8 @@ def test_a_host_that_is_not_root_confines_as_itself(folder):
     }
 
     def deed():
-        with RunDir(str(base)) as quarters:
-            found = confinement(quarters, [PYTHON, "-c", LOOK, json.dumps(deeds)])
+        with RunDir(str(base)) as run_dir:
+            found = confinement(run_dir, [PYTHON, "-c", LOOK, json.dumps(deeds)])
             assert found.launch.confine == "keep"
             ran = run(found.launch)
             assert ran.status == 0, ran
@@ -369,17 +369,17 @@ def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder,
     base.chmod(0o777)
 
     def deed():
-        with RunDir(str(base)) as quarters:
-            return run(confinement(quarters, [PYTHON, "-c", script], class_=class_).launch).out
+        with RunDir(str(base)) as run_dir:
+            return run(confinement(run_dir, [PYTHON, "-c", script], class_=class_).launch).out
 
     assert as_nobody(deed) == "16\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
-def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(quarters):
+def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(run_dir):
     script = "import os; print(os.getuid(), os.getgroups(), [l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
-    first = run(confinement(quarters, [PYTHON, "-c", script], name="first").launch).out
-    second = run(confinement(quarters, [PYTHON, "-c", script], name="second").launch).out
+    first = run(confinement(run_dir, [PYTHON, "-c", script], name="first").launch).out
+    second = run(confinement(run_dir, [PYTHON, "-c", script], name="second").launch).out
     assert first.split()[0] != second.split()[0]
     for told in (first, second):
         uid, rest = told.split(" ", 1)
@@ -388,22 +388,22 @@ def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(quarters)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
-def test_an_interpreter_in_a_closed_home_is_explained(quarters, folder):
+def test_an_interpreter_in_a_closed_home_is_explained(run_dir, folder):
     home = folder / "home"
     home.mkdir()
     shutil.copy("/bin/true", home / "tool")
     home.chmod(0o700)
     with pytest.raises(SandboxUnavailable) as caught:
-        confinement(quarters, [str(home / "tool")])
+        confinement(run_dir, [str(home / "tool")])
     assert f"{home} is 0700" in caught.value.message
     assert f"chmod o+x {home}" in caught.value.hint
     assert caught.value.plugin == "puppet"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
-def test_a_folder_granted_for_writing_is_not_given_away_silently(quarters, folder):
+def test_a_folder_granted_for_writing_is_not_given_away_silently(run_dir, folder):
     (folder / "data").mkdir()
     with pytest.raises(SandboxUnavailable, match="out of reach") as caught:
-        confinement(quarters, ["/bin/sh"], powers=Access(write=(str(folder / "data"),)))
+        confinement(run_dir, ["/bin/sh"], powers=Access(write=(str(folder / "data"),)))
     assert "chown" in caught.value.hint
     assert (folder / "data").stat().st_uid == 0

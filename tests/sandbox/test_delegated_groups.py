@@ -36,7 +36,7 @@ async def main():
         spec = plughost.PluginSpec(contract="mcptest", name="hungry", cwd=folder, sandbox="strict",
             command=["{PYTHON}", "-ISE", folder + "/hungry.py"], limits=ResourceLimits(memory=64 << 20, processes=20))
         plugin = await host.add(spec)
-        held = {{holding.what: holding.by for holding in plugin.confinement.holdings}}
+        held = {{holding.what: holding.by for holding in plugin.confinement.enforcement}}
         eaten = await plugin.call("eat", 8 << 20)
         below = sorted(name for name in os.listdir(group) if name.startswith("plughost-"))
         try:

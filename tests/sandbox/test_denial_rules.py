@@ -48,7 +48,7 @@ def lstat(path):
 
 def judged(record):
     known = classify.parse(record)
-    if known is None or not classify.is_worth_a_look(*known, REACH):
+    if known is None or not classify.needs_lookup(*known, REACH):
         return None
     return classify.classify_denial(*known, REACH, lstat, INTERPRETERS.get)
 

@@ -19,7 +19,7 @@ from plughost import control
 from plughost.events import Logged
 from plughost.permissions import parse
 from plughost.permissions.access import NONE, Access
-from plughost.sandbox.denials.collector import MOST_TOLD
+from plughost.sandbox.denials.collector import MOST_REPORTED
 from tests.confinable import PATH
 from tests.sandbox.asking import command
 from tests.support import ROOT, until
@@ -188,15 +188,15 @@ async def test_an_ordinary_start_is_told_nothing_of(host, folder, sandbox, kind,
 @pytest.mark.parametrize("sandbox", CLASSES)
 async def test_what_is_not_there_is_not_told_nor_what_no_grant_could_give(host, folder, sandbox):
     plugin = await host.add(spec(folder, sandbox))
-    quarters = host._sandboxes._ground.quarters.path
+    run_dir = host._sandboxes._host_setup.run_dir.path
     for path in (
         folder / "nothing",
         "/",
         "/proc/kcore",
         "/dev/mem",
         "/sys/kernel",
-        quarters,
-        f"{quarters}/0",
+        run_dir,
+        f"{run_dir}/0",
     ):
         await ask(plugin, "open", path)
         await ask(plugin, "run", path)
@@ -222,7 +222,7 @@ async def test_a_name_that_a_terminal_would_obey_is_told_as_text(host, folder):
 
 
 async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
-    for number in range(2 * MOST_TOLD):
+    for number in range(2 * MOST_REPORTED):
         (folder / f"file{number}").touch()
     loud, quiet = await host.add(spec(folder)), await host.add(spec(folder, name="quiet"))
     assert await ask(quiet, "open", "/dev/null") == "done"
@@ -235,7 +235,7 @@ async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
     assert await flood == "done"
     assert statistics.median(took) < 3.0  # a single one may wait for the machine
     lines = await told(host)
-    assert len(lines) == MOST_TOLD + 1
+    assert len(lines) == MOST_REPORTED + 1
     assert lines[-1].startswith("more files, programs and hosts: not granted")
     assert denied(host, "quiet") == []
 

@@ -208,7 +208,7 @@ async def test_an_answer_says_what_went_wrong(outside):
     port = closed.getsockname()[1]
     way, hasty = (
         outside.way(
-            good(port), Endpoint("gone.test", 80), bounds=EgressLimits(head=1000, head_seconds=seconds)
+            good(port), Endpoint("gone.test", 80), limits=EgressLimits(head=1000, head_seconds=seconds)
         )
         for seconds in (30, 0.05)
     )
@@ -236,7 +236,7 @@ async def test_a_lookup_that_takes_too_long_is_given_up(outside):
     async def never(host):
         await asyncio.Event().wait()
 
-    with Guest(outside.way(good(80), bounds=EgressLimits(connect_seconds=0.05), resolve=never)) as guest:
+    with Guest(outside.way(good(80), limits=EgressLimits(connect_seconds=0.05), resolve=never)) as guest:
         assert (await guest.ask("good.test:80")).startswith(b"HTTP/1.1 504 ")
     assert (await outside.record()).verdict == "failed"
 
@@ -357,7 +357,7 @@ async def test_a_granted_address_is_whatever_it_serves(outside, secure, tls_file
 
 
 async def test_a_hello_that_never_gets_whole_is_given_up(outside, secure):
-    with Guest(outside.way(good(secure.port), bounds=EgressLimits(head_seconds=0.5))) as guest:
+    with Guest(outside.way(good(secure.port), limits=EgressLimits(head_seconds=0.5))) as guest:
         await guest.connect(f"good.test:{secure.port}")
         await guest.send(hello("good.test")[:100])
         assert await guest.rest() == ACCESS_DENIED
@@ -418,7 +418,7 @@ async def test_a_server_that_does_not_read_slows_the_plugin_only(outside):
 async def test_more_connections_than_allowed_wait_at_the_plugins_side(outside):
     server = await outside.server()
     way, others = (
-        outside.way(good(server.port), bounds=EgressLimits(connections=3)),
+        outside.way(good(server.port), limits=EgressLimits(connections=3)),
         outside.way(good(server.port)),
     )
     target = f"good.test:{server.port}"
@@ -441,7 +441,7 @@ async def test_more_connections_than_allowed_wait_at_the_plugins_side(outside):
 
 
 async def test_a_plugin_that_connects_without_end_is_slowed(outside):
-    way = outside.way(bounds=EgressLimits(connections_per_second=20))
+    way = outside.way(limits=EgressLimits(connections_per_second=20))
     began = asyncio.get_running_loop().time()
     for _ in range(21):
         with Guest(way):
@@ -453,7 +453,7 @@ async def test_a_plugin_that_connects_without_end_is_slowed(outside):
 
 async def test_garbage_from_many_connections_leaves_the_proxy_as_it_was(outside):
     server = await outside.server()
-    way = outside.way(good(server.port), bounds=EgressLimits(connections_per_second=10_000, head=64))
+    way = outside.way(good(server.port), limits=EgressLimits(connections_per_second=10_000, head=64))
     for seed in range(300):
         with Guest(way) as guest:
             await guest.send(os.urandom(1 + seed % 200))
@@ -471,11 +471,11 @@ async def test_garbage_from_many_connections_leaves_the_proxy_as_it_was(outside)
 async def test_bytes_are_limited_for_a_connection_and_for_a_plugin(outside):
     server = await outside.server()
     target = f"good.test:{server.port}"
-    for bounds, reasons in (
+    for limits, reasons in (
         (EgressLimits(bytes_per_connection=100_000), ["more bytes than one connection may carry"] * 2),
         (EgressLimits(bytes_in_all=170_000), ["done", "more bytes than this plugin may send and receive"]),
     ):
-        way = outside.way(good(server.port), bounds=bounds)
+        way = outside.way(good(server.port), limits=limits)
         outside.records.clear()
         for number in (1, 2):
             with Guest(way) as guest:
@@ -492,12 +492,12 @@ async def test_silence_ends_a_connection(outside):
         await asyncio.Event().wait()
 
     server = await outside.server(silent)
-    for bounds, done in (
+    for limits, done in (
         (EgressLimits(idle_seconds=0.05), False),
         (EgressLimits(half_closed_seconds=0.05), True),
     ):
         outside.records.clear()
-        with Guest(outside.way(good(server.port), bounds=bounds)) as guest:
+        with Guest(outside.way(good(server.port), limits=limits)) as guest:
             await guest.connect(f"good.test:{server.port}")
             if done:
                 guest.done()
@@ -579,7 +579,7 @@ async def test_closing_cuts_and_tells_everything_and_leaves_nothing(outside, tmp
     with Guest(way) as open_one, Guest(way) as asking:
         await open_one.connect(f"good.test:{server.port}")
         await asking.send(b"CONN")
-        await until(lambda: len(way._egress._live) == 2)
+        await until(lambda: len(way._proxy._live) == 2)
         await way.close()
         assert await open_one.rest() == await asking.rest() == b""
     await until(lambda: len(records) == 2)

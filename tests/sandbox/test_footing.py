@@ -77,30 +77,30 @@ def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
 
 @pytest.mark.parametrize("class_", CLASSES)
 @pytest.mark.parametrize("kind", ["read", "write"])
-def test_a_plugin_cannot_swap_a_grant_of_its_own_for_more(quarters, shared, class_, kind):
+def test_a_plugin_cannot_swap_a_grant_of_its_own_for_more(run_dir, shared, class_, kind):
     powers = joined(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
-    confinement(quarters, ["/bin/sh"], powers=powers, class_=class_)
+    confinement(run_dir, ["/bin/sh"], powers=powers, class_=class_)
     swap(shared)
     with pytest.raises(SandboxUnavailable, match="would be writable by what it is granted"):
-        confinement(quarters, ["/bin/sh"], powers=powers, class_=class_)
+        confinement(run_dir, ["/bin/sh"], powers=powers, class_=class_)
 
 
-def test_a_program_in_a_folder_that_it_may_write_is_refused(quarters, shared):
+def test_a_program_in_a_folder_that_it_may_write_is_refused(run_dir, shared):
     (shared / "bin").mkdir()
     shutil.copy("/bin/true", shared / "bin" / "tool")
     with pytest.raises(SandboxUnavailable, match="would be writable"):
-        confinement(quarters, [str(shared / "bin" / "tool")], powers=Access(write=(str(shared),)))
+        confinement(run_dir, [str(shared / "bin" / "tool")], powers=Access(write=(str(shared),)))
     with pytest.raises(SandboxUnavailable, match="would be writable"):
         powers = Access(write=(str(shared),), execute=(str(shared / "bin" / "tool"),))
-        confinement(quarters, ["/bin/sh"], powers=powers)
+        confinement(run_dir, ["/bin/sh"], powers=powers)
 
 
 @pytest.mark.parametrize("class_", CLASSES)
-def test_a_grant_that_was_swapped_since_is_not_given(quarters, shared, class_):
+def test_a_grant_that_was_swapped_since_is_not_given(run_dir, shared, class_):
     """By somebody the host knows nothing of: the launch was decided before."""
     cat = f"cat {shared}/in/key"
     powers = Access(read=(str(shared / "in"),), execute=("/bin/cat",))
-    found = confinement(quarters, ["/bin/sh", "-c", f"echo here; {cat}"], powers=powers, class_=class_)
+    found = confinement(run_dir, ["/bin/sh", "-c", f"echo here; {cat}"], powers=powers, class_=class_)
     assert run(found.launch).out == "here\n"
     swap(shared)
     ran = run(found.launch)

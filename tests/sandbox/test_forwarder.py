@@ -219,7 +219,7 @@ for turn in range(2):
 
 async def test_as_many_connections_as_it_has_room_for_and_more_wait(outside, forwarder):
     server = await outside.server()
-    way = outside.way(Endpoint("good.test", server.port, True), bounds=EgressLimits(connections=200))
+    way = outside.way(Endpoint("good.test", server.port, True), limits=EgressLimits(connections=200))
     assert await inside(forwarder, way, *PYTHON, CROWD, str(server.port), "120") == "served 120"
     more = CROWD.replace("range(2)", "[1]") + "print('all')"
     assert await inside(forwarder, way, *PYTHON, more, str(server.port), "160") == "all"
@@ -243,7 +243,7 @@ async def test_half_an_answer_is_not_taken_for_a_whole_one(outside, forwarder, b
         await reader.readexactly(1)
         writer.write(b"half")
         if broken:
-            await until(lambda: way._egress._bytes_left == EgressLimits().bytes_in_all - 5)
+            await until(lambda: way._proxy._bytes_left == EgressLimits().bytes_in_all - 5)
             reset = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
 

@@ -11,7 +11,7 @@ import pytest
 
 import plughost
 from plughost.permissions.access import ResourceLimits
-from plughost.sandbox.manager import KEEPERS
+from plughost.sandbox.manager import HELPER_PROCESSES
 from tests.sandbox.support import group_folders
 from tests.sandbox.test_memory_and_groups import parent
 
@@ -59,13 +59,13 @@ async def test_a_control_group_holds_what_the_host_cannot_see(parent, folder, st
     subprocess.run([PYTHON, "-ISE", "-c", "import json, mmap"], check=True)
     async with plughost.Host(cgroup=parent) as host:
         plugin = await host.add(hungry(folder))
-        held = {holding.what: holding.by for holding in plugin.confinement.holdings}
+        held = {holding.what: holding.by for holding in plugin.confinement.enforcement}
         assert held[f"memory {64 << 20}"].startswith("control group")
-        assert plugin.confinement.summed is None
+        assert plugin.confinement.metered_memory is None
         assert await plugin.call("eat", 8 << 20) == 1
         assert all(len(groups) == 1 for groups in groups_below(parent))
         (pids,) = Path(group_folders(parent)[-1]).glob("plughost-*/pids.max")
-        assert int(pids.read_text()) == 20 + KEEPERS
+        assert int(pids.read_text()) == 20 + HELPER_PROCESSES
         with pytest.raises(plughost.Crashed, match="at the memory limit of 64 MiB") as caught:
             await plugin.call("eat", 128 << 20, timeout=100)
         assert caught.value.code == "budget_exceeded"
@@ -84,7 +84,7 @@ async def test_the_parent_may_be_named_by_a_variable(parent, folder, strict, mon
     async with plughost.Host() as host:
         plugin = await host.add(hungry(folder))
         assert await plugin.call("eat", 0) == 1
-        assert plugin.confinement.summed is None
+        assert plugin.confinement.metered_memory is None
 
 
 async def test_without_a_group_the_host_ends_what_is_past_its_limit(folder, strict):

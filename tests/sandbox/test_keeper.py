@@ -26,7 +26,7 @@ def spec(port: int, name: str = "kept") -> plughost.PluginSpec:
 
 
 def sockets(host: plughost.Host) -> list[Path]:
-    return sorted(Path(host._sandboxes._ground.quarters.path).glob("*/*/proxy"))
+    return sorted(Path(host._sandboxes._host_setup.run_dir.path).glob("*/*/proxy"))
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_a_host_closed_while_a_plugin_is_added_keeps_nothing(held):
     await asyncio.to_thread(begun.wait, 10)
     with pytest.raises(plughost.InvalidSpec, match="already"):
         await host.add(spec(1002))
-    path = host._sandboxes._ground.quarters.path
+    path = host._sandboxes._host_setup.run_dir.path
     closing = asyncio.ensure_future(host.close())
     await asyncio.sleep(0)
     go_on.set()
@@ -135,7 +135,7 @@ async def test_a_plugin_that_was_removed_leaves_no_folder_and_no_descriptor(host
     for name in ("first", "second", "third"):
         plugin = await host.add(spec(1001, name))
         assert await plugin.call("one") == 1
-        rooms = Path(host._sandboxes._ground.quarters.path)
+        rooms = Path(host._sandboxes._host_setup.run_dir.path)
         assert [each for each in rooms.iterdir() if each.is_dir()]
         await host.remove(name)
         assert not [each for each in rooms.iterdir() if each.is_dir()]

@@ -234,7 +234,7 @@ def test_a_group_holds_memory_over_all_processes(parent):
     assert found is not None
     assert list(found.folders.values())[-len(group_folders(parent)) :] == group_folders(parent)
     group = found.make(64 * MiB, 10)
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", EATER, *group.doors], timeout=30)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", EATER, *group.procs_files], timeout=30)
     assert done.returncode == -signal.SIGKILL
     removed(group)
     assert not any(map(os.path.exists, group.folders))
@@ -260,7 +260,7 @@ def test_a_group_holds_the_number_of_processes(parent):
     found = cgroups.find(parent)
     assert found is not None
     group = found.make(None, 10)
-    words = [sys.executable, "-I", "-S", "-c", FORKER, *group.doors]
+    words = [sys.executable, "-I", "-S", "-c", FORKER, *group.procs_files]
     done = subprocess.run(words, timeout=30, stdout=subprocess.PIPE, start_new_session=True)
     assert int(done.stdout) == 9
     removed(group)
@@ -317,7 +317,7 @@ async def test_a_launched_plugin_is_in_its_group_with_all_its_children(parent, l
     loop = asyncio.get_running_loop()
     executed, exited = loop.create_future(), loop.create_future()
     command = ("/bin/sh", "-c", "sh -c 'cat /proc/self/cgroup'; read line")
-    launch = Launch(command, {"PATH": os.defpath}, launcher=launcher, groups=group.doors)
+    launch = Launch(command, {"PATH": os.defpath}, launcher=launcher, groups=group.procs_files)
     process = Process(launch, loop, executed.set_result, lambda: exited.set_result(None))
     try:
         assert await executed is None

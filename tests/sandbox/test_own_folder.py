@@ -55,9 +55,9 @@ def bound(base):
     return bind
 
 
-def decided(spec, quarters, class_="strict"):
+def decided(spec, run_dir, class_="strict"):
     needs(class_)
-    return prepare_sandbox(spec, ENV, Access(), ResourceLimits(), class_, quarters)
+    return prepare_sandbox(spec, ENV, Access(), ResourceLimits(), class_, run_dir)
 
 
 def script(path, more=""):
@@ -66,30 +66,32 @@ def script(path, more=""):
 
 @pytest.mark.parametrize("class_", ["strict", "landlock"])
 @pytest.mark.parametrize("path", ["a/main.py", "bin/main.py", "main.py"])
-def test_a_script_starts_where_it_is_bound_and_sees_no_more_than_its_own(bound, quarters, base, class_, path):
+def test_a_script_starts_where_it_is_bound_and_sees_no_more_than_its_own(bound, run_dir, base, class_, path):
     spec, _ = bound(script(path), script("a/main.py", 'env = { KEY = "secret" }'))
-    cwd, binding_file, notes, own = json.loads(run(decided(spec, quarters, class_).launch).out)
+    cwd, binding_file, notes, own = json.loads(run(decided(spec, run_dir, class_).launch).out)
     assert cwd == spec.cwd == str(base)
     assert {binding_file, notes} <= HIDDEN
     assert own == "\n"
 
 
-def test_the_script_decides_where_no_cwd_is_written(bound, quarters, base):
+def test_the_script_decides_where_no_cwd_is_written(bound, run_dir, base):
     (alone,) = bound(script("main.py"))
-    found = decided(alone, quarters)
-    assert str(base) in {place.path for place in found.places}, "its script is there, with nobody else's"
+    found = decided(alone, run_dir)
+    assert str(base) in {place.path for place in found.visible_paths}, (
+        "its script is there, with nobody else's"
+    )
     spec, _ = bound(script("a/main.py"), script("main.py"))
-    shown = {place.path for place in decided(spec, quarters).places}
+    shown = {place.path for place in decided(spec, run_dir).visible_paths}
     assert str(base / "a") in shown
     assert str(base) not in shown
 
 
-def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bound, quarters, base):
+def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bound, run_dir, base):
     (spec,) = bound(script("a/main.py", 'cwd = "."'))
-    assert json.loads(run(decided(spec, quarters).launch).out)[1:3] == ["[", "p"]
+    assert json.loads(run(decided(spec, run_dir).launch).out)[1:3] == ["[", "p"]
     spec, _ = bound(script("a/main.py", 'cwd = "."'), script("main.py"))
     with pytest.raises(SandboxUnavailable, match="far more than its own code") as caught:
-        decided(spec, quarters)
+        decided(spec, run_dir)
     assert "cwd" in caught.value.hint
 
 
@@ -100,11 +102,11 @@ def test_a_plugins_folder_is_its_own_without_saying_so(bound, base):
 
 
 @pytest.mark.parametrize("class_", ["strict", "landlock"])
-def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(bound, quarters, class_):
+def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(bound, run_dir, class_):
     spec, _ = bound(
         'command = ["/usr/bin/python3", "-c", "import os; print(os.getcwd())"]', script("main.py")
     )
-    found = decided(spec, quarters, class_)
+    found = decided(spec, run_dir, class_)
     told = explain(
         msgspec.structs.replace(spec, sandbox=class_),
         get_contract("mcptest"),
@@ -118,14 +120,14 @@ def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(b
     assert ran == (found.launch.env["TMPDIR"] if class_ == "landlock" else "/tmp")
 
 
-def test_a_script_that_comes_later_is_found(bound, quarters, base):
+def test_a_script_that_comes_later_is_found(bound, run_dir, base):
     spec, _ = bound(script("later/main.py"), script("main.py"))
-    decided(spec, quarters)
+    decided(spec, run_dir)
     shutil.copytree(base / "a", base / "later")
-    assert json.loads(run(decided(spec, quarters).launch).out)[3] == "\n"
+    assert json.loads(run(decided(spec, run_dir).launch).out)[3] == "\n"
 
 
-def test_a_path_in_a_manifest_is_not_the_operators(base, quarters):
+def test_a_path_in_a_manifest_is_not_the_operators(base, run_dir):
     needs("strict")
     (base / "bin").mkdir()
     shutil.copy("/bin/sh", base / "bin" / "python3")
@@ -136,7 +138,7 @@ def test_a_path_in_a_manifest_is_not_the_operators(base, quarters):
     spec = PluginSpec(contract="mcptest", name="p", command=["./run"], cwd=str(base / "code"))
 
     def runs(spec):
-        return prepare_sandbox(spec, env, Access(), ResourceLimits(), "strict", quarters).launch
+        return prepare_sandbox(spec, env, Access(), ResourceLimits(), "strict", run_dir).launch
 
     assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
     for told in (spec, msgspec.structs.replace(spec, env=env, command_is_told=True)):

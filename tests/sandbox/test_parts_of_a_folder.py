@@ -78,15 +78,15 @@ def package(request: pytest.FixtureRequest) -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def found_in(package: Path, quarters: RunDir, class_: str = "strict", **options: object) -> dict[str, object]:
-    launch = decided(package, quarters, class_, **options).launch
+def found_in(package: Path, run_dir: RunDir, class_: str = "strict", **options: object) -> dict[str, object]:
+    launch = decided(package, run_dir, class_, **options).launch
     ran = run(launch)
     assert ran.status == 0, ran
     return dict(json.loads(ran.out))
 
 
 def decided(
-    package: Path, quarters: RunDir, class_: str = "strict", told: bool = True, **options: object
+    package: Path, run_dir: RunDir, class_: str = "strict", told: bool = True, **options: object
 ) -> SandboxPlan:
     needs(class_)
     spec = msgspec.structs.replace(spec_of(package), options=options, command_is_told=told)
@@ -97,15 +97,15 @@ def decided(
         effective(spec, binding),
         ResourceLimits(),
         class_,
-        quarters,
+        run_dir,
         listable=binding.listable,
         writable_tmp=binding.writable_tmp,
     )
 
 
 @pytest.mark.clause("VAI-93")
-def test_its_names_can_be_listed_and_nothing_can_be_written(package, quarters):
-    found = found_in(package, quarters, exports=["reads"])
+def test_its_names_can_be_listed_and_nothing_can_be_written(package, run_dir):
+    found = found_in(package, run_dir, exports=["reads"])
     assert sorted(found["names"]) == ["bin", "schemas", "vai-plugin.toml"], "of its assets not even the name"
     assert found["schemas"]
     assert (found["asset"], found["assets"]) == ("ENOENT", "ENOENT")
@@ -115,8 +115,8 @@ def test_its_names_can_be_listed_and_nothing_can_be_written(package, quarters):
 
 
 @pytest.mark.clause("VAI-93")
-def test_who_may_write_writes_beside_its_package_only(package, quarters):
-    found = found_in(package, quarters, exports=["writes"])
+def test_who_may_write_writes_beside_its_package_only(package, run_dir):
+    found = found_in(package, run_dir, exports=["writes"])
     assert sorted(found["names"]) == ["bin", "schemas", "vai-plugin.toml"]
     assert found["written"] in ("EROFS", "EACCES")
     assert {"/tmp", "/dev/shm"} <= {*found["writable"]}
@@ -125,30 +125,30 @@ def test_who_may_write_writes_beside_its_package_only(package, quarters):
 
 
 @pytest.mark.clause("VAI-93")
-def test_a_narrowed_permission_takes_the_temporary_folders_away(package, quarters):
-    found = found_in(package, quarters, exports=["writes"], filesystem="none")
+def test_a_narrowed_permission_takes_the_temporary_folders_away(package, run_dir):
+    found = found_in(package, run_dir, exports=["writes"], filesystem="none")
     assert found["writable"] == []
     below_tmp = str(package).startswith("/tmp/")
     assert found["temporary"] == ([package.parts[2]] if below_tmp else [])
 
 
-def test_in_the_class_landlock_too(package, quarters):
-    found = found_in(package, quarters, "landlock", exports=["reads"])
+def test_in_the_class_landlock_too(package, run_dir):
+    found = found_in(package, run_dir, "landlock", exports=["reads"])
     assert {"assets", "bin", "schemas", "vai-plugin.toml"} == {*found["names"]}
     assert found["asset"] == "EACCES", "its name can be seen there, and it cannot be read"
     assert found["written"] == "EACCES"
     assert found["writable"] == []
 
 
-def test_what_cannot_be_written_is_told_so(package, quarters):
-    held = {each.what: each.by for each in decided(package, quarters, exports=["reads"]).holdings}
+def test_what_cannot_be_written_is_told_so(package, run_dir):
+    held = {each.what: each.by for each in decided(package, run_dir, exports=["reads"]).enforcement}
     [scratch] = [by for what, by in held.items() if what.startswith("scratch")]
     assert "cannot be written" in scratch
 
 
 @pytest.mark.parametrize("class_", ["strict", "landlock"])
 @pytest.mark.parametrize("told", [True, False])
-def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, quarters, class_, told):
+def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, run_dir, class_, told):
     """Nor the libraries that are installed for it; also not where the operator names the command."""
     private = package.parent / "private/bin/python3"
     private.parent.mkdir(parents=True, mode=0o700)
@@ -157,4 +157,4 @@ def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, 
     (package / "bin/python3").symlink_to(private)
     (package / "bin/plugin").write_text(f"#!{package}/bin/python3 -S\n")
     with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
-        decided(package, quarters, class_, told=told)
+        decided(package, run_dir, class_, told=told)

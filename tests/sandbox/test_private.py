@@ -36,15 +36,15 @@ def test_hosts_settle_where_the_environment_says(monkeypatch, folder):
 
 
 @pytest.mark.usefixtures("strict")
-def test_a_grant_of_the_folder_that_hosts_settle_in_is_refused(quarters, folder):
+def test_a_grant_of_the_folder_that_hosts_settle_in_is_refused(run_dir, folder):
     for powers in (
-        Access(read=(quarters.base,)),
+        Access(read=(run_dir.base,)),
         Access(write=(str(folder),)),
-        Access(read=(quarters.path,)),
+        Access(read=(run_dir.path,)),
     ):
         with pytest.raises(SandboxUnavailable, match="no plugin is given"):
-            confinement(quarters, ["/bin/sh"], powers=powers)
-    beside = os.path.join(quarters.base, "beside")
+            confinement(run_dir, ["/bin/sh"], powers=powers)
+    beside = os.path.join(run_dir.base, "beside")
     os.mkdir(beside)
-    found = confinement(quarters, ["/bin/sh", "-c", "echo here"], powers=Access(read=(beside,)))
+    found = confinement(run_dir, ["/bin/sh", "-c", "echo here"], powers=Access(read=(beside,)))
     assert run(found.launch).out == "here\n"

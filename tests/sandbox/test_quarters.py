@@ -28,9 +28,9 @@ def killed(base):
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        quarters = RunDir(base, Users(f"{base}/../uids"))
-        with open(os.path.join(quarters.room("p").scratch(), "left"), "w"):
-            os.write(writer, quarters.path.encode())
+        run_dir = RunDir(base, Users(f"{base}/../uids"))
+        with open(os.path.join(run_dir.plugin_dir("p").scratch(), "left"), "w"):
+            os.write(writer, run_dir.path.encode())
         signal.pause()
     os.close(writer)
     path = os.read(reader, 4096).decode()
@@ -44,9 +44,9 @@ def killed(base):
 
 
 def test_what_a_killed_host_left_is_removed_at_the_next_start(base, killed):
-    with RunDir(base) as quarters:
+    with RunDir(base) as run_dir:
         assert not os.path.exists(killed)
-        assert os.listdir(base) == [os.path.basename(quarters.path)]
+        assert os.listdir(base) == [os.path.basename(run_dir.path)]
     assert os.listdir(base) == []
 
 
@@ -83,30 +83,30 @@ def test_a_sweep_between_making_and_locking_costs_another_try(base, monkeypatch,
 
     monkeypatch.setattr(module.tempfile, "mkdtemp", making)
     monkeypatch.setattr(module.fcntl, "flock", locking)
-    with RunDir(base) as quarters:
+    with RunDir(base) as run_dir:
         assert len(made) == 2
-        assert quarters.path == made[1]
-        assert os.path.isdir(quarters.path)
+        assert run_dir.path == made[1]
+        assert os.path.isdir(run_dir.path)
 
 
 def test_nobody_else_gets_in(base):
-    with RunDir(base, Users(f"{base}/../uids")) as quarters:
+    with RunDir(base, Users(f"{base}/../uids")) as run_dir:
         root = os.geteuid() == 0
-        assert stat.S_IMODE(os.stat(quarters.path).st_mode) == (0o711 if root else 0o700)
-        room = quarters.room("a/plugin with any name")
-        assert quarters.room("a/plugin with any name") is room
-        assert (room.user is not None) == root
-        info = os.stat(room.path)
+        assert stat.S_IMODE(os.stat(run_dir.path).st_mode) == (0o711 if root else 0o700)
+        plugin_dir = run_dir.plugin_dir("a/plugin with any name")
+        assert run_dir.plugin_dir("a/plugin with any name") is plugin_dir
+        assert (plugin_dir.user is not None) == root
+        info = os.stat(plugin_dir.path)
         assert (stat.S_IMODE(info.st_mode), info.st_uid) == (0o710 if root else 0o700, os.geteuid())
-        assert os.stat(room.scratch()).st_uid == (room.user.uid if root else os.geteuid())
-        assert len(f"{room.path}/way-out/proxy") < 108
+        assert os.stat(plugin_dir.scratch()).st_uid == (plugin_dir.user.uid if root else os.geteuid())
+        assert len(f"{plugin_dir.path}/way-out/proxy") < 108
 
 
 def test_scratch_of_any_depth_is_removed(base):
     kept = os.path.join(base, "kept")
     os.mkdir(kept)
-    with RunDir(base, Users(f"{base}/../uids")) as quarters:
-        scratch = quarters.room("p").scratch()
+    with RunDir(base, Users(f"{base}/../uids")) as run_dir:
+        scratch = run_dir.plugin_dir("p").scratch()
         os.symlink(kept, os.path.join(scratch, "link"))
         os.mkdir(os.path.join(scratch, ".1"))
         os.mkdir(os.path.join(scratch, "closed"), 0)
@@ -136,26 +136,26 @@ def test_the_session_folder_is_preferred(base, monkeypatch):
 
 
 def test_a_forked_child_leaves_the_hosts_quarters_alone(base):
-    with RunDir(base, Users(f"{base}/../uids")) as quarters:
+    with RunDir(base, Users(f"{base}/../uids")) as run_dir:
         pid = os.fork()
         if pid == 0:
-            quarters.close()
+            run_dir.close()
             os._exit(0)
         os.waitpid(pid, 0)
-        assert os.path.isdir(quarters.path)
-        assert quarters.room("p").path.startswith(quarters.path)
+        assert os.path.isdir(run_dir.path)
+        assert run_dir.plugin_dir("p").path.startswith(run_dir.path)
 
 
 def test_a_copy_that_a_full_disk_cut_short_is_not_run_but_made_again(tmp_path):
     program = tmp_path / "program"
     program.write_bytes(b"x" * 100_000)
     (tmp_path / "base").mkdir()
-    with RunDir(str(tmp_path / "base")) as quarters:
+    with RunDir(str(tmp_path / "base")) as run_dir:
         most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, most[1]))
         try:
             with pytest.raises(OSError, match="File too large"):
-                quarters.reachable(str(program))
+                run_dir.reachable(str(program))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
-        assert Path(quarters.reachable(str(program))).read_bytes() == program.read_bytes()
+        assert Path(run_dir.reachable(str(program))).read_bytes() == program.read_bytes()

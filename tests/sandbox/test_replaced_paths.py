@@ -64,7 +64,7 @@ def swap(path, target):
     path.symlink_to(target)
 
 
-def decide(spec, quarters, class_="strict", binding=None):
+def decide(spec, run_dir, class_="strict", binding=None):
     needs(class_)
     binding = binding or get_contract(spec.contract).bind(spec)
     return prepare_sandbox(
@@ -73,7 +73,7 @@ def decide(spec, quarters, class_="strict", binding=None):
         effective(spec, binding),
         ResourceLimits(),
         class_,
-        quarters,
+        run_dir,
         listable=binding.listable,
         resolved=binding.resolved,
         writable_tmp=binding.writable_tmp,
@@ -85,13 +85,13 @@ def decide(spec, quarters, class_="strict", binding=None):
 
 @CLASSES
 @pytest.mark.parametrize("cwd", [".", "sub"])
-def test_a_folder_that_is_replaced_after_its_file_was_read_is_not_shown(plug, private, quarters, class_, cwd):
+def test_a_folder_that_is_replaced_after_its_file_was_read_is_not_shown(plug, private, run_dir, class_, cwd):
     write(plug, f'cwd = "{cwd}"')
     spec = config.load_folder(plug)
-    decide(spec, quarters, class_)
+    decide(spec, run_dir, class_)
     swap(plug / cwd if cwd != "." else plug, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, quarters, class_)
+        decide(spec, run_dir, class_)
 
 
 def test_what_is_checked_of_a_cwd_is_what_is_kept(plug, private, monkeypatch):
@@ -177,7 +177,7 @@ async def test_a_reload_does_not_follow_a_symlink_in_the_place_of_the_folder(hos
 
 
 @CLASSES
-def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, quarters, class_):
+def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, run_dir, class_):
     """It starts elsewhere: what is its own is told by where its program is."""
     place = ainb_support.folder(folder, "p", capabilities={})
     for program in (place / "p", private / "p"):
@@ -185,10 +185,10 @@ def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, qu
         program.chmod(0o755)
     spec = config.load_folder(place)
     binding = get_contract("ainb").bind(spec)
-    assert str(place) in {shown.path for shown in decide(spec, quarters, class_, binding).places}
+    assert str(place) in {shown.path for shown in decide(spec, run_dir, class_, binding).visible_paths}
     swap(place, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, quarters, class_, binding)
+        decide(spec, run_dir, class_, binding)
 
 
 async def test_nor_does_it_take_another_folder_for_it(host, strict, plug, private):
@@ -228,22 +228,22 @@ async def test_a_folder_that_the_operator_names_may_be_replaced_as_a_whole(host,
 
 @CLASSES
 @pytest.mark.parametrize("part", ["data", "bin", "."])
-def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, quarters, class_, part):
+def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, run_dir, class_, part):
     package = folder / "lab"
     shutil.copytree(LAB, package)
     (package / "data").write_text("")
     spec = spec_of(package)
     binding = get_contract("vai").bind(spec)
-    decide(spec, quarters, class_, binding)
+    decide(spec, run_dir, class_, binding)
     swap(package if part == "." else package / part, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, quarters, class_, binding)
+        decide(spec, run_dir, class_, binding)
 
 
 @CLASSES
 @pytest.mark.parametrize("verb", ["read:fs", "exec:tool"])
 def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
-    folder, private, quarters, class_, verb
+    folder, private, run_dir, class_, verb
 ):
     named = folder / "named"
     named.symlink_to("/usr/bin/env")
@@ -254,14 +254,14 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
     binding = get_contract("kaged").bind(spec)
     binding = msgspec.structs.replace(binding, own=msgspec.structs.replace(binding.own, write=()))
     assert binding.resolved == {str(named): os.path.realpath("/usr/bin/env")}
-    assert run(decide(spec, quarters, class_, binding).launch).status == 0
+    assert run(decide(spec, run_dir, class_, binding).launch).status == 0
     named.unlink()
     named.symlink_to(private / "secret")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, quarters, class_, binding)
+        decide(spec, run_dir, class_, binding)
 
 
-def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, private, quarters):
+def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, private, run_dir):
     from plughost.contracts.ainb import own_words
     from plughost.permissions.capability import Capability
 
@@ -272,12 +272,12 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
     found = own_words.programs(held, spec)
     assert found == ((str(tool),), {str(tool): os.path.realpath("/usr/bin/env")})
     powers = Access(execute=found.paths)
-    prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
+    prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", quarters, resolved=found.resolved)
+        prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     assert own_words.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])
     assert own_words.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"

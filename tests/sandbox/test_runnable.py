@@ -133,9 +133,9 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     executable(code / "run", "#!/usr/bin/env python3\n")
     env = {"PATH": f"{folder}/py/bin"}
     with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
-        command_cache.resolve_command(["./run"], str(code), env, path_is_told=True)
+        command_cache.resolve_command(["./run"], str(code), env, path_from_plugin=True)
     found = command_cache.resolve_command(
-        ["./run"], str(code), env, path_is_told=True, execute=[f"{folder}/py/bin/python3"]
+        ["./run"], str(code), env, path_from_plugin=True, execute=[f"{folder}/py/bin/python3"]
     )
     assert found.path == f"{folder}/py/bin/python3"
     (folder / "own").mkdir()
@@ -144,13 +144,13 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     with pytest.raises(
         SandboxUnavailable, match="own/sh, and the way there is neither part of it nor public"
     ) as caught:
-        command_cache.resolve_command(["./run"], str(code), {"PATH": f"{folder}/own"}, path_is_told=True)
+        command_cache.resolve_command(["./run"], str(code), {"PATH": f"{folder}/own"}, path_from_plugin=True)
     assert "in the command" in caught.value.hint
     assert (
         command_cache.resolve_command([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
     )
     assert (
-        command_cache.resolve_command(["./run"], str(code), {"PATH": "/usr/bin"}, path_is_told=True).path
+        command_cache.resolve_command(["./run"], str(code), {"PATH": "/usr/bin"}, path_from_plugin=True).path
         == "/usr/bin/sh"
     )
 

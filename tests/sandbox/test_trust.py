@@ -297,7 +297,7 @@ def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_ve
             read=[str(fake_venv / "bin"), str(fake_venv / "pyvenv.cfg")],
             cwd_is_own=False,
             command_is_told=told,
-            parted=(str(fake_venv),),
+            partial_dirs=(str(fake_venv),),
         )
 
 
@@ -323,7 +323,7 @@ def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, hom
         read=[str(package / "python3.99")],
         cwd_is_own=False,
         command_is_told=told,
-        parted=(str(package),),
+        partial_dirs=(str(package),),
     )
     assert {*brought(found)} == {str(package / "python3.99")}
 

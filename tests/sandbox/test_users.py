@@ -8,7 +8,7 @@ import pytest
 
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox import users as module
-from plughost.sandbox.users import UIDS, User, Users, barrier, check_reach
+from plughost.sandbox.users import UIDS, User, Users, barrier, check_reachable
 from tests.support import fds
 
 
@@ -44,12 +44,12 @@ def test_a_user_that_was_given_back_is_the_same_for_the_next_host(locks):
 
 
 def test_whom_a_plugin_would_become_is_foreseen_and_nothing_is_recorded(locks):
-    foreseen = Users(locks, foreseen=True).take("one")
+    dry_run = Users(locks, dry_run=True).take("one")
     assert not os.path.exists(locks)
     host = Users(locks)
-    assert host.take("one") == foreseen
+    assert host.take("one") == dry_run
     before = {name: os.stat(f"{locks}/{name}").st_mtime_ns for name in os.listdir(locks)}
-    assert Users(locks, foreseen=True).take("one") == foreseen, "also while a host has it"
+    assert Users(locks, dry_run=True).take("one") == dry_run, "also while a host has it"
     assert {name: os.stat(f"{locks}/{name}").st_mtime_ns for name in os.listdir(locks)} == before
     host.close()
 
@@ -101,8 +101,8 @@ def test_when_all_were_given_the_one_that_was_not_used_for_longest_changes_hands
 
 def test_a_uid_that_is_known_or_not_mapped_is_passed_over(locks, monkeypatch):
     monkeypatch.setattr(module.zlib, "crc32", lambda data: 0)
-    monkeypatch.setattr(module, "_known", lambda: {UIDS[0]})
-    monkeypatch.setattr(module, "_dynamic", lambda: {UIDS[1]})
+    monkeypatch.setattr(module, "_named_uids", lambda: {UIDS[0]})
+    monkeypatch.setattr(module, "_dynamic_uids", lambda: {UIDS[1]})
     monkeypatch.setattr(module, "is_mapped", lambda uid: uid != UIDS[2])
     users = Users(locks)
     assert users.take("a").uid == UIDS[3]
@@ -125,9 +125,9 @@ def test_what_bars_the_way_is_named(folder):
     (folder / "a").chmod(0o700)
     assert barrier(str(file), user) == str(folder / "a")
     with pytest.raises(SandboxUnavailable, match=f"{folder}/a is 0700"):
-        check_reach([str(file)], user)
+        check_reachable([str(file)], user)
     (folder / "a").chmod(0o755)
     with pytest.raises(SandboxUnavailable) as caught:
-        check_reach([str(deep)], user, os.R_OK | os.W_OK)
+        check_reachable([str(deep)], user, os.R_OK | os.W_OK)
     assert f"chown 61300 {deep}" in caught.value.hint
     assert barrier(str(file), User(os.getuid(), os.getgid())) is None

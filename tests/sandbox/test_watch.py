@@ -73,8 +73,8 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("class_", CLASSES)
-async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of_it(quarters, class_):
-    status, said, by, _ = await run(confinement(quarters, [PYTHON, "-c", LOOK], class_=class_).launch)
+async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of_it(run_dir, class_):
+    status, said, by, _ = await run(confinement(run_dir, [PYTHON, "-c", LOOK], class_=class_).launch)
     assert "watched" in by
     if kernel_features().landlock < SIGNALS:
         assert status != 0  # whoever ends the watcher ends itself
@@ -87,14 +87,14 @@ async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of
 
 
 @pytest.mark.parametrize(("deed", "status"), [("exit 7", 7), ("kill -SEGV $$", -11), ("kill -KILL $$", -9)])
-async def test_the_plugins_end_is_the_end_as_it_was(quarters, deed, status):
-    launch = confinement(quarters, ["/bin/sh", "-c", deed], class_="landlock").launch
+async def test_the_plugins_end_is_the_end_as_it_was(run_dir, deed, status):
+    launch = confinement(run_dir, ["/bin/sh", "-c", deed], class_="landlock").launch
     assert (await run(launch))[0] == status
 
 
-async def test_a_polite_signal_goes_to_the_plugin(quarters):
+async def test_a_polite_signal_goes_to_the_plugin(run_dir):
     patient = "trap 'exit 5' TERM; echo ready; read line; exit 1"
-    launch = confinement(quarters, ["/bin/sh", "-c", patient], class_="landlock").launch
+    launch = confinement(run_dir, ["/bin/sh", "-c", patient], class_="landlock").launch
     assert (await run(launch, Process.ask_to_end))[0] == 5
 
 
@@ -110,22 +110,22 @@ print("done")
 """
 
 
-async def test_signals_do_not_break_opens(quarters):
-    status, said, *_ = await run(confinement(quarters, [PYTHON, "-c", SIGNALLED]).launch)
+async def test_signals_do_not_break_opens(run_dir):
+    status, said, *_ = await run(confinement(run_dir, [PYTHON, "-c", SIGNALLED]).launch)
     assert (status, said) == (0, "done\n")
 
 
-async def test_what_is_granted_is_not_even_mentioned(quarters, folder, launcher):
+async def test_what_is_granted_is_not_even_mentioned(run_dir, folder, launcher):
     shown = folder / "shown"
     shown.write_text("x")
     shown.chmod(0o644)
     script = "import sys\nfor path, mode in zip(sys.argv[1::2], sys.argv[2::2]): open(path, mode).close()"
     command = [PYTHON, "-I", "-S", "-c", script, "/tmp/own", "w", "/proc/self/stat", "r", str(shown), "r"]
     mine = {b"c/tmp/own", b"r/proc/self/stat", b"r" + os.fsencode(shown)}
-    launch = confinement(quarters, command).launch
+    launch = confinement(run_dir, command).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (1, {b"r" + os.fsencode(shown)})
-    launch = confinement(quarters, command, powers=Access(read=(str(shown),))).launch
+    launch = confinement(run_dir, command, powers=Access(read=(str(shown),))).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (0, set())
 
@@ -136,14 +136,14 @@ int main(int argc, char **argv) { return open(argv[argc - 1], O_RDONLY) < 0 ? 3 
 """
 
 
-async def test_the_last_thing_that_it_does_is_told(quarters, folder):
+async def test_the_last_thing_that_it_does_is_told(run_dir, folder):
     if shutil.which("cc") is None:
         assert not os.environ.get("CI"), "no C compiler"
         pytest.skip("no C compiler")
     (folder / "code").mkdir()
     program = folder / "code" / "last"
     subprocess.run(["cc", "-x", "c", "-", "-o", program], input=LAST_DEED, text=True, check=True)
-    launch = confinement(quarters, [str(program), "/etc/hostname"]).launch
+    launch = confinement(run_dir, [str(program), "/etc/hostname"]).launch
     for _ in range(10):
         status, *_, refused = await run(launch)
         assert (status, b"r/etc/hostname" in refused) == (3, True)

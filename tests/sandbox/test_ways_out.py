@@ -240,8 +240,8 @@ async def test_a_reload_with_other_endpoints_leaves_the_old_generation_its_own(h
 
 
 def _ways(host: plughost.Host) -> set[str]:
-    ground = host._sandboxes._ground
-    return {str(path) for path in Path(ground.quarters.path).glob("*/*/proxy")}
+    ground = host._sandboxes._host_setup
+    return {str(path) for path in Path(ground.run_dir.path).glob("*/*/proxy")}
 
 
 async def test_a_name_of_the_hosts_own_is_reached_by_any_client_and_is_all_there_is(

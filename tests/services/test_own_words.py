@@ -151,8 +151,8 @@ async def test_a_private_script_cannot_be_read_in_a_sandbox(host, place):
     (made / "reader").write_text(f"#!/usr/bin/python3 -ISE\n{text}")
     (made / "reader").chmod(0o755)
     plugin = await host.add(msgspec.structs.replace(spec(made), sandbox="strict"))
-    assert secret not in plugin.confinement.reach.execute
-    assert not any(each.path == secret for each in plugin.confinement.places)
+    assert secret not in plugin.confinement.visible_access.execute
+    assert not any(each.path == secret for each in plugin.confinement.visible_paths)
 
 
 # Files

@@ -12,9 +12,9 @@ from textual.events import MouseDown, MouseUp, Paste
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, open_session
+from plughost.screens.session import dispatch_events, open_session
 from plughost.screens.terminal.app import ScreenApp
-from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
+from plughost.screens.terminal.chrome import TabLabel, status_line, tab_columns, tab_line
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
 
@@ -27,17 +27,17 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 
 
 @asynccontextmanager
-async def shown(*places, size=(60, 12), **settings):
-    specs = [vouched(place) for place in places]
+async def shown(*tab_columns, size=(60, 12), **settings):
+    specs = [vouched(place) for place in tab_columns]
     async with open_session(specs, []) as (host, plugins, _):
-        feeds = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
+        sources = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
         tabs = [
-            TabLabel(feeds[plugin.name], screen)
+            TabLabel(sources[plugin.name], screen)
             for plugin in plugins
             for screen in plugin.provides["screens"]
         ]
         app = ScreenApp(tabs)
-        async with fed(host, list(feeds.values())), app.run_test(size=size) as pilot:
+        async with dispatch_events(host, list(sources.values())), app.run_test(size=size) as pilot:
             yield app, pilot, tabs
 
 
@@ -91,10 +91,10 @@ async def test_a_button_that_was_pressed_over_the_screen_is_released_there_where
 
 
 async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
-    places = easel(tmp_path, "first", screens=("one", "two")), easel(tmp_path, "second")
-    async with shown(*places) as (app, pilot, tabs):
+    tab_columns = easel(tmp_path, "first", screens=("one", "two")), easel(tmp_path, "second")
+    async with shown(*tab_columns) as (app, pilot, tabs):
         await until(lambda: "60x10" in text(app))
-        first, second = tabs[0].feed, tabs[2].feed
+        first, second = tabs[0].source, tabs[2].source
         assert (first.state, second.state) == ("Running", "Idle"), "nobody has looked at it yet"
         assert text(app, "tabs").split() == ["first/one", "first/two", "second/main"]
         await pilot.press("ctrl+pagedown", "ctrl+pagedown")
@@ -111,8 +111,8 @@ async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
 
 @pytest.mark.clause("AINB-22", "AINB-61")
 async def test_a_plugin_in_trouble_leaves_the_others_usable_and_r_restarts_it(tmp_path):
-    places = easel(tmp_path, "sick", failure_limit=1), easel(tmp_path, "well")
-    async with shown(*places) as (app, pilot, _):
+    tab_columns = easel(tmp_path, "sick", failure_limit=1), easel(tmp_path, "well")
+    async with shown(*tab_columns) as (app, pilot, _):
         await until(lambda: "60x10" in text(app))
         await pilot.press("r")
         await until(lambda: "key r" in text(app)), "while it is well, r is its own"
@@ -190,7 +190,7 @@ def test_the_chosen_tab_is_in_sight_and_others_are_seen_whole_or_not_at_all(name
     row = tab_line(tabs, chosen, width)
     told = "".join(run.text for run in row)
     assert sum(run.columns for run in row) == cell_len(told) == width
-    seen = places(tabs, chosen, width)
+    seen = tab_columns(tabs, chosen, width)
     assert list(seen) == list(range(min(seen), max(seen) + 1)), "in their order, none left out between"
     for number, (start, end) in seen.items():
         title = f" {tabs[number].title} "
@@ -239,7 +239,7 @@ def test_the_status_tells_state_frame_time_rate_and_dropped_frames():
 
 def test_tabs_in_any_script_have_the_place_that_their_titles_take():
     tabs = [TabLabel(Fed(), "漢字"), TabLabel(Fed(), "cafe\u0301"), TabLabel(Fed(), "two")]
-    assert [end - start for start, end in places(tabs, 0, 60).values()] == [13, 13, 12]
+    assert [end - start for start, end in tab_columns(tabs, 0, 60).values()] == [13, 13, 12]
     assert "".join(run.text for run in tab_line(tabs, 0, 60)).split() == [
         "plugin/漢字",
         "plugin/café",

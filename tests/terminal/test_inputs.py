@@ -7,7 +7,7 @@ import pytest
 
 from plughost.contracts.ainb.messages import ALT, CTRL, SHIFT, HandleMouseParams, KeyEvent, MouseEvent
 from plughost.screens.frame_rate import IDLE, MOST_REDRAWS, STILL, FrameRate, missed_frames
-from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, pasted
+from plughost.screens.terminal.input_events import LONGEST_PASTE, key_event, mouse_event, paste_events
 
 
 @pytest.mark.clause("AINB-26", "AINB-41")
@@ -52,10 +52,10 @@ def test_a_key_is_sent_in_the_contracts_words(name, character, code, mods):
 
 
 def test_what_is_pasted_is_typed_and_bounded():
-    codes = [msgspec.to_builtins(event.code) for event in pasted("a\r\n\tb\x1b")]
+    codes = [msgspec.to_builtins(event.code) for event in paste_events("a\r\n\tb\x1b")]
     kinds = [code.get("ch", code["type"]) for code in codes]
     assert kinds == ["a", "enter", "tab", "b"]
-    assert len(list(pasted("x" * 1_000_000))) == LONGEST_PASTE
+    assert len(list(paste_events("x" * 1_000_000))) == LONGEST_PASTE
 
 
 @pytest.mark.parametrize(

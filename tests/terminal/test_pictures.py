@@ -26,14 +26,14 @@ from plughost.contracts.ainb.messages import (
 )
 from plughost.errors import InvalidSpec, Timeout
 from plughost.host import Host
-from plughost.screens.colors import INK, PAPER, resolve_style
+from plughost.screens.colors import DEFAULT_BG, DEFAULT_FG, resolve_style
 from plughost.screens.picture import capture as stills
 from plughost.screens.picture import fonts
 from plughost.screens.picture.png_image import PngDrawer, render_png
 from plughost.screens.picture.svg import HIGH, WIDE, render_svg
 from plughost.screens.render import Span, render
 from plughost.screens.session import open_session
-from plughost.screens.stderr_tail import last_words
+from plughost.screens.stderr_tail import recent_stderr
 from plughost.testing import VirtualClock
 from tests.support import ROOT, all_gone, until, vouched
 from tests.terminal.support import easel, screen_command
@@ -51,7 +51,7 @@ def family():
         pytest.skip("there is no monospace font here (Debian: apt-get install fonts-dejavu-core)")
 
 
-def painting(*cells: Cell, rows: int = 1):
+def rendering(*cells: Cell, rows: int = 1):
     placed = [(Coord(x, 0), cell) for x, cell in enumerate(cells)]
     return render(WireBuffer(len(cells), rows, placed), len(cells), rows)
 
@@ -70,16 +70,16 @@ def plughost(*words, **more):
 
 @pytest.mark.clause("AINB-40")
 def test_modifiers_are_in_the_colours():
-    assert resolve_style(Span("x", 1)) == (INK, PAPER, False, False, False)
+    assert resolve_style(Span("x", 1)) == (DEFAULT_FG, DEFAULT_BG, False, False, False)
     assert resolve_style(Span("x", 1, RED, BLUE, REVERSED))[:2] == (BLUE, RED)
-    assert resolve_style(Span("x", 1, None, None, REVERSED))[:2] == (PAPER, INK)
+    assert resolve_style(Span("x", 1, None, None, REVERSED))[:2] == (DEFAULT_BG, DEFAULT_FG)
     assert resolve_style(Span("x", 1, RED, Color(0, 0, 0), DIM)).fg == Color(127, 0, 0)
     assert resolve_style(Span("x", 1, modifier=BOLD | ITALIC | UNDERLINED))[2:] == (True, True, True)
 
 
 def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
     file = tmp_path / "p.png"
-    drawn = painting(
+    drawn = rendering(
         Cell("█", RED), Cell("漢", None, BLUE), Cell("?"), Cell(" ", modifier=UNDERLINED), Cell("x")
     )
     drawer = PngDrawer(family)
@@ -89,10 +89,14 @@ def test_a_png_is_drawn_cell_by_cell(family, tmp_path):
     assert image.getpixel((drawer.wide // 2, middle)) == (255, 0, 0)
     assert image.getpixel((drawer.wide + 1, 0)) == (0, 0, 255)
     assert image.getpixel((3 * drawer.wide - 1, 0)) == (0, 0, 255), "a wide character has two cells"
-    assert image.getpixel((3 * drawer.wide + 1, drawer.high - 2)) == (INK.r, INK.g, INK.b), "underlined"
+    assert image.getpixel((3 * drawer.wide + 1, drawer.high - 2)) == (
+        DEFAULT_FG.r,
+        DEFAULT_FG.g,
+        DEFAULT_FG.b,
+    ), "underlined"
     last = image.crop((4 * drawer.wide, 0, 5 * drawer.wide, drawer.high))
-    assert last.tobytes() == PngDrawer(family).draw(painting(Cell("x"))).tobytes(), "nothing reaches into it"
-    assert PngDrawer(family).draw(painting(Cell("x", modifier=BOLD))).tobytes() != last.tobytes()
+    assert last.tobytes() == PngDrawer(family).draw(rendering(Cell("x"))).tobytes(), "nothing reaches into it"
+    assert PngDrawer(family).draw(rendering(Cell("x", modifier=BOLD))).tobytes() != last.tobytes()
 
 
 def test_without_a_font_it_says_how_to_get_one(tmp_path):
@@ -105,7 +109,7 @@ def test_without_a_font_it_says_how_to_get_one(tmp_path):
 
 
 def test_an_svg_has_every_run_in_its_place_and_fetches_nothing():
-    drawn = painting(
+    drawn = rendering(
         Cell("<", RED), Cell("&", RED), Cell("漢", None, BLUE), Cell("?"), Cell("z", modifier=BOLD)
     )
     text = render_svg(drawn)
@@ -180,7 +184,7 @@ def test_it_is_drawn_when_it_has_come_to_rest_or_when_it_is_told(tmp_path):
 
 
 async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(stills, "PATIENCE", 60.0)
+    monkeypatch.setattr(stills, "SETTLE_TIMEOUT", 60.0)
     frames = tmp_path / "frames"
     place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
     up = asyncio.Event()
@@ -195,9 +199,9 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
         await until(lambda: len(frames.read_text()) > 20)
         assert not drawing.done(), "it moves"
         drawing.cancel()
-        monkeypatch.setattr(stills, "PATIENCE", 0.1)
+        monkeypatch.setattr(stills, "SETTLE_TIMEOUT", 0.1)
         drawn = await stills.capture(host, plugin, 40, 6, None, [])
-    assert drawn.painting.width == 40
+    assert drawn.rendering.width == 40
 
 
 @pytest.mark.parametrize(("wait", "limit"), [(None, 20), (5.0, 25)])
@@ -207,7 +211,7 @@ async def test_who_never_gets_ready_is_given_up_and_ended_with_its_last_words(tm
     async with Host(clock=clock) as host:
         plugin = await host.add(vouched(place), start=False)
         drawing = asyncio.create_task(stills.capture(host, plugin, 40, 6, wait, []))
-        await until(lambda: last_words(host, "easel"))
+        await until(lambda: recent_stderr(host, "easel"))
         clock.advance(limit - 0.1)
         await asyncio.sleep(0)
         assert not drawing.done()

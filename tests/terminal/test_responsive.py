@@ -12,7 +12,7 @@ import pytest
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, open_session
+from plughost.screens.session import dispatch_events, open_session
 from tests.contracts.ainb_support import folder
 from tests.support import until, vouched
 from tests.terminal.support import easel, inputs
@@ -43,11 +43,11 @@ async def lateness(place: Path) -> float:
         (plugin, other),
         _,
     ):
-        feed = FrameSource(host, plugin, 30)
-        async with fed(host, [feed]):
-            watching = asyncio.create_task(feed.watch(Seen()))
-            await until(lambda: feed.frames > 2)
-            before = feed.frames
+        source = FrameSource(host, plugin, 30)
+        async with dispatch_events(host, [source]):
+            watching = asyncio.create_task(source.watch(Seen()))
+            await until(lambda: source.frames > 2)
+            before = source.frames
             texts = [chr(97 + n) * CHUNK for n in range(CHUNKS)]
             publishing = asyncio.create_task(
                 other.call("publish", {"topic": "data", "texts": texts}, timeout=60)
@@ -55,7 +55,7 @@ async def lateness(place: Path) -> float:
             sent: list[float] = []
             while not publishing.done() or heard(file, "event") < CHUNKS:
                 sent.append(time.monotonic())
-                assert feed.key("main", KeyEvent(Char("x")))
+                assert source.key("main", KeyEvent(Char("x")))
                 await asyncio.sleep(0.02)
                 assert len(sent) < 2000, "the chunks never came"
             await until(lambda: heard(file, "key") == len(sent))
@@ -66,7 +66,7 @@ async def lateness(place: Path) -> float:
         for went, (_, _, came) in zip(sent, (one for one in noted if one[0] == "key"), strict=True)
     ]
     assert max(late) < 20
-    assert feed.frames > before, "the screen stood still"
+    assert source.frames > before, "the screen stood still"
     assert sum(size for kind, size, _ in noted if kind == "event") >= CHUNKS * CHUNK
     return statistics.median(late)
 

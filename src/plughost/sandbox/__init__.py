@@ -1,1 +1,1 @@
-"""What a plugin's process may do, held by the kernel."""
+"""The sandbox: kernel-enforced access and resource limits for a plugin's processes."""

@@ -1,4 +1,4 @@
-"""A plugin's own data folder: made for it alone, and never a folder that is somebody else's."""
+"""Creates a plugin's data directory, and refuses to use a directory that belongs to somebody else."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from plughost.sandbox.users import UIDS, User
 
 
 def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
-    """`user` is whom the plugin runs as, where that is not the host's own user.
+    """Create the data directory, or check that an existing one may be used; LaunchFailed when it may not.
 
-    A folder that exists already is taken only if it is known to be the plugin's: it is never given to another
-    user before.
+    `user` is the user that the plugin runs as, when that is not the host's own user. The directory is handed
+    over to that user only if the host has just created it or `folder.owner` names the plugin as its owner: a
+    directory that merely exists already is never given to another user.
     """
     path = folder.path
     try:
         _make_parents(folder, plugin)
         if folder.owner is not None:
             data_owner.claim(path, folder.owner)
-        is_its = folder.owner is not None
+        is_plugins_own = folder.owner is not None
         try:
             os.mkdir(path, 0o700)
-            is_its = True
+            is_plugins_own = True
         except FileExistsError:
             pass
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -43,7 +44,7 @@ def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
                 hint="move it away, or make it one: chmod 700",
             )
         if user is not None and about.st_uid != user.uid:
-            if not is_its:
+            if not is_plugins_own:
                 raise LaunchFailed(
                     f"its folder {path!r} exists already and belongs to another user",
                     plugin=plugin,
@@ -67,7 +68,8 @@ def _make_parents(folder: DataFolder, plugin: str) -> None:
 
 
 def _hand_over(folder: int, user: User) -> None:
-    """All that is in it, and the folder itself last: until then the next start begins anew."""
+    """Change the owner of everything in the directory, and of the directory itself last: if the host dies in
+    between, the next start begins again."""
     for _, folders, files, here in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
         for name in (*folders, *files):
             os.chown(name, *user, dir_fd=here, follow_symlinks=False)
@@ -75,5 +77,6 @@ def _hand_over(folder: int, user: User) -> None:
 
 
 def _is_own(uid: int) -> bool:
-    """Ours; of a root host also of a user that only plugins are, as which it may have run before."""
+    """Whether this user owns it. For a root host, uids of plugins count too: the plugin may have run as one
+    before."""
     return uid == os.geteuid() or (os.geteuid() == 0 and uid in UIDS)

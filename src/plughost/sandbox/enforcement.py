@@ -1,4 +1,4 @@
-"""What holds a plugin to each of its powers and limits, told for people and for records."""
+"""Describes which mechanism enforces each grant and limit of a plugin, for people and for records."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from plughost.sandbox.plan import Enforcement
 from plughost.sandbox.users import User
 
 SIGNALS = 6
-"""From this ABI on Landlock holds signals."""
+"""The first Landlock ABI that restricts signals to processes outside the sandbox."""
 _SUMMED = "summed by the host, a few times a second; no memfd and no shared anonymous memory"
-"""Nobody need have those mapped, and only a control group counts what is not."""
+"""A memfd and shared anonymous memory need not be mapped by any process, and only a control group counts
+memory that is not mapped."""
 
 
 def describe_enforcement(
@@ -25,8 +26,10 @@ def describe_enforcement(
     grouped: bool,
     writable_tmp: bool = True,
 ) -> list[Enforcement]:
-    """Of a plugin that is confined as `planner.py` does it. `rlimits` are the limits that are really set;
-    `grouped` is with a control group."""
+    """List what enforces each grant and limit of a plugin that is confined as `planner.py` decides.
+
+    `rlimits` are the limits that are really set; `grouped` tells whether the plugin has a control group.
+    """
     strict = confined == "strict"
     landlock = f"Landlock {machine.landlock or ''}".rstrip()
     files = f"mount namespace, {landlock}" if strict else landlock
@@ -36,11 +39,13 @@ def describe_enforcement(
         ),
         Enforcement("its code", f"read-only: {files}"),
         Enforcement("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
-        Enforcement("processes of others", _apart(strict, landlock, machine.landlock, user is not None)),
+        Enforcement(
+            "processes of others", _process_isolation(strict, landlock, machine.landlock, user is not None)
+        ),
         Enforcement("system calls", "seccomp"),
         Enforcement(
             "files and programs not granted",
-            "told in its log: seccomp notifications" if machine.tells else "refused, and not told",
+            "told in its log: seccomp notifications" if machine.reports_denials else "refused, and not told",
         ),
     ]
     found += [Enforcement(f"read {path}", files) for path in powers.read]
@@ -79,9 +84,9 @@ def describe_enforcement(
     return found
 
 
-def _apart(strict: bool, landlock: str, abi: int, apart: bool) -> str:
+def _process_isolation(strict: bool, landlock: str, abi: int, own_user: bool) -> str:
     if strict:
         return f"PID namespace, {landlock}"
-    if abi < SIGNALS and not apart:
+    if abi < SIGNALS and not own_user:
         return f"the launcher's PID namespace, {landlock}"
     return f"the launcher's PID namespace where there is one, {landlock}"

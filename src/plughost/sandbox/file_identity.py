@@ -1,4 +1,5 @@
-"""Which file or folder a real path is: to be found again after it was mounted (`launcher/real_path.c`)."""
+"""The identity (device and inode) of a file or directory, to recognise it inside after it was mounted
+(`launcher/real_path.c`)."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from plughost.errors import SandboxUnavailable
 
 
 def file_identity(real: str) -> str:
-    """`DEV:INO`; Unconfinable when a symlink is in its way by now, or it is gone."""
+    """Returns `DEV:INO` of a real path; SandboxUnavailable when a symlink is in the path by now, or the file
+    is gone."""
     fd = os.open("/", os.O_PATH | os.O_CLOEXEC)
     try:
         for name in filter(None, real.split("/")):

@@ -1,7 +1,7 @@
-"""What hosts keep for themselves: no plugin is given a folder that holds it, nor any part of it.
+"""Directories that belong to hosts alone: no plugin is granted one, a part of one, or a directory around one.
 
-Whoever may read a folder may connect to every socket below it; there are the ways out of other plugins, and
-the sockets by which running hosts are controlled.
+Whoever may read a directory may connect to every socket below it. These directories hold the egress proxy
+sockets of other plugins and the control sockets of running hosts.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.run_dir import PREFIX
 
 
-def bases(quarters: str) -> tuple[str, ...]:
-    """The folders in which hosts of this user settle, as real paths; `quarters` is where this one has."""
-    known = (quarters, os.environ.get("XDG_RUNTIME_DIR", ""), shared_temp_dir())
+def bases(run_dir_base: str) -> tuple[str, ...]:
+    """The directories in which hosts of this user create their run directories, as real paths; `run_dir_base`
+    is the one that this host uses."""
+    known = (run_dir_base, os.environ.get("XDG_RUNTIME_DIR", ""), shared_temp_dir())
     return tuple(dict.fromkeys(os.path.realpath(path) for path in known if os.path.isabs(path)))
 
 
 def check_private(paths: Iterable[str], bases: Iterable[str]) -> None:
-    """Unconfinable for a real path of which something is the hosts'."""
+    """Raises SandboxUnavailable for a real path that is, contains or lies in a directory of the hosts."""
     hosts = tuple(bases)
     for path in paths:
         for base in hosts:

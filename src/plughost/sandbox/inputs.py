@@ -1,4 +1,5 @@
-"""What is found and made ready outside before a plugin is confined."""
+"""The inputs of a sandbox plan: everything that is looked up and prepared outside before a plugin is
+confined."""
 
 from __future__ import annotations
 
@@ -14,45 +15,45 @@ from plughost.sandbox.users import User
 
 
 class EgressInputs(Protocol):
-    """The proxy through which granted endpoints are reached, as one plugin is shown it."""
+    """The egress proxy of one plugin, as its sandbox is configured to use it."""
 
     socket: str
-    """Its path outside."""
+    """The path of the proxy's Unix socket, outside."""
     listing: str
-    """What the forwarder inside listens on: lines of `kind address port …`."""
+    """The listeners of the forwarder inside: lines of `kind address port …`."""
     hosts: str
-    """The plugin's /etc/hosts."""
+    """The contents of the plugin's /etc/hosts."""
     env: dict[str, str]
 
 
 class SandboxInputs(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found and made ready for one plugin outside."""
+    """Everything that was looked up and prepared outside for one plugin."""
 
     runnable: ResolvedCommand
     granted: ResolvedGrants = ResolvedGrants()
     user: User | None = None
-    """Who it becomes, where that is not the host's own user."""
+    """The user that the plugin runs as, when that is not the host's own user."""
     inner: str
-    """`plughost-inner`, where the plugin's user can reach it."""
+    """The path of `plughost-inner`, where the plugin's user can execute it."""
     etc: str = ""
-    """Becomes its /etc."""
+    """The directory that becomes the plugin's /etc."""
     scratch: str = ""
-    """Its scratch folder, where it has no /tmp of its own."""
+    """The scratch directory, for a class that cannot give the plugin a /tmp of its own."""
     shared: tuple[str, ...] = ()
-    """Public folders that any program may want: time zones, locales, certificates."""
+    """Public directories that any program may need: time zones, locales, certificates."""
     system: tuple[str, ...] = ()
-    """What programs read of any system, where they are not given an /etc of their own."""
-    same: tuple[tuple[str, str], ...] = ()
-    """What must still be there when it is run, as (path, identity)."""
-    footing: ProtectedPaths = ProtectedPaths()
+    """Files that programs read on any system, for a class that does not give the plugin its own /etc."""
+    identities: tuple[tuple[str, str], ...] = ()
+    """Files that must be unchanged when the plugin is executed, as (path, identity)."""
+    protected_paths: ProtectedPaths = ProtectedPaths()
     private: tuple[str, ...] = ()
-    """Where hosts keep what is theirs."""
+    """Directories that belong to hosts alone."""
     listable: tuple[str, ...] = ()
-    """Folders whose entries it may list; of what is in them it sees what it is given, and no more."""
+    """Directories whose entries can be listed; of their contents only what is granted can be seen."""
     writable_tmp: bool = True
-    """Whether it may write to its /tmp and its /dev/shm."""
+    """Whether the plugin may write to its /tmp and its /dev/shm."""
     file_locks: bool = True
-    """Whether it may lock and watch files."""
-    way_out: EgressInputs | None = None
+    """Whether the plugin may lock and watch files."""
+    egress: EgressInputs | None = None
     group: Cgroup | None = None
-    """The control group that counts what all its processes use."""
+    """The control group that limits the memory and processes of the whole process tree."""

@@ -1,6 +1,7 @@
-"""What a host keeps for its confined plugins outside their sandboxes, for as long as they live.
+"""The sandbox manager of a host: keeps what its confined plugins need outside of their sandboxes.
 
-Nothing is made before the first plugin that is confined: no folder, no thread, no timer.
+That is the run directory, users, control groups, egress proxies and denial collectors. Nothing is created
+before the first confined plugin: no directory, no thread, no timer.
 """
 
 from __future__ import annotations
@@ -27,45 +28,50 @@ from plughost.spec import PluginSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from plughost.sandbox.denials.collector import DenialCollector, Tell
+    from plughost.sandbox.denials.collector import DenialCollector, Report
     from plughost.sandbox.denials.visible_access import VisibleAccess
     from plughost.sandbox.egress.connection import Connection
     from plughost.sandbox.egress.instance import EgressInstance
     from plughost.sandbox.memory.cgroups import Cgroup, CgroupParent
     from plughost.sandbox.run_dir import RunDir
 
-KEEPERS = 6
-"""Processes in a group that are ours: the launcher's two, bubblewrap's two, the watcher and the forwarder."""
+HELPER_PROCESSES = 6
+"""Processes in a control group that are the host's: two of the launcher, two of bubblewrap, the watcher and
+the forwarder."""
 
-_BURIALS, _BURIAL = 100, 0.02
+_REMOVE_ATTEMPTS, _REMOVE_INTERVAL = 100, 0.02
 
-Told = Callable[[str, "Connection"], None]
+OnConnection = Callable[[str, "Connection"], None]
 
 
 class SandboxManager:
-    """`cgroup` is the parent that the operator named; `told` hears of every connection, by plugin.
+    """Plans the sandbox of each plugin and owns its resources until `release` or `close`.
 
-    A keeper that `foresees` makes nothing that lasts: no data folder, and no user's record.
+    `cgroup` is the parent control group that the operator named; `on_connection` is called with the plugin's
+    name and every connection that its egress proxy handled. With `dry_run` nothing lasting is created: no
+    data directory and no record of a user.
     """
 
-    def __init__(self, clock: Clock, cgroup: str | None, told: Told, *, foresees: bool = False) -> None:
+    def __init__(
+        self, clock: Clock, cgroup: str | None, on_connection: OnConnection, *, dry_run: bool = False
+    ) -> None:
         self.meter = MemoryMeter(clock)
         self._clock = clock
         self._cgroup = cgroup
-        self._told = told
-        self._foresees = foresees
-        self._ground: _HostSetup | None = None
-        self._grounding: asyncio.Task[None] | None = None
+        self._on_connection = on_connection
+        self._dry_run = dry_run
+        self._host_setup: _HostSetup | None = None
+        self._setup_task: asyncio.Task[None] | None = None
         self._plugins: dict[str, _PluginState] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._deciding: set[asyncio.Future[None]] = set()
+        self._preparing: set[asyncio.Future[None]] = set()
 
     async def confine(self, spec: PluginSpec, binding: ResolvedSpec) -> SandboxPlan:
-        """How to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
+        """Decide how to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
 
-        The class is the spec's own or its contract's: no caller has another one to fall back to. For a plugin
-        that is kept already, what it had stays until `settled`. Whatever goes wrong on the way is a
-        LaunchFailed, too, and nothing that was made for the plugin is left then.
+        The class is the spec's or its contract's default: there is no weaker class to fall back to. For a
+        plugin that runs already, the resources of its earlier generation stay until `drop_old_generation`.
+        Any other failure is a LaunchFailed, too, and then nothing that was created for the plugin is left.
         """
         with as_launch_failure("cannot prepare it", spec.name):
             return await self._confine(spec, binding, sandbox_class(spec, get_contract(spec.contract)))
@@ -73,206 +79,230 @@ class SandboxManager:
     async def _confine(self, spec: PluginSpec, binding: ResolvedSpec, confined: str) -> SandboxPlan:
         powers = effective(spec, binding)
         if confined == "none":
-            if binding.data is not None and not self._foresees:
+            if binding.data is not None and not self._dry_run:
                 data_dir.create_data_dir(binding.data, spec.name, None)
             return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
-        from plughost.sandbox.prepare import prepare_sandbox as how
+        from plughost.sandbox.prepare import prepare_sandbox
 
-        ground = await self._settled_ground()
-        kept = self._plugins.setdefault(spec.name, _PluginState())
+        host_setup = await self._get_host_setup()
+        state = self._plugins.setdefault(spec.name, _PluginState())
         endpoints = powers.connect if confined == "strict" else ()
-        way_out = kept.way_out
-        deciding = asyncio.get_running_loop().create_future()
-        self._deciding.add(deciding)
+        egress = state.egress
+        preparing = asyncio.get_running_loop().create_future()
+        self._preparing.add(preparing)
         try:
-            if kept.group is None:
-                kept.group = ground.group(spec)
-            if binding.data is not None and not self._foresees:
-                data_dir.create_data_dir(binding.data, spec.name, ground.quarters.room(spec.name).user)
-            way_out = self._way_out(spec.name, kept, endpoints)
-            confinement = await asyncio.to_thread(
-                how,
+            if state.group is None:
+                state.group = host_setup.group(spec)
+            if binding.data is not None and not self._dry_run:
+                data_dir.create_data_dir(
+                    binding.data, spec.name, host_setup.run_dir.plugin_dir(spec.name).user
+                )
+            egress = self._egress_for(spec.name, state, endpoints)
+            plan = await asyncio.to_thread(
+                prepare_sandbox,
                 spec,
                 binding.env,
                 powers,
                 spec.limits,
                 confined,
-                ground.quarters,
-                way_out=way_out,
-                group=kept.group,
-                to_come=binding.data.path if self._foresees and binding.data is not None else None,
+                host_setup.run_dir,
+                egress=egress,
+                group=state.group,
+                future_dir=binding.data.path if self._dry_run and binding.data is not None else None,
                 listable=binding.listable,
                 resolved=binding.resolved,
                 writable_tmp=binding.writable_tmp,
                 file_locks=binding.file_locks,
             )
-            self._keep_apart(spec.name, confinement)
+            self._check_isolation(spec.name, plan)
         except BaseException:
-            if way_out is not None and way_out is not kept.way_out:
-                await way_out.close()
-            if not kept.in_use:
+            if egress is not None and egress is not state.egress:
+                await egress.close()
+            if not state.in_use:
                 await self.release(spec.name)
             raise
         finally:
-            self._deciding.discard(deciding)
-            deciding.set_result(None)
-        # Not a moment earlier: until the plugin has its new generation, those that end are of this one.
-        if kept.way_out is not None and kept.way_out is not way_out:
-            kept.stale.append(kept.way_out)
-        kept.way_out, kept.endpoints, kept.in_use = way_out, endpoints, True
-        return confinement
+            self._preparing.discard(preparing)
+            preparing.set_result(None)
+        # Only now: until the new generation is planned, a connection that ends belongs to the old egress.
+        if state.egress is not None and state.egress is not egress:
+            state.stale.append(state.egress)
+        state.egress, state.endpoints, state.in_use = egress, endpoints, True
+        return plan
 
-    async def _settled_ground(self) -> _HostSetup:
-        """Made once, for whichever plugins come first, and not lost with the one that happened to ask."""
-        while self._ground is None:
-            if self._grounding is None:
-                self._grounding = asyncio.get_running_loop().create_task(self._settle())
-            await asyncio.shield(self._grounding)
-        return self._ground
+    async def _get_host_setup(self) -> _HostSetup:
+        """The setup of this host, created once. It does not depend on the plugin that asked first: cancelling
+        that one does not cancel the setup."""
+        while self._host_setup is None:
+            if self._setup_task is None:
+                self._setup_task = asyncio.get_running_loop().create_task(self._set_up_host())
+            await asyncio.shield(self._setup_task)
+        return self._host_setup
 
-    async def _settle(self) -> None:
+    async def _set_up_host(self) -> None:
         try:
-            ground = await asyncio.to_thread(_HostSetup, self._cgroup, self._foresees)
+            host_setup = await asyncio.to_thread(_HostSetup, self._cgroup, self._dry_run)
         finally:
-            self._grounding = None
-        self._ground = ground
-        weakref.finalize(self, ground.quarters.close)
+            self._setup_task = None
+        self._host_setup = host_setup
+        weakref.finalize(self, host_setup.run_dir.close)
 
-    def _keep_apart(self, plugin: str, confinement: SandboxPlan) -> None:
-        """Unconfinable when another plugin could change, or somebody has, what its sandbox is built from."""
-        kept, footing = self._plugins[plugin], confinement.footing
-        if kept.footings and kept.powers == confinement.powers and not footing.same_grants(kept.footings[-1]):
+    def _check_isolation(self, plugin: str, plan: SandboxPlan) -> None:
+        """Raises SandboxUnavailable when another plugin could change what this sandbox is built from, the
+        other way round, or somebody has changed it since the plugin was added."""
+        state, protected = self._plugins[plugin], plan.protected_paths
+        if (
+            state.protected_history
+            and state.powers == plan.powers
+            and not protected.same_grants(state.protected_history[-1])
+        ):
             raise SandboxUnavailable(
                 "a path that it is granted leads elsewhere than when it was added",
                 plugin=plugin,
                 hint="if that is meant, remove it and add it again; if not, find out who may write there",
             )
-        if kept.footings and kept.footings[-1].folders != footing.folders:
+        if state.protected_history and state.protected_history[-1].folders != protected.folders:
             raise SandboxUnavailable(
                 "its folder is not the one that was there when it was added",
                 plugin=plugin,
                 hint="if that is meant, remove the plugin and add it again, or put the new files "
                 "into the old folder; if not, find out who may write there",
             )
-        for name, standing in self._others(plugin):
-            if (shaken := footing.writable_by(standing)) is not None:
-                why = f"the plugin {name!r} may write {shaken[1]}, and so could replace {shaken[0]}"
-            elif (shaken := standing.writable_by(footing)) is not None:
-                why = f"it may write {shaken[1]}, and so could replace {shaken[0]} of the plugin {name!r}"
+        for name, other in self._others(plugin):
+            if (conflict := protected.writable_by(other)) is not None:
+                why = f"the plugin {name!r} may write {conflict[1]}, and so could replace {conflict[0]}"
+            elif (conflict := other.writable_by(protected)) is not None:
+                why = f"it may write {conflict[1]}, and so could replace {conflict[0]} of the plugin {name!r}"
             else:
                 continue
             hint = "grant both the very same folder, or folders that are not in one another"
             raise SandboxUnavailable(why, plugin=plugin, hint=hint)
-        kept.footings = [*(each for each in kept.footings if each != footing), footing]
-        kept.powers = confinement.powers
+        state.protected_history = [
+            *(each for each in state.protected_history if each != protected),
+            protected,
+        ]
+        state.powers = plan.powers
 
     def _others(self, plugin: str) -> Iterator[tuple[str, ProtectedPaths]]:
-        for name, kept in self._plugins.items():
+        for name, state in self._plugins.items():
             if name != plugin:
-                yield from ((name, footing) for footing in kept.footings)
+                yield from ((name, protected) for protected in state.protected_history)
 
-    def _way_out(
-        self, plugin: str, kept: _PluginState, endpoints: tuple[Endpoint, ...]
+    def _egress_for(
+        self, plugin: str, state: _PluginState, endpoints: tuple[Endpoint, ...]
     ) -> EgressInstance | None:
-        """A way out to just these endpoints; the one there is, if it is that."""
-        if kept.endpoints == endpoints:
-            return kept.way_out
+        """An egress proxy for exactly these endpoints; the present one if it has the same."""
+        if state.endpoints == endpoints:
+            return state.egress
         if not endpoints:
             return None
         from plughost.sandbox.egress.instance import EgressInstance
 
-        assert self._ground is not None
-        room = self._ground.quarters.room(plugin)
+        assert self._host_setup is not None
+        plugin_dir = self._host_setup.run_dir.plugin_dir(plugin)
         return EgressInstance(
             endpoints,
-            f"{room.path}/{kept.number()}",
-            lambda connection: self._told(plugin, connection),
-            owner=room.user,
+            f"{plugin_dir.path}/{state.number()}",
+            lambda connection: self._on_connection(plugin, connection),
+            owner=plugin_dir.user,
         )
 
     def checkpoint(self, plugin: str) -> Callable[[], None]:
-        """What takes the next `confine` back, as long as a process of before it is there."""
-        kept = self._plugins.get(plugin)
-        if kept is None:
+        """Returns a function that undoes the next `confine`, for a reload that fails while a process of the
+        earlier generation still runs."""
+        state = self._plugins.get(plugin)
+        if state is None:
             return lambda: None
-        way_out, endpoints, footings, powers = kept.way_out, kept.endpoints, kept.footings, kept.powers
+        egress, endpoints, history, powers = (
+            state.egress,
+            state.endpoints,
+            state.protected_history,
+            state.powers,
+        )
 
         def undo() -> None:
-            if kept.way_out is not way_out:
-                ways = [*kept.stale, *([kept.way_out] if kept.way_out is not None else [])]
-                kept.stale = [way for way in ways if way is not way_out]
-            kept.way_out, kept.endpoints, kept.powers = way_out, endpoints, powers
-            kept.footings = [*(each for each in kept.footings if each not in footings), *footings]
+            if state.egress is not egress:
+                instances = [*state.stale, *([state.egress] if state.egress is not None else [])]
+                state.stale = [instance for instance in instances if instance is not egress]
+            state.egress, state.endpoints, state.powers = egress, endpoints, powers
+            state.protected_history = [
+                *(each for each in state.protected_history if each not in history),
+                *history,
+            ]
 
         return undo
 
     def report_denials(
-        self, plugin: str, records: list[bytes], generation: int, reach: VisibleAccess, tell: Tell
+        self, plugin: str, records: list[bytes], generation: int, visible: VisibleAccess, tell: Report
     ) -> None:
-        """Judge what a process's watcher says that it was refused, and tell it."""
-        kept = self._plugins.get(plugin)
-        if kept is None:
+        """Classify the denial records of a process's watcher, and pass each denial that a grant would change
+        to `tell`."""
+        state = self._plugins.get(plugin)
+        if state is None:
             return
-        if kept.hearing is None:
+        if state.denials is None:
             from plughost.sandbox.denials.collector import DenialCollector
 
-            kept.hearing = DenialCollector(self._clock)
-        kept.hearing.collect(records, generation, reach, tell)
+            state.denials = DenialCollector(self._clock)
+        state.denials.collect(records, generation, visible, tell)
 
     def was_oom_killed(self, plugin: str) -> bool:
-        """Whether its control group has killed for memory since this was asked last."""
-        kept = self._plugins.get(plugin)
-        if kept is None or kept.group is None:
+        """Whether the plugin's control group has killed a process for lack of memory since the last call."""
+        state = self._plugins.get(plugin)
+        if state is None or state.group is None:
             return False
-        before, kept.kills = kept.kills, kept.group.kills
-        return kept.kills > before
+        before, state.kills = state.kills, state.group.kills
+        return state.kills > before
 
     def drop_old_generation(self, plugin: str) -> None:
-        """No process of an earlier generation is left: what only those had can go."""
-        kept = self._plugins.get(plugin)
-        if kept is not None:
-            kept.footings = kept.footings[-1:]
-        if kept is not None and kept.stale:
-            stale, kept.stale = kept.stale, []
+        """Release what only earlier generations used, once no process of those is left."""
+        state = self._plugins.get(plugin)
+        if state is not None:
+            state.protected_history = state.protected_history[-1:]
+        if state is not None and state.stale:
+            stale, state.stale = state.stale, []
             task = asyncio.get_running_loop().create_task(_close(stale))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def release(self, plugin: str) -> None:
-        """The plugin has ended for good."""
-        kept = self._plugins.pop(plugin, None)
-        if kept is not None:
-            if kept.hearing is not None:
-                await kept.hearing.close()
-            await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
-            if kept.group is not None:
-                await _remove(kept.group)
-            if self._ground is not None:
-                await asyncio.to_thread(self._ground.quarters.leave, plugin)
+        """Release everything of a plugin that has ended for good."""
+        state = self._plugins.pop(plugin, None)
+        if state is not None:
+            if state.denials is not None:
+                await state.denials.close()
+            await _close([*state.stale, *([state.egress] if state.egress is not None else [])])
+            if state.group is not None:
+                await _remove(state.group)
+            if self._host_setup is not None:
+                await asyncio.to_thread(self._host_setup.run_dir.leave, plugin)
 
     async def close(self) -> None:
-        if self._grounding is not None:
-            await asyncio.wait([self._grounding])
-        if self._deciding:
-            await asyncio.wait(self._deciding)
+        """Release every plugin, wait for work in progress, and remove the run directory."""
+        if self._setup_task is not None:
+            await asyncio.wait([self._setup_task])
+        if self._preparing:
+            await asyncio.wait(self._preparing)
         for plugin in [*self._plugins]:
             await self.release(plugin)
         await asyncio.gather(*self._closing, return_exceptions=True)
-        if self._ground is not None:
-            await asyncio.to_thread(self._ground.quarters.close)
+        if self._host_setup is not None:
+            await asyncio.to_thread(self._host_setup.run_dir.close)
 
 
 def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
-    """What its manifest asks for and the operator allows, and what it has without that."""
+    """The effective access of a plugin: what its manifest asks for and the operator allows, and what it
+    always has."""
     return joined(intersect(binding.declared, spec.allow), binding.own)
 
 
 class _HostSetup:
-    """What is found or made once, in a thread."""
+    """Resources shared by all plugins of a host: the run directory and the parent of control groups. Blocks,
+    so it is created in a thread."""
 
-    def __init__(self, cgroup: str | None, foresees: bool) -> None:
+    def __init__(self, cgroup: str | None, dry_run: bool) -> None:
         from plughost.sandbox.memory.cgroups import find
         from plughost.sandbox.run_dir import RunDir
         from plughost.sandbox.users import Users
@@ -280,14 +310,15 @@ class _HostSetup:
         self.parent: CgroupParent | None = find(cgroup)
         if self.parent is not None:
             self.parent.sweep()
-        self.quarters: RunDir = RunDir(users=Users(foreseen=foresees))
+        self.run_dir: RunDir = RunDir(users=Users(dry_run=dry_run))
 
     def group(self, spec: PluginSpec) -> Cgroup | None:
         if self.parent is None:
             return None
         try:
             processes = spec.limits.processes
-            return self.parent.make(spec.limits.memory, None if processes is None else processes + KEEPERS)
+            most = None if processes is None else processes + HELPER_PROCESSES
+            return self.parent.make(spec.limits.memory, most)
         except OSError as error:
             raise LaunchFailed(
                 f"no control group could be made for it: {error}",
@@ -297,20 +328,20 @@ class _HostSetup:
 
 
 class _PluginState:
-    """One plugin's."""
+    """The sandbox resources of one plugin."""
 
     def __init__(self) -> None:
         self.endpoints: tuple[Endpoint, ...] = ()
-        self.way_out: EgressInstance | None = None
+        self.egress: EgressInstance | None = None
         self.stale: list[EgressInstance] = []
         self.group: Cgroup | None = None
         self.kills = 0
-        """Of that group's, known so far."""
-        self.hearing: DenialCollector | None = None
-        self.footings: list[ProtectedPaths] = []
-        """Of all its generations, the newest last."""
+        """The out-of-memory kills of its control group that are known so far."""
+        self.denials: DenialCollector | None = None
+        self.protected_history: list[ProtectedPaths] = []
+        """The protected paths of each live generation, the newest last."""
         self.powers = NONE
-        """Of the newest one."""
+        """The access of the newest generation."""
         self.in_use = False
         self._count = 0
 
@@ -320,13 +351,14 @@ class _PluginState:
 
 
 async def _remove(group: Cgroup) -> None:
-    """What the kernel has just killed there may take it a moment to bury."""
-    for _ in range(_BURIALS):
+    """Remove a control group, with retries: the kernel may need a moment to reap processes that it has just
+    killed."""
+    for _ in range(_REMOVE_ATTEMPTS):
         if group.remove():
             return
-        await asyncio.sleep(_BURIAL)
+        await asyncio.sleep(_REMOVE_INTERVAL)
 
 
-async def _close(ways: list[EgressInstance]) -> None:
-    for way in ways:
-        await way.close()
+async def _close(instances: list[EgressInstance]) -> None:
+    for instance in instances:
+        await instance.close()

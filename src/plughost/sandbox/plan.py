@@ -1,4 +1,5 @@
-"""How a plugin is run, as a value that says why it cannot do more than it may."""
+"""The sandbox plan of a plugin, as a value: how to launch it, what it can see, and what enforces each
+limit."""
 
 from __future__ import annotations
 
@@ -13,46 +14,47 @@ CLASSES = ("strict", "landlock", "none")
 
 
 class Enforcement(msgspec.Struct, frozen=True):
-    """One power or limit, and what holds the plugin to it."""
+    """One grant or limit (`what`), and the mechanism that enforces it (`by`)."""
 
     what: str
     by: str
 
 
 class VisiblePath(msgspec.Struct, frozen=True):
-    """A file, or a folder with all below it, that there is for the plugin."""
+    """A file, or a directory with everything below it, that exists for the plugin."""
 
     path: str
-    """Where the plugin finds it."""
+    """The path inside the sandbox."""
     writable: bool = False
     made: bool = False
-    """It is not the machine's: the host has made it for the plugin."""
+    """Created by the host for the plugin, not a file of the machine."""
 
 
 class SandboxPlan(msgspec.Struct, frozen=True):
-    """What was decided for one plugin."""
+    """The decision for one plugin."""
 
     confined: str
-    """The class."""
+    """The class: one of `CLASSES`."""
     launch: Launch
-    holdings: tuple[Enforcement, ...] = ()
-    """For people and for records."""
+    enforcement: tuple[Enforcement, ...] = ()
+    """What enforces each grant and limit, for people and for records."""
     powers: Access = NONE
-    """What it may reach."""
-    places: tuple[VisiblePath, ...] = ()
-    """What there is of the machine, or for Landlock what is open of it."""
+    """The effective access."""
+    visible_paths: tuple[VisiblePath, ...] = ()
+    """Files and directories of the machine that exist inside; in class landlock, those that are open."""
     starts_in: str = ""
-    """The folder, as the plugin sees it."""
-    summed: int | None = None
-    """Bytes of memory that the host itself must hold all its processes to, together."""
-    footing: ProtectedPaths = ProtectedPaths()
-    """What must not be in other plugins' hands."""
-    reach: VisibleAccess = VisibleAccess()
-    """What its denials are judged by."""
+    """The working directory, as the plugin sees it."""
+    metered_memory: int | None = None
+    """Bytes of memory to which the host itself must limit the process tree; None where the kernel does it, or
+    there is no limit."""
+    protected_paths: ProtectedPaths = ProtectedPaths()
+    """Paths that the sandbox is built from, which no other plugin may write."""
+    visible_access: VisibleAccess = VisibleAccess()
+    """The visible part of the machine, by which denials are classified."""
     writable_tmp: bool = True
-    """Whether it may write to a /tmp and a /dev/shm of its own."""
+    """Whether the plugin may write to a /tmp and a /dev/shm of its own."""
 
 
 def unconfined(launch: Launch, powers: Access) -> SandboxPlan:
-    """The class none."""
+    """The plan of class none: nothing is enforced."""
     return SandboxPlan("none", launch, (Enforcement("everything", "nothing"),), powers)

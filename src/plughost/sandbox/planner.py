@@ -1,8 +1,9 @@
-"""How a plugin is confined: a decision over values, and what holds it to each of its powers.
+"""Builds the sandbox plan: a pure decision over values, without I/O.
 
 Classes: `strict` is a user of its own (where the host is root), bubblewrap with every namespace, Landlock,
-seccomp and limits. `landlock` is the same without namespaces, for machines that allow none. `none` is none.
-A class that cannot be had here is refused; nothing runs with less than was asked for.
+seccomp and resource limits. `landlock` is the same without namespaces, for machines that do not allow them.
+`none` is no sandbox. A class that is unavailable on this machine is refused: nothing runs with less than was
+asked for.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from plughost.sandbox.plan import CLASSES, SandboxPlan, VisiblePath, unconfined
 from plughost.sandbox.resolve.trusted_files import is_beneath
 from plughost.sandbox.users import User
 
-KEEPERS = 5
-"""Processes in a sandbox that are ours: bubblewrap's, the watcher, the forwarder, and room for one that is
-about to go."""
+HELPER_PROCESSES = 5
+"""Processes in a sandbox that are the host's: bubblewrap's, the watcher, the forwarder, and a reserve of one
+for a process that is about to exit."""
 
 NO_CORE = 1
-"""Bytes of a core dump. Fewer than any has, so there is no file; and the one number for which the kernel does
-not start a program that `core_pattern` pipes cores to, where 0 means nothing."""
+"""RLIMIT_CORE in bytes. Smaller than any core dump, so no file is written; and unlike 0 it also keeps the
+kernel from starting the program that `core_pattern` pipes cores to."""
 
 ZERO = "/dev/zero"
 DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/pts", "/dev/shm")
-"""All of a sandbox's /dev but /dev/zero, of which a shared map is memory that nobody need have mapped: only a
-control group counts that."""
+"""All of a sandbox's /dev but /dev/zero: a shared mapping of /dev/zero is memory that need not stay mapped,
+and only a control group counts that."""
 
 TRUNCATING = 3
-"""From this ABI on Landlock holds truncating by name."""
+"""The first Landlock ABI that restricts truncating a file by its name."""
 
 
 def build_plan(
@@ -48,47 +49,48 @@ def build_plan(
     powers: Access,
     limits: ResourceLimits,
     machine: KernelFeatures,
-    prepared: SandboxInputs | None = None,
+    inputs: SandboxInputs | None = None,
 ) -> SandboxPlan:
-    """The decision. `prepared` is needed for every class but `none`."""
+    """Build the plan of one plugin; SandboxUnavailable when it cannot be confined like this. `inputs` is
+    needed for every class but `none`."""
     check(confined, machine, powers)
     if confined == "none":
         return unconfined(Launch(tuple(command), env, cwd), powers)
-    assert prepared is not None
-    if machine.uid == 0 and prepared.user is None:
+    assert inputs is not None
+    if machine.uid == 0 and inputs.user is None:
         raise SandboxUnavailable("a plugin of a root host needs a user of its own")
-    runnable = prepared.runnable
+    runnable = inputs.runnable
     for own in (*runnable.code, *runnable.executes, *runnable.reads, *runnable.libraries):
-        if any(is_beneath(own, folder) for folder in prepared.granted.write):
+        if any(is_beneath(own, folder) for folder in inputs.granted.write):
             raise SandboxUnavailable(
                 f"what it runs from {own} would be writable by what it is granted",
                 hint="grant a folder to write that neither its code nor its interpreter is in",
             )
-    rlimits = rlimits_for(confined, limits, machine, prepared.user)
-    grouped = prepared.group is not None
+    rlimits = rlimits_for(confined, limits, machine, inputs.user)
+    grouped = inputs.group is not None
     uncounted = limits.memory is not None and not grouped
     if confined == "strict":
-        if powers.connect and prepared.way_out is None:
+        if powers.connect and inputs.egress is None:
             raise SandboxUnavailable("it is granted endpoints, and has no way out to them")
-        launch, places, rules = _strict(cwd, env, limits, rlimits, machine, prepared, uncounted)
+        launch, visible_paths, rules = _strict(cwd, env, limits, rlimits, machine, inputs, uncounted)
     else:
-        launch, places, rules = _landlock(cwd, env, rlimits, machine, prepared, uncounted)
-    if prepared.group is not None:
-        launch = msgspec.structs.replace(launch, groups=prepared.group.doors)
-    held = describe_enforcement(
-        confined, powers, limits, rlimits, machine, prepared.user, grouped, prepared.writable_tmp
+        launch, visible_paths, rules = _landlock(cwd, env, rlimits, machine, inputs, uncounted)
+    if inputs.group is not None:
+        launch = msgspec.structs.replace(launch, groups=inputs.group.procs_files)
+    enforced = describe_enforcement(
+        confined, powers, limits, rlimits, machine, inputs.user, grouped, inputs.writable_tmp
     )
-    summed = None if grouped else limits.memory
+    metered_memory = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
-    reach = _reach(rules, prepared, powers.connect if confined == "strict" else None)
+    visible_access = _visible_access(rules, inputs, powers.connect if confined == "strict" else None)
     return SandboxPlan(
-        confined, launch, tuple(held), powers, places, starts_in, summed, prepared.footing, reach,
-        prepared.writable_tmp,
+        confined, launch, tuple(enforced), powers, visible_paths, starts_in, metered_memory,
+        inputs.protected_paths, visible_access, inputs.writable_tmp,
     )  # fmt: skip
 
 
-def _reach(
-    rules: inner.InnerRules, prepared: SandboxInputs, connect: tuple[Endpoint, ...] | None
+def _visible_access(
+    rules: inner.InnerRules, inputs: SandboxInputs, connect: tuple[Endpoint, ...] | None
 ) -> VisibleAccess:
     def real(paths: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(path for path in paths if path not in rules.made)
@@ -97,16 +99,16 @@ def _reach(
         read=real(rules.read),
         write=real(rules.write),
         execute=rules.execute,
-        list=prepared.listable,
-        programs=(*prepared.runnable.code, *prepared.runnable.executes),
-        built=prepared.footing.code,
-        private=prepared.private,
+        list=inputs.listable,
+        programs=(*inputs.runnable.code, *inputs.runnable.executes),
+        built=inputs.protected_paths.code,
+        private=inputs.private,
         connect=connect,
     )
 
 
 def check(confined: str, machine: KernelFeatures, powers: Access) -> None:
-    """Unconfinable when this machine does not have what the class needs."""
+    """Raises SandboxUnavailable when this machine lacks what the class needs for this access."""
     if confined not in CLASSES:
         raise InvalidSpec(f"unknown class {confined!r}; known: {', '.join(CLASSES)}")
     if confined == "none":
@@ -159,55 +161,55 @@ def _strict(
     limits: ResourceLimits,
     rlimits: Mapping[str, int],
     machine: KernelFeatures,
-    prepared: SandboxInputs,
+    inputs: SandboxInputs,
     uncounted: bool,
 ) -> tuple[Launch, tuple[VisiblePath, ...], inner.InnerRules]:
     assert machine.bubblewrap is not None
-    runnable, granted, way_out = prepared.runnable, prepared.granted, prepared.way_out
-    env = {**env, **(way_out.env if way_out is not None else {})}
-    placed = [(prepared.etc, "/etc"), (prepared.inner, bubblewrap.INNER)]
+    runnable, granted, egress = inputs.runnable, inputs.granted, inputs.egress
+    env = {**env, **(egress.env if egress is not None else {})}
+    remapped = [(inputs.etc, "/etc"), (inputs.inner, bubblewrap.INNER)]
     view = bubblewrap.MountView(
         read=(
-            *runnable.code, *runnable.reads, *runnable.executes, *runnable.shelves, *granted.read,
-            *prepared.shared,
+            *runnable.code, *runnable.reads, *runnable.executes, *runnable.library_mounts, *granted.read,
+            *inputs.shared,
         ),
         write=granted.write,
-        placed=tuple(placed),
+        remapped=tuple(remapped),
         links=(*runnable.links, *granted.links),
         scratch=limits.scratch,
         shared=None if limits.scratch is None else max(limits.scratch // 4, 1 << 20),
-        writable_tmp=prepared.writable_tmp,
-        listable=prepared.listable,
+        writable_tmp=inputs.writable_tmp,
+        listable=inputs.listable,
         cwd=cwd or "/tmp",
-        networked=way_out is not None,
+        networked=egress is not None,
     )  # fmt: skip
     rules = inner.InnerRules(
         execute=(*runnable.code, *runnable.executes),
-        list=prepared.listable if prepared.writable_tmp else (*prepared.listable, "/tmp"),
+        list=inputs.listable if inputs.writable_tmp else (*inputs.listable, "/tmp"),
         write=(
-            *(("/tmp",) if prepared.writable_tmp else ()),
+            *(("/tmp",) if inputs.writable_tmp else ()),
             *(DEVICES if uncounted else ("/dev",)),
             *granted.write,
         ),
-        read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
-        connect=_ports(way_out),
-        same=prepared.same,
+        read=("/etc", "/proc", *runnable.reads, *runnable.libraries, *granted.read, *inputs.shared),
+        connect=_ports(egress),
+        identities=inputs.identities,
         made=("/etc", "/tmp"),
     )
-    last = inner.build_inner_argv(rules, rlimits, uncounted=uncounted, lockless=not prepared.file_locks)
-    outside = bubblewrap.build_argv(view, machine.bubblewrap, machine.version, env)
+    inner_argv = inner.build_inner_argv(rules, rlimits, uncounted=uncounted, lockless=not inputs.file_locks)
+    bubblewrap_argv = bubblewrap.build_argv(view, machine.bubblewrap, machine.version, env)
     launch = Launch(
-        (*outside, bubblewrap.INNER, *last, "--", runnable.path, *runnable.argv),
-        {name: value for name, value in env.items() if name not in bubblewrap.obeyed(env)},
-        confine="keep" if prepared.user is None else str(prepared.user),
-        way_out=(way_out.socket, way_out.listing) if way_out is not None else None,
+        (*bubblewrap_argv, bubblewrap.INNER, *inner_argv, "--", runnable.path, *runnable.argv),
+        {name: value for name, value in env.items() if name not in bubblewrap.loader_variables(env)},
+        confine="keep" if inputs.user is None else str(inputs.user),
+        egress=(egress.socket, egress.listing) if egress is not None else None,
     )
-    places = tuple(
+    visible_paths = tuple(
         VisiblePath(inside, writable=how == "--bind", made=outside != inside)
         for inside, (how, outside) in bubblewrap.mounts(view).items()
         if inside != bubblewrap.INNER
     )
-    return launch, places, rules
+    return launch, visible_paths, rules
 
 
 def _landlock(
@@ -215,54 +217,54 @@ def _landlock(
     env: Mapping[str, str],
     rlimits: Mapping[str, int],
     machine: KernelFeatures,
-    prepared: SandboxInputs,
+    inputs: SandboxInputs,
     uncounted: bool,
 ) -> tuple[Launch, tuple[VisiblePath, ...], inner.InnerRules]:
-    runnable, granted = prepared.runnable, prepared.granted
-    system = (path for path in prepared.system if not uncounted or path != ZERO)
-    if obeyed := sorted(bubblewrap.obeyed(env)):
+    runnable, granted = inputs.runnable, inputs.granted
+    system = (path for path in inputs.system if not uncounted or path != ZERO)
+    if loader_variables := sorted(bubblewrap.loader_variables(env)):
         raise SandboxUnavailable(
-            f"{', '.join(obeyed)} would be obeyed by what is to confine it",
+            f"{', '.join(loader_variables)} would be obeyed by what is to confine it",
             hint="class strict sets it inside",
         )
     rules = inner.InnerRules(
         execute=(*runnable.code, *runnable.executes),
-        list=prepared.listable if prepared.writable_tmp else (*prepared.listable, prepared.scratch),
-        write=("/dev/null", *((prepared.scratch,) if prepared.writable_tmp else ()), *granted.write),
-        read=(*system, *runnable.reads, *runnable.libraries, *granted.read, *prepared.shared),
-        same=prepared.same,
+        list=inputs.listable if inputs.writable_tmp else (*inputs.listable, inputs.scratch),
+        write=("/dev/null", *((inputs.scratch,) if inputs.writable_tmp else ()), *granted.write),
+        read=(*system, *runnable.reads, *runnable.libraries, *granted.read, *inputs.shared),
+        identities=inputs.identities,
     )
-    last = inner.build_inner_argv(
+    inner_argv = inner.build_inner_argv(
         rules,
         rlimits,
-        cwd=cwd or prepared.scratch,
+        cwd=cwd or inputs.scratch,
         offline=True,
         uncounted=uncounted,
-        lockless=not prepared.file_locks,
+        lockless=not inputs.file_locks,
     )
     launch = Launch(
-        (prepared.inner, *last, "--", runnable.path, *runnable.argv),
-        {**env, "TMPDIR": prepared.scratch} if prepared.writable_tmp else env,
-        mode="auto" if prepared.user is not None or machine.landlock >= SIGNALS else "pidns",
-        confine="keep" if prepared.user is None else str(prepared.user),
+        (inputs.inner, *inner_argv, "--", runnable.path, *runnable.argv),
+        {**env, "TMPDIR": inputs.scratch} if inputs.writable_tmp else env,
+        mode="auto" if inputs.user is not None or machine.landlock >= SIGNALS else "pidns",
+        confine="keep" if inputs.user is None else str(inputs.user),
     )
-    places = (
+    visible_paths = (
         *(VisiblePath(path) for path in sorted({*rules.read, *rules.execute})),
-        *((VisiblePath("$TMPDIR", writable=True, made=True),) if prepared.writable_tmp else ()),
-        *(VisiblePath(path, writable=True) for path in rules.write if path != prepared.scratch),
+        *((VisiblePath("$TMPDIR", writable=True, made=True),) if inputs.writable_tmp else ()),
+        *(VisiblePath(path, writable=True) for path in rules.write if path != inputs.scratch),
     )
-    return launch, places, rules
+    return launch, visible_paths, rules
 
 
-def _ports(way_out: EgressInputs | None) -> tuple[int, ...]:
-    lines = way_out.listing.splitlines() if way_out is not None else ()
+def _ports(egress: EgressInputs | None) -> tuple[int, ...]:
+    lines = egress.listing.splitlines() if egress is not None else ()
     return tuple(sorted({int(line.split(" ")[2]) for line in lines if line}))
 
 
 def rlimits_for(
     confined: str, limits: ResourceLimits, machine: KernelFeatures, user: User | None
 ) -> dict[str, int]:
-    """The limits that are set for each process, by name."""
+    """The resource limits (setrlimit) that are set for each process, by name."""
     wanted = {
         "core": NO_CORE,
         "nofile": limits.open_files,
@@ -270,12 +272,12 @@ def rlimits_for(
         "data": limits.memory,
         "cpu": limits.cpu_seconds,
     }
-    # Counted together with the user's other processes, the limit would hit those, or be hit by them.
-    apart = user is not None or (confined == "strict" and machine.counts_apart)
+    # If the kernel counted it together with the user's other processes, each could exhaust the other's limit.
+    apart = user is not None or (confined == "strict" and machine.separate_nproc)
     if apart and limits.processes is not None:
-        wanted["nproc"] = limits.processes + KEEPERS
+        wanted["nproc"] = limits.processes + HELPER_PROCESSES
     return {
-        name: min(value, machine.ceilings.get(name, value))
+        name: min(value, machine.hard_limits.get(name, value))
         for name, value in wanted.items()
         if value is not None
     }

@@ -1,7 +1,7 @@
-"""What sandboxes are built from, and that nobody inside one can change it.
+"""Protected paths: what a sandbox is built from, and the check that no plugin can change it.
 
-Whoever may write to a folder may put a symlink in the place of anything below it. A sandbox that is made
-anew from a path below it would be given whatever that leads to.
+Whoever may write to a directory may replace anything below it by a symlink. A sandbox that is built again
+from a path below would then be given whatever the symlink leads to.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 
 
 class ProtectedPaths(msgspec.Struct, frozen=True):
-    """Of one plugin, all as real paths."""
+    """The paths that one plugin's sandbox is built from. All are real paths."""
 
     writes: tuple[str, ...] = ()
-    """Files and folders that it may write."""
+    """Files and directories that the plugin may write."""
     reads: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
-    """Its own folders, its programs and their libraries, and every symlink that was followed."""
+    """The plugin's own directories, its programs and their libraries, and every symlink that was followed."""
     folders: tuple[tuple[str, str], ...] = ()
-    """The folder that says what it is, with its identity, where that is not the operator's word."""
+    """The directory of the manifest, with its identity, when the command comes from a manifest and not from
+    the operator."""
 
     def writable_by(self, other: ProtectedPaths) -> tuple[str, str] | None:
-        """A path that this is built from, and what the other may write that puts it in its hands.
+        """Returns a path of this plugin that the other one could replace, and the directory by which it
+        could; or None.
 
-        Two plugins may be granted the very same folder: neither can replace that one.
+        Two plugins may be granted the very same directory: neither can replace that one.
         """
         for folder in other.writes:
             for path in self.code:
@@ -37,5 +39,5 @@ class ProtectedPaths(msgspec.Struct, frozen=True):
         return None
 
     def same_grants(self, other: ProtectedPaths) -> bool:
-        """Whether the same files and folders are granted."""
+        """Whether both have been granted the same files and directories."""
         return {*self.reads} == {*other.reads} and {*self.writes} == {*other.writes}

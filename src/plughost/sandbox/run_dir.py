@@ -1,7 +1,7 @@
-"""A host's private folder: a room for each of its plugins, with what their sandboxes are given.
+"""A host's run directory: private and locked, with a directory for each of its plugins.
 
-The folder is locked while its host lives. What a killed host leaves has no lock and is removed when the next
-host starts; a lock that is taken before it is checked is why that never hits a live one.
+The lock is held while the host lives. The directory of a killed host has no lock and is removed when the next
+host starts. That never hits a live host, because the lock is taken before the directory is removed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from plughost.sandbox.users import User, Users
 
 PREFIX = "plughost-host-"
 MOST_SWEPT = 64
-"""Leftovers that one start removes; the next one goes on."""
+"""Abandoned directories that one start removes; the next start removes more."""
 
 
 class RunDir:
-    """`with Quarters() as quarters`, or `close` it; `base` is where hosts have their folders."""
+    """Use it as a context manager, or call `close`. `base` is the directory in which hosts create their run
+    directories."""
 
     def __init__(self, base: str | None = None, users: Users | None = None) -> None:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
-        self._rooms: dict[str, PluginDir] = {}
+        self._plugin_dirs: dict[str, PluginDir] = {}
         self._numbers = itertools.count()
-        self._one_at_a_time = threading.Lock()
-        """How plugins are confined is decided in threads, several at once."""
+        self._thread_lock = threading.Lock()
+        """Sandboxes are prepared in threads, several at once."""
         self._pid = os.getpid()
         remove_abandoned(self.base)
         self.path, self._lock = create_locked_dir(self.base)
@@ -50,45 +51,45 @@ class RunDir:
     ) -> None:
         self.close()
 
-    def room(self, plugin: str) -> PluginDir:
-        """The plugin's room, the same one every time. Where the host is root, it comes with a user."""
-        with self._one_at_a_time:
-            return self._room(plugin)
+    def plugin_dir(self, plugin: str) -> PluginDir:
+        """The plugin's directory, the same one every time. Where the host is root, it comes with a user."""
+        with self._thread_lock:
+            return self._plugin_dir(plugin)
 
-    def _room(self, plugin: str) -> PluginDir:
-        if plugin not in self._rooms:
+    def _plugin_dir(self, plugin: str) -> PluginDir:
+        if plugin not in self._plugin_dirs:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
-            # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
+            # A number, not the plugin's name: the path of a socket has at most 107 bytes, a name any number.
             path = os.path.join(self.path, str(next(self._numbers)))
-            with _made(path) as folder:
+            with _new_dir(path) as folder:
                 if user is not None:
                     os.fchown(folder, 0, user.gid)
                     os.fchmod(folder, 0o710)
-            self._rooms[plugin] = PluginDir(path, user)
-        return self._rooms[plugin]
+            self._plugin_dirs[plugin] = PluginDir(path, user)
+        return self._plugin_dirs[plugin]
 
     def leave(self, plugin: str) -> None:
-        """Removes the plugin's room, if it has one, and gives its user back. It must have ended. Blocking."""
-        with self._one_at_a_time:
-            room = self._rooms.pop(plugin, None)
-        if room is not None:
-            rmtree(room.path)
-        with self._one_at_a_time:
+        """Remove the directory of a plugin that has ended, if it has one, and give its user back. Blocks."""
+        with self._thread_lock:
+            plugin_dir = self._plugin_dirs.pop(plugin, None)
+        if plugin_dir is not None:
+            rmtree(plugin_dir.path)
+        with self._thread_lock:
             self.users.give_back(plugin)
 
     def reachable(self, program: str) -> str:
-        """A copy of a program of ours, for users who cannot reach it where it is."""
+        """A copy of one of our programs in the run directory, for users who cannot reach the original."""
         copy = os.path.join(self.path, os.path.basename(program))
-        with self._one_at_a_time:
+        with self._thread_lock:
             if not os.path.exists(copy):
-                # Whole or not at all: a copy that a full disk has cut short must not be run.
+                # Copied to another name first: a copy that a full disk has truncated must not be executed.
                 shutil.copyfile(program, f"{copy}.new")
                 os.chmod(f"{copy}.new", 0o755)
                 os.rename(f"{copy}.new", copy)
         return copy
 
     def close(self) -> None:
-        """Removes the folder. Plugins must have ended. A forked child's copy does nothing."""
+        """Remove the directory. Plugins must have ended. In a forked child it does nothing."""
         if self._lock >= 0 and os.getpid() == self._pid:
             rmtree(self.path)
             os.close(self._lock)
@@ -97,12 +98,12 @@ class RunDir:
 
 
 class PluginDir:
-    """One plugin's folder in its host's quarters. The plugin itself sees only parts of it."""
+    """One plugin's directory in the run directory of its host. The plugin itself sees only parts of it."""
 
     def __init__(self, path: str, user: User | None) -> None:
         self.path = path
         self.user = user
-        """Who the plugin runs as, where that is not the host's own user."""
+        """The user that the plugin runs as, when that is not the host's own user."""
 
     def write_etc(
         self,
@@ -110,10 +111,11 @@ class PluginDir:
         places: Iterable[str] = (),
         links: Iterable[tuple[str, str]] = (),
     ) -> str:
-        """A folder that becomes the plugin's /etc, with these files and symlinks.
+        """Create a directory that becomes the plugin's /etc, with these files and symlinks, and return its
+        path.
 
-        `places` are paths of the machine's /etc that will be mounted in it. The same every time for the same
-        contents, and never changed: processes that were started with it still live in it.
+        `places` are paths of the machine's /etc that will be mounted in it. The same contents give the same
+        directory, and a directory is never changed: running processes still use it.
         """
         import hashlib
 
@@ -122,7 +124,7 @@ class PluginDir:
         if os.path.isdir(etc):
             return etc
         made = f"{etc}.new"
-        _folder(made)
+        _make_readable_dir(made)
         for name, content in files.items():
             path = os.path.join(made, name)
             with open(path, "wb") as file:
@@ -131,31 +133,31 @@ class PluginDir:
         for path in places:
             place = os.path.join(made, os.path.relpath(path, "/etc"))
             if os.path.isdir(path):
-                _folder(place)
+                _make_readable_dir(place)
             else:
-                _folder(os.path.dirname(place))
+                _make_readable_dir(os.path.dirname(place))
                 with open(place, "ab"):
                     pass
         for path, text in links:
             link = os.path.join(made, os.path.relpath(path, "/etc"))
-            _folder(os.path.dirname(link))
+            _make_readable_dir(os.path.dirname(link))
             if not os.path.lexists(link):
                 os.symlink(text, link)
         os.rename(made, etc)
         return etc
 
     def scratch(self) -> str:
-        """A folder that the plugin may fill, for a sandbox that cannot give it a /tmp of its own."""
+        """A directory that the plugin may write to, for a class that cannot give it a /tmp of its own."""
         path = os.path.join(self.path, "scratch")
         if not os.path.isdir(path):
-            with _made(path) as folder:
+            with _new_dir(path) as folder:
                 if self.user is not None:
                     os.fchown(folder, *self.user)
         return path
 
 
 def default_base() -> str:
-    """This user's own folder for what lives as long as a session, or else everybody's."""
+    """XDG_RUNTIME_DIR when this user has one and is not root; else the shared temporary directory."""
     own = os.environ.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(own) and os.geteuid() != 0 and os.access(own, os.W_OK | os.X_OK):
         return own
@@ -163,10 +165,10 @@ def default_base() -> str:
 
 
 def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
-    """Remove what killed hosts of this user left."""
-    swept = 0
+    """Remove the directories that killed hosts of this user have left."""
+    removed = 0
     for entry in _entries(base):
-        if not entry.name.startswith(prefix) or swept == MOST_SWEPT:
+        if not entry.name.startswith(prefix) or removed == MOST_SWEPT:
             continue
         try:
             fd = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -176,9 +178,9 @@ def remove_abandoned(base: str, prefix: str = PREFIX) -> None:
             if os.fstat(fd).st_uid == os.geteuid():
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 rmtree(entry.path)
-                swept += 1
+                removed += 1
         except OSError:
-            pass  # its host lives
+            pass  # locked: its host is alive
         finally:
             os.close(fd)
 
@@ -188,11 +190,12 @@ def _entries(base: str) -> list[os.DirEntry[str]]:
         with os.scandir(base) as entries:
             return list(entries)
     except OSError:
-        return []  # settling there will say what is wrong
+        return []  # creating a directory there will fail with the reason
 
 
 def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
-    """A new folder, locked and still there: another host's sweep may come between making and locking."""
+    """Create a directory and lock it. Retries when another host's cleanup removes the directory between the
+    two steps."""
     for _ in range(100):
         path = ""
         try:
@@ -201,32 +204,32 @@ def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
         except FileNotFoundError as error:
             if os.path.isdir(base):
                 continue
-            raise _homeless(base, error) from error
+            raise _no_run_dir(base, error) from error
         except OSError as error:
             if path:
                 os.rmdir(path)
-            raise _homeless(base, error) from error
+            raise _no_run_dir(base, error) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.stat(path), os.fstat(fd)):
                 if os.geteuid() == 0:
-                    os.fchmod(fd, 0o711)  # plugins that are other users pass through it to their own room
+                    os.fchmod(fd, 0o711)  # plugins with other users pass through it to their own directory
                 return path, fd
         except OSError:
             pass
         os.close(fd)
-    raise _homeless(base, "it is swept again and again")
+    raise _no_run_dir(base, "it is swept again and again")
 
 
-def _homeless(base: str, why: object) -> SandboxUnavailable:
+def _no_run_dir(base: str, why: object) -> SandboxUnavailable:
     return SandboxUnavailable(
         f"no private folder can be made in {base}: {why}", hint="set TMPDIR to a folder that can be written"
     )
 
 
 @contextlib.contextmanager
-def _made(path: str) -> Iterator[int]:
-    """A new folder, opened, which is there afterwards only if all that is done to it inside succeeds."""
+def _new_dir(path: str) -> Iterator[int]:
+    """Create and open a directory, which is removed again if the body of the `with` statement fails."""
     os.mkdir(path, 0o700)
     try:
         folder = open_folder(path)
@@ -239,6 +242,6 @@ def _made(path: str) -> Iterator[int]:
         raise
 
 
-def _folder(path: str) -> None:
+def _make_readable_dir(path: str) -> None:
     os.makedirs(path, exist_ok=True)
     set_mode(path, READABLE)

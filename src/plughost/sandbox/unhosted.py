@@ -1,7 +1,8 @@
-"""Processes of a plugin outside of a host: on trial, or against recorded traffic. Confined as a host would.
+"""Runs processes of a plugin without a host, for conformance tests and for recorded traffic, confined as a
+host would.
 
-There is no way from a plugin to a process that leaves its confinement out: what is started here is what the
-keeper has decided, and a plugin that cannot be confined as asked is not started.
+No process can be started without its sandbox: `Start` uses the plan of the sandbox manager, and a plugin that
+cannot be confined as asked is not started.
 """
 
 from __future__ import annotations
@@ -20,33 +21,34 @@ from plughost.sandbox.memory.meter import MeteredTree
 from plughost.spec import PluginSpec
 
 Start = Callable[[Callable[[LaunchFailed | None], None], Callable[[], None]], Process]
-"""Starts a process; called with what is to be called when it was executed, and when it has ended."""
+"""Starts a process; the arguments are called when it was executed (or failed to be), and when it has
+exited."""
 
 
 @asynccontextmanager
 async def confine_unhosted(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIterator[Start]:
-    """How to start processes of the plugin, for as long as this lasts; LaunchFailed when it cannot be
-    confined as its spec, or else its contract, asks."""
+    """A context in which processes of the plugin can be started; LaunchFailed when it cannot be confined as
+    its spec, or else its contract, asks."""
     loop = asyncio.get_running_loop()
     clock = best_clock(loop)
-    keeper = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
+    manager = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
     try:
-        how = await keeper.confine(spec, binding)
+        plan = await manager.confine(spec, binding)
 
         def start(on_executed: Callable[[LaunchFailed | None], None], on_exit: Callable[[], None]) -> Process:
-            process = Process(how.launch, loop, on_executed, on_exit)
-            if how.summed is not None:
-                keeper.meter.started(_watched(process, how.summed))
+            process = Process(plan.launch, loop, on_executed, on_exit)
+            if plan.metered_memory is not None:
+                manager.meter.started(_metered(process, plan.metered_memory))
             return process
 
         yield start
     finally:
-        await keeper.close()
+        await manager.close()
         clock.close()
 
 
-def _watched(process: Process, limit: int) -> MeteredTree:
-    """Where no control group counts its memory."""
+def _metered(process: Process, limit: int) -> MeteredTree:
+    """The process tree for the memory meter, where no control group limits its memory."""
 
     def over(used: int) -> None:
         words = f"it used {used >> 20} MiB of memory, more than the limit of {limit >> 20} MiB"

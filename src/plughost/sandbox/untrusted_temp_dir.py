@@ -1,7 +1,8 @@
-"""Temporary folders whose contents a plugin may have made: nothing in them is followed when they go.
+"""Temporary directories with untrusted contents: removing one follows no symlink that a plugin may have put
+there.
 
 Used instead of `tempfile.TemporaryDirectory`, whose removal recurses and, in some versions of Python, changes
-the mode of what a symlink in the folder leads to.
+the mode of a symlink's target.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from contextlib import contextmanager
 from plughost._util.rmtree import rmtree
 
 PASSABLE = 0o711
-"""Of a root host, a confined plugin is another user: it passes through, and lists nothing."""
+"""The confined plugins of a root host are other users: they may pass through the directory, but not list
+it."""
 READABLE = 0o755
 
 
 @contextmanager
 def temporary_folder(prefix: str, mode: int = 0o700) -> Iterator[str]:
-    """A new folder with this mode, gone afterwards with all that is in it."""
+    """A context with a new directory of this mode, removed at its end with everything in it."""
     path = os.path.realpath(tempfile.mkdtemp(prefix=prefix))
     try:
         set_mode(path, mode)
@@ -30,13 +32,14 @@ def temporary_folder(prefix: str, mode: int = 0o700) -> Iterator[str]:
 
 
 def make_folder(path: str, mode: int) -> None:
-    """A new folder with this mode, whatever the umask; OSError when something takes its place meanwhile."""
+    """Create a directory with this mode, whatever the umask; OSError when something else takes its place
+    meanwhile."""
     os.mkdir(path, 0o700)
     set_mode(path, mode)
 
 
 def set_mode(path: str, mode: int) -> None:
-    """Of a folder itself, never of where a symlink in its place leads to."""
+    """Change the mode of a directory, never of a symlink's target."""
     folder = open_folder(path)
     try:
         os.fchmod(folder, mode)
@@ -45,5 +48,5 @@ def set_mode(path: str, mode: int) -> None:
 
 
 def open_folder(path: str) -> int:
-    """A folder itself, never where a symlink in its place leads to; OSError when it is not a folder."""
+    """Open a directory without following a symlink; OSError when it is not a directory."""
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

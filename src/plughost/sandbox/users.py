@@ -1,8 +1,9 @@
-"""Which user a plugin of a root host becomes, and what that user can reach.
+"""The users that plugins of a root host run as, and the check that such a user can reach a file.
 
-Every plugin has a uid of its own, the same one every time: operators give files to it. So a uid that was once
-given to a name stays that name's, across reboots too; a plugin called so that it falls on another's uid gets
-the next one. A lock on the record makes the uid one host's at a time, and ends however the host ends.
+Every plugin has a uid of its own, the same one every time, because operators give files to it. A uid that was
+once given to a plugin's name stays with that name, across reboots too; a name whose hash falls on another
+plugin's uid gets the next one. A lock on the record reserves the uid for one host at a time; the kernel
+releases the lock however the host ends.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.user_caches import CACHED
 
 UIDS = range(61184, 65520)
-"""Kept for users that exist only while they run: no package and no administrator gives them away."""
+"""The range that systemd reserves for dynamic users: no package and no administrator assigns these uids."""
 RECORDS = "/var/lib/plughost/uids"
-"""A file for every uid that was ever given away, with the name it belongs to."""
+"""A directory with one file for every uid that was ever assigned; the file holds the plugin's name."""
 _TAKEN_BY_SYSTEMD = "/run/systemd/dynamic-uid"
 _ACL = "system.posix_acl_access"
 
 
 class User(NamedTuple):
+    """A uid and a gid; as text `uid:gid`."""
+
     uid: int
     gid: int
 
@@ -34,18 +37,18 @@ class User(NamedTuple):
 
 
 class Users:
-    """The users of one host's plugins, each held until it is given back, or `close`; foreseen only, nothing
-    is recorded."""
+    """Assigns uids to the plugins of one host, each locked until it is given back, or until `close`. With
+    `dry_run` nothing is recorded or locked."""
 
-    def __init__(self, records: str = RECORDS, *, foreseen: bool = False) -> None:
+    def __init__(self, records: str = RECORDS, *, dry_run: bool = False) -> None:
         self._records = records
-        self._foreseen = foreseen
+        self._dry_run = dry_run
         self._taken: dict[str, User] = {}
-        self._held: dict[int, int] = {}
+        self._lock_fds: dict[int, int] = {}
         """The locked record of each uid."""
 
     def take(self, plugin: str) -> User:
-        """The plugin's user; the same one when asked again."""
+        """The plugin's user; the same one when called again."""
         if plugin not in self._taken:
             self._taken[plugin] = self._user(plugin)
         return self._taken[plugin]
@@ -53,36 +56,37 @@ class Users:
     def give_back(self, plugin: str) -> None:
         """No process of it is left. Its uid stays the one of its name."""
         user = self._taken.pop(plugin, None)
-        if user is not None and user.uid in self._held:
-            os.close(self._held.pop(user.uid))
+        if user is not None and user.uid in self._lock_fds:
+            os.close(self._lock_fds.pop(user.uid))
 
     def close(self) -> None:
-        for fd in self._held.values():
+        """Release all uids for other hosts."""
+        for fd in self._lock_fds.values():
             os.close(fd)
-        self._held.clear()
+        self._lock_fds.clear()
         self._taken.clear()
 
     def _user(self, plugin: str) -> User:
         record = plugin.encode(errors="surrogateescape") + b"\n"
         try:
-            if self._foreseen:
-                return self._foresee(record)
+            if self._dry_run:
+                return self._predict(record)
             os.makedirs(self._records, 0o700, exist_ok=True)
             if os.lstat(self._records).st_uid != os.geteuid():
                 raise PermissionError(f"{self._records} is somebody else's")
-            occupied = _known() | _dynamic()
+            occupied = _named_uids() | _dynamic_uids()
             start = zlib.crc32(record[:-1])
             free = []
             for step in range(len(UIDS)):
                 uid = UIDS[(start + step) % len(UIDS)]
                 if uid in occupied or not is_mapped(uid):
                     continue
-                if self._hold(uid, record, (b"", record)):
+                if self._lock_uid(uid, record, (b"", record)):
                     return User(uid, uid)
                 free.append(uid)
-            # Every one has been somebody's: that changes hands which nobody has used for longest.
+            # All uids are assigned: reassign the one that has not been used for the longest time.
             for uid in sorted(free, key=self._last_used):
-                if self._hold(uid, record):
+                if self._lock_uid(uid, record):
                     return User(uid, uid)
         except OSError as error:
             raise SandboxUnavailable(
@@ -93,9 +97,9 @@ class Users:
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
 
-    def _foresee(self, record: bytes) -> User:
-        """Whom `take` would find, if a host took it now."""
-        occupied = _known() | _dynamic()
+    def _predict(self, record: bytes) -> User:
+        """The user that `take` would choose now."""
+        occupied = _named_uids() | _dynamic_uids()
         start = zlib.crc32(record[:-1])
         for step in range(len(UIDS)):
             uid = UIDS[(start + step) % len(UIDS)]
@@ -110,18 +114,19 @@ class Users:
         except FileNotFoundError:
             return b""
 
-    def _hold(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
-        """Lock the uid and record whose it is, if one of these was its record before; None is for any."""
+    def _lock_uid(self, uid: int, record: bytes, before: tuple[bytes, ...] | None = None) -> bool:
+        """Lock the uid and record its plugin, if the present record is one of `before`; None accepts any
+        record."""
         fd = os.open(f"{self._records}/{uid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if before is None or os.pread(fd, len(record) + 1, 0) in before:
                 if os.pread(fd, len(record) + 1, 0) == record:
-                    os.utime(fd)  # not written anew: on a full disk the record would be lost
+                    os.utime(fd)  # not rewritten: on a full disk the record would be lost
                 else:
                     os.ftruncate(fd, 0)
                     os.pwrite(fd, record, 0)
-                self._held[uid] = fd
+                self._lock_fds[uid] = fd
                 return True
         except BlockingIOError:
             pass
@@ -136,19 +141,20 @@ class Users:
 
 
 def barrier(path: str, user: User, wanted: int = os.R_OK) -> str | None:
-    """The first file or folder on the way to a real path that the user cannot pass; None when all is open.
+    """Returns the first file or directory on the way to a real path that the user cannot pass; None when
+    there is none.
 
-    Judged by owner, group and mode; an access list is left to the kernel.
+    Judged by owner, group and mode. A file with an ACL counts as open: the kernel decides.
     """
-    way = [path[: place or 1] for place, letter in enumerate(path) if letter == "/" and path != "/"]
-    for folder in way:
+    folders = [path[: place or 1] for place, letter in enumerate(path) if letter == "/" and path != "/"]
+    for folder in folders:
         if not _allows(folder, user, os.X_OK):
             return folder
     return None if _allows(path, user, wanted) else path
 
 
-def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None:
-    """Unconfinable for what the plugin's user cannot get at."""
+def check_reachable(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None:
+    """Raises SandboxUnavailable for a path that the plugin's user cannot access."""
     for path in paths:
         closed = barrier(path, user, wanted)
         if closed is None:
@@ -172,7 +178,7 @@ def check_reach(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> None
 
 
 def is_mapped(uid: int) -> bool:
-    """Whether there is such a user in our own user namespace."""
+    """Whether the uid exists in our own user namespace."""
     try:
         with open("/proc/self/uid_map", encoding="ascii") as text:
             ranges = [[int(word) for word in line.split()] for line in text]
@@ -194,14 +200,15 @@ def _allows(path: str, user: User, wanted: int) -> bool:
     return (info.st_mode >> shift) & wanted == wanted
 
 
-def _known() -> set[int]:
-    """Uids that have a name on this machine."""
+def _named_uids() -> set[int]:
+    """Uids that have a name in /etc/passwd."""
     with open("/etc/passwd", encoding="utf-8", errors="replace") as lines:
         fields = [line.split(":") for line in lines]
     return {int(field[2]) for field in fields if len(field) > 2 and field[2].isdigit()}
 
 
-def _dynamic() -> set[int]:
+def _dynamic_uids() -> set[int]:
+    """Uids that systemd uses for dynamic users at present."""
     try:
         return {int(name) for name in os.listdir(_TAKEN_BY_SYSTEMD) if name.isdigit()}
     except OSError:

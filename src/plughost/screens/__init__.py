@@ -1,1 +1,1 @@
-"""Screens of ainb plugins as people see them: in a terminal, or as a picture."""
+"""Screens of ainb plugins: a pure renderer from cells to spans, and on it the terminal UI and pictures."""

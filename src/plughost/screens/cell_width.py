@@ -1,7 +1,8 @@
-"""What of a cell's symbol is shown, and how many columns that takes.
+"""The displayed text of a cell's symbol, and its width in columns.
 
-Only that is let through which all terminals agree about: a printable character of one or two columns, with a
-few marks on it. What they would obey, or measure in different ways, could move everything behind it.
+Only what all terminals agree on is let through: a printable character of one or two columns, with a few
+combining marks. A control sequence, or a character whose width terminals measure differently, could move
+everything behind it.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ DISPUTED = (
     (0x1D300, 0x1D356),
     (0x1D360, 0x1D376),
 )
-"""Trigrams, hexagrams, counting rods, numbers in circles: of one column here, of two there. Unicode 16 made
-most of them wide, which were narrow before; the C library has a mind of its own about the rest."""
+"""Trigrams, hexagrams, counting rods and circled numbers: one column in some terminals, two in others.
+Unicode 16 made most of them wide, which were narrow before; the C library differs on the rest."""
 _FIRST_DISPUTED = chr(DISPUTED[0][0])
 
 
 class DisplayText(NamedTuple):
+    """Text that is safe to display, and its width in columns."""
+
     text: str
     columns: int
 
@@ -40,17 +43,17 @@ UNKNOWN = DisplayText(REPLACEMENT, 1)
 
 
 def display_text(symbol: str) -> DisplayText:
-    """A symbol of any content as one or two columns of text that no terminal obeys."""
-    return _shown(symbol[:LONGEST])
+    """A symbol of any content as one or two columns of text that is safe for every terminal."""
+    return _cached_display_text(symbol[:LONGEST])
 
 
 @lru_cache(maxsize=4096)
-def _shown(symbol: str) -> DisplayText:
+def _cached_display_text(symbol: str) -> DisplayText:
     symbol = unicodedata.normalize("NFC", symbol)
     first = symbol[:1]
     if not first or unicodedata.category(first) == "Zs":
         return SPACE
-    if _is_flag_letter(first):  # terminals draw a pair as a flag, as two letters, or as four columns
+    if _is_flag_letter(first):  # terminals draw a pair as a flag, as two letters, or four columns wide
         letters = [chr(ord(each) - 0x1F1E6 + ord("A")) for each in symbol[:2] if _is_flag_letter(each)]
         return DisplayText("".join(letters), len(letters))
     columns = _columns(first)
@@ -65,7 +68,7 @@ def _shown(symbol: str) -> DisplayText:
 
 
 def columns_of(text: str) -> Iterator[DisplayText]:
-    """Text that is fit to be shown, column by column: each character with the marks on it."""
+    """Splits displayable text into characters, each with its combining marks and its width."""
     start = 0
     for end in range(1, len(text) + 1):
         if end == len(text) or _columns(text[end]):
@@ -74,7 +77,7 @@ def columns_of(text: str) -> Iterator[DisplayText]:
 
 
 def _columns(character: str) -> int:
-    """Those that are not shown as they are take the one column of what is shown instead."""
+    """The width of a character. A disputed one is not shown as it is: its replacement takes one column."""
     return 1 if _is_disputed(character) else get_character_cell_size(character)
 
 
@@ -88,7 +91,8 @@ def _stands_alone(character: str) -> bool:
 
 
 def _is_mark(character: str) -> bool:
-    """Drawn onto the character before it. A variation selector may change how wide that is."""
+    """Whether it is a combining mark, drawn onto the character before it. Variation selectors are not: they
+    may change the width."""
     return (
         unicodedata.category(character) in ("Mn", "Me")
         and get_character_cell_size(character) == 0

@@ -1,23 +1,27 @@
-"""When the next frame is due: soon while something moves, seldom while nothing does."""
+"""The frame rate policy: when the next frame is due. Soon while something changes, seldom while nothing
+does."""
 
 from __future__ import annotations
 
 IDLE = 0.2
-"""Seconds between two frames that are alike: what an event has changed is seen no later."""
+"""Seconds between two frames while nothing changes: the effect of an event is seen no later."""
 STILL = 10
-"""So many frames alike, and nothing is taken to move."""
+"""So many equal frames in a row count as nothing changing."""
 MOST_REDRAWS = 600
-"""A plugin that asks for another frame is believed so often, until a person does something."""
+"""How often in a row a plugin may ask for another frame, until a person does something."""
 
 
 class FrameRate:
+    """Computes the time to the next frame from what the last frames were like; `rate` is in frames per
+    second."""
+
     def __init__(self, rate: float) -> None:
         self.interval = 1 / rate
         self._still = 0
         self._redraws = 0
 
     def wake(self) -> None:
-        """Somebody has pressed a key, moved the mouse, changed the size."""
+        """Go back to the full rate: a key, the mouse or a new size may change the screen."""
         self._still = self._redraws = 0
 
     def after(self, *, changed: bool, redraw: bool) -> float:
@@ -31,5 +35,5 @@ class FrameRate:
 
 
 def missed_frames(took: float, interval: float) -> int:
-    """Frames that were due while another one was still being drawn."""
+    """How many frames were due while another one was still being drawn."""
     return max(int(took / interval), 0)

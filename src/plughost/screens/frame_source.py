@@ -1,4 +1,5 @@
-"""The frames of one plugin: asked for while somebody looks, one at a time; or why there are none."""
+"""The frame source of one plugin: requests frames while somebody watches, one at a time, and shows an error
+panel when there are none."""
 
 from __future__ import annotations
 
@@ -15,30 +16,40 @@ from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.screens.frame_rate import IDLE, FrameRate, missed_frames
 from plughost.screens.render import Rendering, Row, render
-from plughost.screens.stderr_tail import last_words
-from plughost.screens.terminal.error_panel import FAILED, STARTING, ErrorPanel, of_state, panel, unresponsive
+from plughost.screens.stderr_tail import recent_stderr
+from plughost.screens.terminal.error_panel import (
+    FAILED,
+    STARTING,
+    ErrorPanel,
+    panel_for_state,
+    panel_rows,
+    unresponsive_panel,
+)
 
 
 class ScreenView(NamedTuple):
+    """What to display: a frame, or an error panel."""
+
     rows: Sequence[Row]
     changed: Sequence[int] | None
-    """The rows that are not as they were; None when there is nothing to compare with."""
+    """The rows that differ from the view before; None when there is nothing to compare with."""
 
 
 class Viewer(Protocol):
-    """Where frames are seen."""
+    """Displays frames."""
 
-    def room(self) -> tuple[int, int]:
-        """Columns and rows."""
+    def viewport(self) -> tuple[int, int]:
+        """The size of the viewport, in columns and rows."""
 
-    def takes_more(self) -> bool:
-        """Whether what is shown now is drawn soon: what is due meanwhile is dropped."""
+    def accepts_frames(self) -> bool:
+        """Whether a frame would be drawn soon; frames that are due meanwhile are dropped."""
 
-    def see(self, sight: ScreenView) -> None: ...
+    def show_view(self, screen_view: ScreenView) -> None: ...
 
 
 class FrameSource:
-    """One plugin's screens draw from one feed: a frame names no screen, and one is in flight at a time."""
+    """The frames of one plugin, shared by all of its screens: a frame does not name its screen, and one
+    request is in flight at a time."""
 
     def __init__(
         self, host: Host, plugin: Plugin, rate: float = 30.0, deadline: float = RENDER_DEADLINE
@@ -47,50 +58,51 @@ class FrameSource:
         self.frames = 0
         self.dropped = 0
         self.took = 0.0
-        """Seconds from asking for the last frame until it was painted."""
-        self.trouble: ErrorPanel | None = STARTING
-        """What is seen instead of a frame."""
+        """Seconds from the request of the last frame until it was drawn."""
+        self.error_panel: ErrorPanel | None = STARTING
+        """The error panel that is shown instead of a frame; None while there are frames."""
         self._host = host
         self._spec = plugin.spec
         self._plugin = plugin
         self._view = Ainb(plugin)
-        self._pace = FrameRate(rate)
+        self._frame_rate = FrameRate(rate)
         self._deadline = deadline
         self._clock = asyncio.get_running_loop().time
         self._woken = asyncio.Event()
-        self._why = ""
-        self._painting: Rendering | None = None
-        self._drawn_at = 0.0
+        self._failure = ""
+        self._rendering: Rendering | None = None
+        self._last_frame_at = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._restarting: asyncio.Task[None] | None = None
 
     @property
     def state(self) -> str:
-        """In the words of the lifecycle, but for one that only a screen knows."""
-        return "Unresponsive" if self._hangs else self._plugin.state
+        """The plugin's lifecycle state, or Unresponsive, which only a screen can tell."""
+        return "Unresponsive" if self._is_hung else self._plugin.state
 
     @property
-    def _hangs(self) -> bool:
+    def _is_hung(self) -> bool:
         return self._plugin.state == "Running" and self._view.unresponsive
 
-    # What people do
+    # Input
 
     def key(self, screen: str, key: KeyEvent) -> bool:
-        """Past everything that waits; False when nobody is there to get it."""
+        """Send a key event ahead of all waiting calls; False when no process can take it."""
         self.wake()
         return self._view.key(screen, key)
 
     def mouse(self, screen: str, mouse: MouseEvent) -> bool:
+        """Send a mouse event, like `key`."""
         self.wake()
         return self._view.mouse(screen, mouse)
 
     def wake(self) -> None:
-        """Something is different for the plugin: the next frame is due at once."""
-        self._pace.wake()
+        """The next frame is due at once: something has changed for the plugin."""
+        self._frame_rate.wake()
         self._woken.set()
 
     def restart(self) -> None:
-        """End it by force, and start it as if it had never failed."""
+        """Kill the plugin and start it with a clean failure history."""
         if self._restarting is None or self._restarting.done():
             self._restarting = asyncio.ensure_future(self._restart())
 
@@ -102,92 +114,97 @@ class FrameSource:
             self._plugin = await self._host.add(self._spec, start=False)
             self._view = Ainb(self._plugin)
         except PluginError as error:
-            self._why = error.message
+            self._failure = error.message
         self.wake()
 
     def kill_if_hung(self) -> None:
-        """Nobody waits for it to say goodbye."""
-        if self._hangs:
+        """Kill the plugin if it is unresponsive: there is no point in waiting for its shutdown."""
+        if self._is_hung:
             self._plugin.kill()
 
     async def close(self) -> None:
-        """Give up what is under way."""
+        """Cancel a start or restart in progress."""
         tasks = [task for task in (self._starting, self._restarting) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # What the host tells
+    # Events of the host
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
+        """Handle an event of the host: wake up when the plugin's state has changed."""
         if event.plugin == self.name and isinstance(event, StateChanged | Exited):
             if isinstance(event, StateChanged) and event.new in FAILED:
-                self._why = event.why
+                self._failure = event.why
             self._woken.set()
 
-    # What is seen
+    # Frames
 
     async def watch(self, viewer: Viewer) -> None:
-        """Show what there is to see, until cancelled."""
-        self._painting = None
-        self._drawn_at = due = self._clock()
+        """Show frames to this viewer, until cancelled."""
+        self._rendering = None
+        self._last_frame_at = due = self._clock()
         while True:
             view = self._view
             with view.shown():
                 while view is self._view:
                     self._woken.clear()
-                    wait = self._pace.interval
-                    if viewer.takes_more():
-                        wait = await self._show(viewer)
+                    wait = self._frame_rate.interval
+                    if viewer.accepts_frames():
+                        wait = await self._show_next(viewer)
                     else:
                         self.dropped += 1
-                    due = await self._rest(due, wait)
+                    due = await self._wait_for_next(due, wait)
 
-    async def _show(self, viewer: Viewer) -> float:
-        """Show one frame, or why there is none; how long that is good for."""
-        width, height = viewer.room()
+    async def _show_next(self, viewer: Viewer) -> float:
+        """Show one frame, or an error panel; returns the seconds until the next one."""
+        width, height = viewer.viewport()
         if not (width and height):
             return IDLE
-        trouble = of_state(self._plugin.state, self._why)
-        if trouble is None:
-            began = self._clock()
+        error_panel = panel_for_state(self._plugin.state, self._failure)
+        if error_panel is None:
+            started = self._clock()
             try:
                 result = await self._view.render(width, height, deadline=self._deadline)
-                return self._drawn(result, width, height, viewer, began)
+                return self._show_frame(result, width, height, viewer, started)
             except Timeout:
-                trouble = unresponsive(self._clock() - self._drawn_at)
+                error_panel = unresponsive_panel(self._clock() - self._last_frame_at)
             except PluginError as error:
-                trouble = of_state(self._plugin.state, error.message)
-                trouble = trouble or ErrorPanel("gave no frame", error.message, error.hint)
-            self.dropped += missed_frames(self._clock() - began, self._pace.interval)
-        self.trouble = trouble
-        self._painting = None
-        said = last_words(self._host, self.name)
-        viewer.see(ScreenView(panel(self.name, trouble, said, width, height), None))
-        if trouble is STARTING:
-            self._drawn_at = self._clock()
+                error_panel = panel_for_state(self._plugin.state, error.message)
+                error_panel = error_panel or ErrorPanel("gave no frame", error.message, error.hint)
+            self.dropped += missed_frames(self._clock() - started, self._frame_rate.interval)
+        self.error_panel = error_panel
+        self._rendering = None
+        stderr = recent_stderr(self._host, self.name)
+        viewer.show_view(ScreenView(panel_rows(self.name, error_panel, stderr, width, height), None))
+        if error_panel is STARTING:
+            self._last_frame_at = self._clock()
             self._start()
         return IDLE
 
-    def _drawn(self, result: RenderResult, width: int, height: int, viewer: Viewer, began: float) -> float:
-        painting = render(result.buffer, width, height, self._painting)
-        viewer.see(ScreenView(painting.rows, None if self._painting is None else painting.changed))
-        self._painting = painting
-        self.trouble = None
+    def _show_frame(
+        self, result: RenderResult, width: int, height: int, viewer: Viewer, started: float
+    ) -> float:
+        rendering = render(result.buffer, width, height, self._rendering)
+        viewer.show_view(ScreenView(rendering.rows, None if self._rendering is None else rendering.changed))
+        self._rendering = rendering
+        self.error_panel = None
         self.frames += 1
-        self._drawn_at = self._clock()
-        self.took = self._drawn_at - began
-        self.dropped += missed_frames(self.took, self._pace.interval)
-        return self._pace.after(changed=bool(painting.changed), redraw=result.redraw)
+        self._last_frame_at = self._clock()
+        self.took = self._last_frame_at - started
+        self.dropped += missed_frames(self.took, self._frame_rate.interval)
+        return self._frame_rate.after(changed=bool(rendering.changed), redraw=result.redraw)
 
-    async def _rest(self, due: float, wait: float) -> float:
-        """Until the next frame is due, or sooner when something has happened; when that was.
+    async def _wait_for_next(self, due: float, wait: float) -> float:
+        """Wait until the next frame is due, or less when something has happened; returns the time of the next
+        frame.
 
-        Between two frames is an interval at least, but one that is a little late does not put off the others.
+        There is at least one interval between two frames, but a frame that is a little late does not delay
+        the others.
         """
-        soonest = max(due + self._pace.interval, self._clock())
+        soonest = max(due + self._frame_rate.interval, self._clock())
         await asyncio.sleep(soonest - self._clock())
-        if wait <= self._pace.interval:
+        if wait <= self._frame_rate.interval:
             return soonest
         try:
             async with asyncio.timeout_at(due + wait):
@@ -198,11 +215,11 @@ class FrameSource:
 
     def _start(self) -> None:
         if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._started(self._plugin))
+            self._starting = asyncio.ensure_future(self._start_plugin(self._plugin))
 
-    async def _started(self, plugin: Plugin) -> None:
+    async def _start_plugin(self, plugin: Plugin) -> None:
         try:
             await plugin.start()
         except PluginError as error:
-            self._why = error.message
+            self._failure = error.message
         self._woken.set()

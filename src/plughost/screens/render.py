@@ -1,4 +1,4 @@
-"""A plugin's buffer as rows of runs that look alike. Pure: where they are drawn is another matter."""
+"""Renders a plugin's buffer of cells to rows of spans. Pure: the terminal and the pictures draw them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLANK = Cell(" ")
 
 
 class Span(NamedTuple):
-    """Characters side by side that look alike; no colour is the terminal's own."""
+    """Adjacent characters with the same style; a colour of None is the terminal's default."""
 
     text: str
     columns: int
@@ -35,21 +35,24 @@ class Span(NamedTuple):
 
 
 Row = tuple[Span, ...]
-"""As many columns as the painting is wide."""
+"""Spans that together have as many columns as the rendering is wide."""
 
 
 class Rendering(NamedTuple):
+    """A rendered frame."""
+
     width: int
     height: int
     cells: list[list[Cell]]
     rows: list[Row]
     changed: Sequence[int]
-    """The rows that differ from the painting before."""
+    """The rows that differ from the rendering before."""
 
 
 def render(buffer: WireBuffer, width: int, height: int, before: Rendering | None = None) -> Rendering:
-    """What is seen of a buffer through a viewport; rows that are as they were `before` come from there."""
-    cells = _laid_out(buffer, width, height)
+    """Render the part of a buffer that is in the viewport; unchanged rows are taken from the rendering
+    `before`."""
+    cells = _cell_grid(buffer, width, height)
     if before is None or (before.width, before.height) != (width, height):
         return Rendering(width, height, cells, [row_of(each) for each in cells], range(height))
     changed = [y for y, (old, new) in enumerate(zip(before.cells, cells, strict=True)) if old != new]
@@ -59,7 +62,7 @@ def render(buffer: WireBuffer, width: int, height: int, before: Rendering | None
     return Rendering(width, height, cells, rows, changed)
 
 
-def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
+def _cell_grid(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
     cells = [[BLANK] * width for _ in range(height)]
     wide, high = min(buffer.width, width), min(buffer.height, height)
     for place, cell in buffer.cells:
@@ -70,31 +73,31 @@ def _laid_out(buffer: WireBuffer, width: int, height: int) -> list[list[Cell]]:
 
 
 def row_of(cells: Sequence[Cell]) -> Row:
-    """A row that is as wide as there are cells, whatever they hold."""
+    """A row of exactly as many columns as there are cells, whatever they contain."""
     width = len(cells)
     symbols = [cell.symbol for cell in cells]
     text = "".join(symbols)
     plain = len(text) == width and "" not in symbols and text.isascii() and text.isprintable()
     if not plain:
-        symbols = _fitted(symbols)
-    runs: list[Span] = []
+        symbols = _display_symbols(symbols)
+    spans: list[Span] = []
     start = 0
-    for cut in _ends(cells):
-        # A wide character may reach over.
+    for cut in _span_ends(cells):
+        # A wide character may extend into the next span.
         end = cut if plain or cut == width or symbols[cut] else cut + 1
         if end > start:
-            look = cells[start]
+            first = cells[start]
             part = text[start:end] if plain else "".join(symbols[start:end])
-            runs.append(Span(part, end - start, look.fg, look.bg, _known(look.modifier)))
+            spans.append(Span(part, end - start, first.fg, first.bg, _known_modifiers(first.modifier)))
             start = end
-    return tuple(runs)
+    return tuple(spans)
 
 
-def _ends(cells: Sequence[Cell]) -> list[int]:
-    """Where a run of cells that look alike ends."""
+def _span_ends(cells: Sequence[Cell]) -> list[int]:
+    """Where each span of cells with the same style ends."""
     ends: list[int] = []
-    look = cells[0] if cells else BLANK
-    fg, bg, modifier = look.fg, look.bg, look.modifier
+    first = cells[0] if cells else BLANK
+    fg, bg, modifier = first.fg, first.bg, first.modifier
     for x, cell in enumerate(cells):
         if cell.fg != fg or cell.bg != bg or cell.modifier != modifier:
             ends.append(x)
@@ -102,28 +105,28 @@ def _ends(cells: Sequence[Cell]) -> list[int]:
     return [*ends, len(cells)]
 
 
-def _fitted(symbols: Sequence[str]) -> list[str]:
-    """What is shown of each; nothing where a wide character covers it."""
-    fitted: list[str] = []
+def _display_symbols(symbols: Sequence[str]) -> list[str]:
+    """The displayed text of each symbol; empty where a wide character covers the cell."""
+    shown: list[str] = []
     for x, symbol in enumerate(symbols):
-        if len(fitted) > x:
+        if len(shown) > x:
             continue
         text, columns = display_text(symbol)
         if columns == 1:
-            fitted.append(text)
+            shown.append(text)
         elif x + 1 < len(symbols):
-            fitted += [text, ""]
+            shown += [text, ""]
         else:
-            fitted.append(" ")  # half of a wide character cannot be drawn
-    return fitted
+            shown.append(" ")  # half of a wide character cannot be drawn
+    return shown
 
 
-def _known(modifier: int) -> int:
+def _known_modifiers(modifier: int) -> int:
     return (modifier | REVERSED if modifier & REVERSED_TOO else modifier) & KNOWN
 
 
 def cells_of(text: str, modifier: int = 0, fg: Color | None = None) -> Iterator[Cell]:
-    """Words as cells, with an empty one behind each character that is two columns wide."""
+    """Text as cells, with an empty one after each character that is two columns wide."""
     for symbol, columns in columns_of(text):
         yield Cell(symbol, fg, None, modifier)
         if columns > 1:
@@ -131,6 +134,6 @@ def cells_of(text: str, modifier: int = 0, fg: Color | None = None) -> Iterator[
 
 
 def line(text: str, width: int, modifier: int = 0, fg: Color | None = None) -> Row:
-    """Words as one row, cut and filled up to `width`."""
+    """Text as one row, cut or padded to `width`."""
     cells = list(islice(cells_of(text, modifier, fg), width))
     return row_of(cells + [Cell(" ", fg, None, modifier)] * (width - len(cells)))

@@ -1,4 +1,5 @@
-"""A host whose plugins' screens are shown: whoever is shown, and the others that these may need."""
+"""A screen session: a host with the plugins whose screens are shown, and other plugins that those may
+call."""
 
 from __future__ import annotations
 
@@ -17,19 +18,22 @@ from plughost.spec import PluginSpec
 
 
 class ScreenSession(NamedTuple):
+    """An open session."""
+
     host: Host
     plugins: list[Plugin]
-    """Those that are shown."""
+    """The plugins whose screens are shown."""
     others: list[asyncio.Task[None]]
-    """Each is done when that one is up, if it starts at once."""
+    """A task for each other plugin, done when that one is added and, if it is eager, started."""
 
 
 @asynccontextmanager
 async def open_session(
     shown: Sequence[PluginSpec], others: Sequence[PluginSpec]
 ) -> AsyncIterator[ScreenSession]:
-    """Those that are shown start when they are looked at; of the others the eager ones do at once."""
-    async with _closed(Host()) as host:
+    """A context with a host for these plugins. Shown plugins start when they are watched; of the others, the
+    eager ones start at once."""
+    async with _closing(Host()) as host:
         plugins = [await host.add(spec, start=False) for spec in shown]
         adding = [asyncio.create_task(_add(host, spec)) for spec in others]
         try:
@@ -41,8 +45,8 @@ async def open_session(
 
 
 @asynccontextmanager
-async def _closed(host: Host) -> AsyncIterator[Host]:
-    """A host until its end."""
+async def _closing(host: Host) -> AsyncIterator[Host]:
+    """A host that is closed at the end of the context."""
     try:
         yield host
     finally:
@@ -50,25 +54,25 @@ async def _closed(host: Host) -> AsyncIterator[Host]:
 
 
 async def _add(host: Host, spec: PluginSpec) -> None:
-    with suppress(PluginError):  # whoever needs it will say so
+    with suppress(PluginError):  # a plugin that calls it will report that
         plugin = await host.add(spec, start=False)
         if plugin.eager:
             await plugin.start()
 
 
 @asynccontextmanager
-async def fed(host: Host, feeds: Sequence[FrameSource]) -> AsyncIterator[None]:
-    """Feeds that hear what happens to their plugins."""
-    with host.events() as happening:
-        telling = asyncio.create_task(_tell(happening, feeds))
+async def dispatch_events(host: Host, sources: Sequence[FrameSource]) -> AsyncIterator[None]:
+    """A context in which frame sources receive the events of their plugins; they are closed at its end."""
+    with host.events() as subscription:
+        task = asyncio.create_task(_dispatch(subscription, sources))
         try:
             yield
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, *(feed.close() for feed in feeds), return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, *(source.close() for source in sources), return_exceptions=True)
 
 
-async def _tell(happening: Subscription, feeds: Sequence[FrameSource]) -> None:
-    async for event in happening:
-        for feed in feeds:
-            feed.happened(event)
+async def _dispatch(subscription: Subscription, sources: Sequence[FrameSource]) -> None:
+    async for event in subscription:
+        for source in sources:
+            source.on_event(event)

@@ -1,10 +1,10 @@
-"""What a plugin has said on stderr, for whoever wonders why there is nothing to see."""
+"""The recent stderr lines of a plugin, to explain why there is no frame."""
 
 from __future__ import annotations
 
 from plughost.host import Host
 
 
-def last_words(host: Host, plugin: str) -> list[str]:
-    """Its lines, oldest first, as far as they are kept."""
+def recent_stderr(host: Host, plugin: str) -> list[str]:
+    """The plugin's stderr lines that are kept, oldest first."""
     return [line.message for line in host.service("logs").recent(plugin) if line.source == "stderr"]

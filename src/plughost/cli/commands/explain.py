@@ -53,12 +53,12 @@ async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
     cgroup = os.environ.get("PLUGHOST_CGROUP")
-    keeper = SandboxManager(clock, cgroup, lambda plugin, connection: None, foresees=True)
+    manager = SandboxManager(clock, cgroup, lambda plugin, connection: None, dry_run=True)
     try:
-        decided = await keeper.confine(spec, binding)
+        decided = await manager.confine(spec, binding)
         return explain(spec, its_contract, binding, decided, kernel_features(), source)
     except LaunchFailed as error:
         return explain(spec, its_contract, binding, error, kernel_features(), source)
     finally:
-        await keeper.close()
+        await manager.close()
         clock.close()

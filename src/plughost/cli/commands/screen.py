@@ -137,14 +137,14 @@ def _draw(
         fonts.FontFamily(font) if font else fonts.find_font() if png else None
     )  # before anything is started
     spec, name = wanted.screens[0]
-    painting, seconds, _ = interrupt.run(_still(spec, wanted.others, size, wait))
+    rendering, seconds, _ = interrupt.run(_still(spec, wanted.others, size, wait))
     drawn: dict[str, Any] = {"plugin": spec.name, "screen": name, "columns": size[0], "rows": size[1]}
     try:
         if png is not None and family is not None:
-            wide, high = png_image.render_png(painting, family, png)
+            wide, high = png_image.render_png(rendering, family, png)
             drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
         if svg is not None:
-            svg.write_text(as_svg(painting), encoding="utf-8")
+            svg.write_text(as_svg(rendering), encoding="utf-8")
             drawn["svg"] = {"file": str(svg)}
     except OSError as error:
         raise InvalidSpec(f"cannot write the picture: {error}") from error

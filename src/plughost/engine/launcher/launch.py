@@ -40,7 +40,7 @@ class Launch(msgspec.Struct, frozen=True):
     """- (the command is the plugin) | keep (it ends in plughost-inner) | UID:GID (so, and as this user)."""
     groups: tuple[str, ...] = ()
     """The cgroup.procs of the control groups that it is in."""
-    way_out: tuple[str, str] | None = None
+    egress: tuple[str, str] | None = None
     """It has a network of its own: the proxy's socket, and what the forwarder to it listens on."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
@@ -56,7 +56,7 @@ class Launch(msgspec.Struct, frozen=True):
             "-" if self.cwd is None else os.path.join(".", self.cwd),
             self.confine,
             ":".join(self.groups) or "-",
-            *(self.way_out or ("-", "-")),
+            *(self.egress or ("-", "-")),
             self.program(),
             *self.command,
         ]

@@ -1,1 +1,1 @@
-"""What a confined plugin was denied, and which grant would allow it."""
+"""Denials: what a sandbox refused a plugin, and which grant would allow it."""

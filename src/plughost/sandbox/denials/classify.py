@@ -1,9 +1,10 @@
-"""Which file, program or host a plugin was refused, and which grant would allow it: a decision over values.
+"""Classifies denials: which file, program or host a plugin was refused, and which grant would allow it.
 
-A sandbox refuses much that nobody misses. Told is what a grant would change: it is there outside, it is not
-open to the plugin, it could be granted, and no runtime looks for it on its own account. The last is what
-`PROBED` and `SOUGHT_ABOVE` are: settings of the C library and of runtimes, which those do without, and what
-interpreters look for in every folder above a program. If a plugin really wants one of these, it is not told.
+A sandbox refuses much that nobody misses. A denial is reported only if a grant would change it: the file
+exists outside, is not open to the plugin, could be granted, and is not one that runtimes probe on their own.
+`PROBED` and `SOUGHT_ABOVE` list those: settings of the C library and of runtimes, which run without them, and
+files that interpreters look for in every directory above a program. If a plugin really needs one of these,
+that is not reported. Pure decisions over values: the caller passes `lstat`.
 """
 
 from __future__ import annotations
@@ -43,19 +44,21 @@ INSTALLED = (
 
 
 class Denial(msgspec.Struct, frozen=True):
+    """One denial that is worth reporting."""
+
     kind: str
     """read | write | execute | connect"""
     real: str
     path: str
-    """The same as the plugin named it: granted by this name, it is there by this name."""
+    """The path as the plugin named it: a grant by this name makes the file visible by this name."""
     why: str = "not granted"
     helps: str = ""
-    """What to do where no grant of it helps."""
+    """The remedy, when no grant of this path helps."""
 
 
 def parse(record: bytes) -> tuple[str, str] | None:
-    """A record of the watcher's (`launcher/watch.h`): its letter and a path without dots, or an address; None
-    for others."""
+    """Parse a record of the watcher (`launcher/watch.h`): its letter, and an absolute normalised path or an
+    address. None for anything else."""
     letter, path = os.fsdecode(record[:1]), os.fsdecode(record[1:])
     if letter == "n":
         return None if connections.parse(path) is None else (letter, path)
@@ -63,28 +66,29 @@ def parse(record: bytes) -> tuple[str, str] | None:
     return (letter, path) if letter in KINDS and is_plain else None
 
 
-def is_worth_a_look(letter: str, path: str, reach: VisibleAccess) -> bool:
-    """What can be said without looking."""
+def needs_lookup(letter: str, path: str, visible: VisibleAccess) -> bool:
+    """A first filter that needs no file system access: False for what is never reported."""
     if letter == "n":
-        return reach.connect is not None
+        return visible.connect is not None
     return not (
         within(path, KERNELS)
         or (letter == "r" and PROBED.fullmatch(path))
-        or (letter != "x" and reach.covers(KINDS[letter], path))
+        or (letter != "x" and visible.covers(KINDS[letter], path))
     )
 
 
 def classify_denial(
-    letter: str, path: str, reach: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
+    letter: str, path: str, visible: VisibleAccess, lstat: Look, interpreter: Callable[[str], str | None]
 ) -> Denial | None:
-    """`interpreter` tells what a script is run by: a program that is there may fail for want of that."""
+    """The denial to report for a record, or None. `interpreter` returns the interpreter of a script: a
+    program that may be executed can still fail because its interpreter is not granted."""
     if letter == "n":
-        return _not_connected(path, reach)
+        return _classify_connection(path, visible)
     walked = walk_local(path, lstat)
     if walked is None and letter == "c":
         path = os.path.dirname(path)
         walked = walk_local(path, lstat)
-    if walked is None or not _is_grantable(walked.real, reach):
+    if walked is None or not _is_grantable(walked.real, visible):
         return None
     kind, real = KINDS[letter], walked.real
     mode = lstat(real).st_mode
@@ -92,23 +96,25 @@ def classify_denial(
         return None
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         return None
-    if kind == "execute" and reach.covers(kind, real):
+    if kind == "execute" and visible.covers(kind, real):
         behind = interpreter(real)
-        return None if behind is None else classify_denial(letter, behind, reach, lstat, lambda _: None)
-    if reach.covers(kind, real) or (kind == "read" and _is_probed(real, reach)):
+        return None if behind is None else classify_denial(letter, behind, visible, lstat, lambda _: None)
+    if visible.covers(kind, real) or (kind == "read" and _is_probed(real, visible)):
         return None
-    if kind == "write" and (within(real, reach.built) or any(is_beneath(own, real) for own in reach.built)):
+    if kind == "write" and (
+        within(real, visible.built) or any(is_beneath(own, real) for own in visible.built)
+    ):
         return None
     if CACHED.fullmatch(real) or CACHED.fullmatch(path):
         return Denial(kind, real, path, helps=INSTALLED) if kind == "execute" else None
     return Denial(kind, real, path)
 
 
-def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
+def _classify_connection(path: str, visible: VisibleAccess) -> Denial | None:
     endpoint = connections.parse(path)
-    if endpoint is None or reach.connect is None:
+    if endpoint is None or visible.connect is None:
         return None
-    place, why, helps = connections.classify_connection(endpoint, reach.connect)
+    place, why, helps = connections.classify_connection(endpoint, visible.connect)
     path = (
         connections.ANY_NAME
         if endpoint.port == connections.NAME_SERVER
@@ -117,23 +123,23 @@ def _not_connected(path: str, reach: VisibleAccess) -> Denial | None:
     return Denial("connect", place, path, why, helps)
 
 
-def _is_grantable(real: str, reach: VisibleAccess) -> bool:
+def _is_grantable(real: str, visible: VisibleAccess) -> bool:
     try:
-        check_private((real,), reach.private)
+        check_private((real,), visible.private)
     except SandboxUnavailable:
         return False
     return real != "/" and not within(real, KERNELS)
 
 
-def _is_probed(real: str, reach: VisibleAccess) -> bool:
+def _is_probed(real: str, visible: VisibleAccess) -> bool:
     folder, name = os.path.split(real)
-    above = any(is_beneath(program, folder) for program in reach.programs)
+    above = any(is_beneath(program, folder) for program in visible.programs)
     return PROBED.fullmatch(real) is not None or (above and SOUGHT_ABOVE.fullmatch(name) is not None)
 
 
 def format_denial(denial: Denial | None, granting: Mapping[str, str]) -> tuple[str, str]:
-    """What was refused and what would allow it, for people. `granting` are the contract's own words; None
-    stands for what is not told one by one."""
+    """The denial and its remedy as text for people. `granting` are the contract's own words for grants; a
+    denial of None stands for all further ones, which are not reported one by one."""
     if denial is None:
         return (
             "more files, programs and hosts: not granted",

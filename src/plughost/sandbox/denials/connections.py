@@ -1,4 +1,4 @@
-"""Which connections of a plugin were refused for want of a grant, and what would allow them: over values."""
+"""Classifies refused connections of a plugin: which grant would allow them. Pure decisions over values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from plughost.sandbox.egress.connection import Connection
 
 NAME_SERVER = 53
 ANY_NAME = "HOST:PORT"
-"""Stands for the host that was looked up: which one, the watcher does not hear."""
+"""Stands for the host name that was looked up: the watcher sees only the name server's address."""
 
 
 def parse(text: str) -> Endpoint | None:
-    """The watcher's word for what was dialled: an address, a space and a port."""
+    """Parse the watcher's record of a connection: an address, a space and a port. None when it is
+    malformed."""
     host, _, digits = text.partition(" ")
     try:
         address, port = ipaddress.ip_address(host), int(digits)
@@ -27,7 +28,8 @@ def parse(text: str) -> Endpoint | None:
 
 
 def wanted(host: str, port: int) -> Endpoint:
-    """What has to be granted for a canonical host: what cannot be public as private, IPv4 always as IPv4."""
+    """The endpoint to grant for a canonical host and port: `private` when the address is not public,
+    IPv4-mapped addresses as IPv4."""
     address = literal(host)
     if address is None:
         return Endpoint(host, port, private=host == "localhost" or host.endswith(".localhost"))
@@ -36,7 +38,8 @@ def wanted(host: str, port: int) -> Endpoint:
 
 
 def classify_connection(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tuple[str, str, str]:
-    """What was dialled past the proxy, why it was refused, and what helps where that is no grant for it."""
+    """A connection that bypassed the proxy: its target, why it was refused, and the remedy where a grant does
+    not help."""
     place = str(Endpoint(dialled.host, dialled.port))
     if dialled.port == NAME_SERVER:
         return "to a host by its name", "names are there only of what is granted", ""
@@ -50,7 +53,7 @@ def classify_connection(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tup
 
 
 def grant_for(connection: Connection, granting: Mapping[str, str]) -> str:
-    """What would have allowed a connection that the proxy refused."""
+    """The grant (or other remedy) for a connection that the proxy refused, as text."""
     if connection.wanting is not None:
         return str(grant_hint.grant_hint("connect", connection.wanting, granting))
     if connection.host:

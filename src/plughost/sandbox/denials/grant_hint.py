@@ -1,4 +1,5 @@
-"""The words that grant a power: the contract's own where it has some, or else plughost's `allow`."""
+"""Grant hints: the text that grants something, in the contract's own words if it has any, or else as
+plughost's `allow`."""
 
 from __future__ import annotations
 
@@ -13,25 +14,29 @@ from plughost.permissions.addresses import literal
 
 
 class GrantHint(msgspec.Struct, frozen=True):
+    """How to grant one thing, in plughost.toml and on the command line."""
+
     key: str
-    """In plughost.toml: `grants`, or `allow.` and a kind."""
+    """The key in plughost.toml: `grants`, or `allow.` and a kind."""
     word: str
-    """What its list has to hold."""
+    """The item to add to that list."""
     option: str
-    """The same on the command line."""
+    """The same as a command-line option."""
 
     def toml(self, others: Sequence[str] = ()) -> str:
-        """The line of plughost.toml, beside what stands there already."""
+        """The line of plughost.toml, with the items (`others`) that the list has already."""
         return f"{self.key} = [{', '.join(map(_toml, dict.fromkeys((*others, self.word))))}]"
 
     def __str__(self) -> str:
-        """For people; what cannot be printed cannot be typed either."""
+        """For people. The option is left out when the text is not printable, because then it cannot be
+        typed."""
         return f"to allow it, {self.toml()}" + (f" or {self.option}" if self.word.isprintable() else "")
 
 
 def grant_hint(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> GrantHint:
-    """`granting` are the contract's own words by kind. They have none for what is not TLS, nor for a name
-    that leads to a private address; an address says by itself that it is one."""
+    """The hint for one file, program or endpoint. `granting` are the contract's own words by kind. Contracts
+    have no words for endpoints without TLS, nor for a name that resolves to a private address; an address
+    itself shows that it is private."""
     what = format_endpoint(item)
     is_private_name = isinstance(item, Endpoint) and item.private and literal(item.host) is None
     is_plain = isinstance(item, Endpoint) and item.plain
@@ -43,7 +48,7 @@ def grant_hint(kind: str, item: str | Endpoint, granting: Mapping[str, str]) -> 
 
 
 def format_endpoint(item: str | Endpoint) -> str:
-    """As an operator writes it."""
+    """An endpoint as an operator writes it; a path unchanged."""
     if isinstance(item, str):
         return item
     return str(item).replace(" (", " ").removesuffix(")")

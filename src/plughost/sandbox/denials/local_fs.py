@@ -1,7 +1,7 @@
-"""Looking at files that a plugin has named, without anybody outside this machine noticing.
+"""Looks at files that a plugin has named on local file systems only, so that nothing leaves this machine.
 
-A name that is looked up on a network file system, or makes an automounter look for a server, leaves the
-machine. What a plugin may not send must not leave it in a name either: there nothing is looked at.
+A name that is looked up on a network file system, or that makes an automounter contact a server, leaves the
+machine. A plugin could send data in such names, so nothing is looked up there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from plughost.errors import SandboxUnavailable
 from plughost.sandbox.resolve.trusted_files import Walk, is_beneath, walk
 
 MOUNTS = "/proc/self/mountinfo"
-_LOUD = re.compile(r"autofs|nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|fuse.*")
+_NETWORK_FS = re.compile(r"autofs|nfs\d?|cifs|smb\w*|9p|afs|ceph|lustre|fuse.*")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 Look = Callable[[str], os.stat_result]
 
 
 def look() -> Look:
-    """`lstat` by real paths, as the mounts are now; OSError where it would be heard, or nobody knows."""
+    """Returns an `lstat` for real paths, by the mount table as it is now. It raises OSError on a network file
+    system, or when the mount is unknown."""
     try:
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             mounts = parse(file.read())
@@ -38,7 +39,7 @@ def look() -> Look:
 
 
 def walk_local(path: str, lstat: Look) -> Walk | None:
-    """Where a path leads; None when that cannot be told."""
+    """Resolve a path; None when that is impossible without a network file system."""
     try:
         return walk(path, lstat)
     except (OSError, SandboxUnavailable):
@@ -46,14 +47,16 @@ def walk_local(path: str, lstat: Look) -> Walk | None:
 
 
 def parse(text: str) -> dict[str, str]:
-    """The type of what is mounted, by its place; of two in one place the later one is on top."""
+    """Parse mountinfo: the file system type by mount point. Of two mounts on one point the later one is on
+    top."""
     lines = (line.partition(" - ") for line in text.splitlines())
     return {_plain(left.split(" ")[4]): right.split(" ")[0] for left, dash, right in lines if dash}
 
 
 def is_network_mount(path: str, mounts: dict[str, str]) -> bool:
+    """Whether the path is on a network file system or an automount point, or on an unknown mount."""
     deepest = max((place for place in mounts if is_beneath(path, place)), key=len, default=None)
-    return deepest is None or _LOUD.fullmatch(mounts[deepest]) is not None
+    return deepest is None or _NETWORK_FS.fullmatch(mounts[deepest]) is not None
 
 
 def _plain(place: str) -> str:

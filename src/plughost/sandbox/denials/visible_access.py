@@ -1,4 +1,4 @@
-"""What a confined plugin finds open of the machine, as a value to judge its denials by."""
+"""The part of the machine that is open to a confined plugin, as a value to classify its denials by."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 
 
 class VisibleAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Real paths; nothing that was made for the plugin in a place where the machine has something else."""
+    """Real paths that are open to the plugin, without those that the host has created in place of the
+    machine's own."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     execute: tuple[str, ...] = ()
     list: tuple[str, ...] = ()
-    """Folders that can be opened to list them."""
+    """Directories that can be listed."""
     programs: tuple[str, ...] = ()
-    """Its own folders, and the programs that are run from elsewhere."""
+    """The plugin's own directories, and programs from elsewhere that it runs."""
     built: tuple[str, ...] = ()
-    """What its sandbox is built from: nobody may write that."""
+    """Paths that its sandbox is built from: nobody may be granted to write them."""
     private: tuple[str, ...] = ()
-    """Where hosts keep what is theirs."""
+    """Directories that belong to hosts alone."""
     connect: tuple[Endpoint, ...] | None = None
-    """Where its proxy leads; None where there are no sockets, and so nothing to grant."""
+    """Endpoints that its proxy connects to; None where there are no sockets, and so nothing to grant."""
 
     def covers(self, kind: str, real: str) -> bool:
-        """Whether it may already be read, written or executed."""
+        """Whether the plugin may already read, write or execute this real path."""
         enough = {"read": (*self.read, *self.write, *self.execute), "write": self.write}.get(
             kind, self.execute
         )
@@ -36,4 +37,5 @@ class VisibleAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def within(path: str, folders: Iterable[str]) -> bool:
+    """Whether a real path is one of the directories, or in one."""
     return any(is_beneath(path, folder) for folder in folders)

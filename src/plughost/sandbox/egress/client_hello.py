@@ -1,13 +1,13 @@
-"""The first bytes a plugin sends through a tunnel: where they open TLS, it has to be to the granted name.
+"""Checks the TLS server name (SNI) in a ClientHello: a tunnel may open TLS only to the granted name.
 
-One address may serve many names, and the name in the ClientHello chooses among them. What is encrypted stays
-so: behind one address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be
-told apart without interception, and neither can those of a server that is spoken to without TLS. Where TLS
-has to come first is in `tls_ports.py`; a hello after a plain beginning is found by `late_client_hello.py`.
+One address may serve many names, and the SNI chooses among them. What is encrypted stays so: behind one
+address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be told apart
+without interception, and neither can those of a server that is used without TLS. `tls_ports.py` decides where
+TLS has to come first; `late_client_hello.py` finds a hello after a plain beginning.
 
-Whatever a TLS server might take for the beginning of TLS is read as such and has to be well-formed: no name,
-two names or a broken hello are refused, never guessed at. A server may ask for a second hello
-(HelloRetryRequest), and some take the name from that: it is read in the same way.
+Whatever a TLS server might accept as the beginning of TLS is parsed as such and has to be well-formed: no
+name, two names or a broken hello are refused, never guessed at. A server may ask for a second hello
+(HelloRetryRequest), and some take the name from that: it is checked in the same way.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from plughost.permissions.addresses import canonical_host
 MAX_HELLO = 16 << 10
 """Bytes of a ClientHello; those with post-quantum keys have two or three thousand."""
 MAX_RECORDS = 64
-"""TLS records that one may be spread over."""
+"""TLS records that one ClientHello may be spread over."""
 
 ACCESS_DENIED = bytes((21, 3, 3, 0, 2, 2, 49))
-"""What a TLS client understands as refused: a fatal alert."""
+"""A fatal TLS alert, which a TLS client reports as access denied."""
 
 _CONTENT_TYPES = range(20, 25)
-"""Of TLS records; there are servers that overlook an alert before the hello."""
+"""Content types of TLS records; some servers ignore an alert before the hello."""
 _LAST_VERSION = 15
-"""Its higher byte; there are servers that overlook an odd version."""
+"""The highest major version; some servers ignore an odd version."""
 _CHANGE_CIPHER_SPEC = 20
 _HANDSHAKE = 22
 _CLIENT_HELLO = 1
 _SERVER_HELLO = 2
 _SSL2_LENGTHS = range(0x80, 0xC0)
-"""The first byte of a hello as SSL 2 wrote it; its third is the type, its fourth TLS's version."""
+"""The first byte of an SSL 2 hello; its third byte is the type, its fourth the TLS version."""
 _RETRY = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 """The random of a ServerHello that is a HelloRetryRequest."""
 _SERVER_NAME = 0
@@ -39,7 +39,7 @@ _HOST_NAME = 0
 
 
 class SniMismatch(Exception):
-    """The plugin opens TLS to something else than the granted name."""
+    """The plugin opens TLS to another name than the granted one."""
 
 
 class NotTLS(SniMismatch):
@@ -47,24 +47,25 @@ class NotTLS(SniMismatch):
 
 
 class SniFilter:
-    """Holds back what a plugin sends until it is known to be no TLS, or TLS to `name`.
+    """Holds back the bytes of a plugin until they are known not to be TLS, or to be TLS to `name`.
 
-    `is_second` is the second hello of a connection: it is TLS, and an empty record may come before it. With
-    `tls_only`, what is no TLS does not pass.
+    `is_second` is for the second hello of a connection: it is TLS, and an empty record may come before it.
+    With `tls_only`, anything but TLS is refused.
     """
 
     def __init__(self, name: str, *, is_second: bool = False, tls_only: bool = False) -> None:
         self.hello_ends = 0
-        """Where, in what may pass; 0 when that is no TLS."""
+        """Where the hello ends in the bytes that may pass; 0 when they are not TLS."""
         self.name = name
         self.tls_only = tls_only
         self._is_second = is_second
         self._held = bytearray()
         self.needed = 1
-        """Bytes that have to be there to know more."""
+        """How many bytes must be there before the next step."""
 
     def feed(self, data: bytes) -> bytes | None:
-        """All bytes so far once they may pass; None while more are needed; Mismatch when they never may."""
+        """Returns all bytes so far once they may pass; None while more are needed. Raises SniMismatch when
+        they never may."""
         self._held += data
         while len(self._held) >= self.needed:
             if not self._is_second and (is_none := self._is_no_tls()) is not False:
@@ -78,7 +79,7 @@ class SniFilter:
         return None
 
     def _is_no_tls(self) -> bool | None:
-        """None while more bytes are `needed`."""
+        """Whether the bytes are not TLS; None while more bytes are `needed`."""
         held = self._held
         if held[0] in _SSL2_LENGTHS:
             self.needed = 4
@@ -90,17 +91,17 @@ class SniFilter:
         return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
 
     def second_hello(self) -> SniFilter:
-        """For the hello that the server asks for after this one."""
+        """A filter for the hello that the server asks for after this one."""
         return SniFilter(self.name, is_second=True)
 
     def end(self) -> bytes:
-        """The plugin sends no more: what was held back."""
+        """The plugin sends no more: SniMismatch when a hello was incomplete."""
         if self._held:
             raise SniMismatch("its ClientHello ends before it is whole")
         return bytes(self._held)
 
     def _hello(self) -> bytes | None:
-        """The ClientHello put together from its records; None while more bytes are `needed`."""
+        """The ClientHello assembled from its records; None while more bytes are `needed`."""
         held, hello, at = self._held, bytearray(), 0
         for _ in range(MAX_RECORDS):
             if len(held) < at + 5:
@@ -144,7 +145,7 @@ class SniFilter:
 
 
 class ServerHelloReader:
-    """What a server says first: whether it speaks TLS, and asks for a second hello."""
+    """Parses the first bytes of a server: does it speak TLS, and ask for a second hello (HelloRetryRequest)?"""
 
     def __init__(self) -> None:
         self.asks_again = False
@@ -153,7 +154,7 @@ class ServerHelloReader:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> bool:
-        """Whether it is known by now."""
+        """Returns whether the answer is known by now."""
         self._held += data
         held, hello, at = self._held, bytearray(), 0
         self.is_tls = not held or held[0] in _CONTENT_TYPES
@@ -171,7 +172,7 @@ class ServerHelloReader:
 
 
 def server_name(hello: bytes) -> str | None:
-    """The host that the body of a ClientHello names, if any; ValueError when it is not well-formed."""
+    """The server name in the body of a ClientHello, if any; ValueError when it is malformed."""
     body = _Cursor(hello)
     body.take(2 + 32)  # version, random
     body.vector(1)  # session
@@ -205,7 +206,7 @@ def _only_name(content: bytes) -> str:
 
 
 class _Cursor:
-    """Reads numbers and vectors off bytes; ValueError at their end."""
+    """Reads integers and vectors from bytes; ValueError at the end."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

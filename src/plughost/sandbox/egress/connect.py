@@ -1,4 +1,5 @@
-"""What a confined plugin asks of the proxy, and whether it was granted, over values only."""
+"""Parses the CONNECT request of a confined plugin and matches it with its grants. Pure functions over
+values."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _AUTHORITY = re.compile(r"(\[[^\[\]@]*\]|[^:\[\]@]*):([0-9]{1,5})")
 
 
 class ConnectRefusal(Exception):
-    """Why there is no connection, how HTTP calls it, and the endpoint whose grant would have made one."""
+    """A refused CONNECT request: the HTTP status, the reason, and the endpoint whose grant would have allowed
+    it."""
 
     def __init__(self, status: int, why: str, wanting: Endpoint | None = None) -> None:
         super().__init__(why)
@@ -26,6 +28,7 @@ class ConnectRefusal(Exception):
 
     @property
     def answer(self) -> bytes:
+        """The HTTP response."""
         body = f"plughost: {self.why}\n".encode()
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
@@ -49,9 +52,10 @@ _REASONS = {
 
 
 def parse_connect(head: bytes) -> tuple[str, int]:
-    """The canonical host and the port that the head of a request asks for; Refusal when it asks for none.
+    """The canonical host and the port that a request asks for; ConnectRefusal when it is not a CONNECT
+    request.
 
-    Only its first line counts: nothing that a header says could widen what was granted.
+    Only the request line counts: no header could widen what was granted.
     """
     request = _REQUEST.fullmatch(head.partition(b"\r\n")[0])
     if request is None:
@@ -75,9 +79,10 @@ def parse_connect(head: bytes) -> tuple[str, int]:
 
 
 def match_grant(endpoints: Iterable[Endpoint], host: str, port: int) -> Endpoint | None:
-    """The endpoint that allows a canonical host and port; of several, one with a socket of the host's, or one
-    that allows private addresses. Any of them may allow what is not TLS."""
-    named = literal(host) is None  # an address has no hosts below it
+    """The granted endpoint for a canonical host and port. Of several, one with a socket of the host, or
+    one that allows private addresses, is preferred. `plain` is set if any of them allows connections
+    without TLS."""
+    named = literal(host) is None  # an address has no subdomains
     allowing = [
         each
         for each in endpoints

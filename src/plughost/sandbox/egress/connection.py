@@ -1,4 +1,4 @@
-"""What is kept of a connection of a confined plugin, and how much of everything it may have."""
+"""The record of one connection through the egress proxy, and the limits of a plugin's connections."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ Verdict = Literal["made", "refused", "failed"]
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):
-    """One connection that a plugin wanted, told when it is over."""
+    """One connection that a plugin asked for, recorded when it is over."""
 
     host: str
-    """In its one spelling; empty when it could not be read."""
+    """The canonical host; empty when the request could not be parsed."""
     port: int
     asked: str = ""
-    """What was asked for, where that could not be read."""
+    """The request line, when it could not be parsed."""
     address: str
-    """Where the host's name led; empty when nothing was dialled."""
+    """The address that was dialled; empty when none was."""
     verdict: Verdict
-    """`failed`: allowed, but the other side could not be reached."""
+    """`failed`: allowed, but the server could not be reached."""
     why: str
-    """Why there was none, or how it ended."""
+    """Why there was no connection, or how it ended."""
     wanting: Endpoint | None = None
-    """What would have to be granted; None when no grant would have allowed it."""
+    """The endpoint that would have to be granted; None when no grant would have allowed it."""
     up: int
     """Bytes to the server."""
     down: int
@@ -34,21 +34,21 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EgressLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one plugin instance. What comes above waits, unread, at its own side."""
+    """Limits of one plugin instance. Whatever exceeds them waits, unread, at the plugin's side."""
 
     connections: int = 64
-    """At once."""
+    """Open at once."""
     connections_per_second: int = 256
     head: int = 8 << 10
     """Bytes of a request to the proxy."""
     head_seconds: float = 10.0
-    """For a request, and again for a ClientHello, to be whole."""
+    """Timeout for a complete request, and again for a complete ClientHello."""
     connect_seconds: float = 15.0
-    """For the lookup and all addresses tried."""
+    """Timeout for the name lookup and all addresses together."""
     idle_seconds: float = 600.0
-    """Without a byte either way."""
+    """Timeout without a byte in either direction."""
     half_closed_seconds: float = 60.0
-    """The same once one side has said that it is done."""
+    """The same once one side has finished sending."""
     bytes_per_connection: int = 16 << 30
-    """Both ways together."""
+    """Both directions together."""
     bytes_in_all: int = 256 << 30

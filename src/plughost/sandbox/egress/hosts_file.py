@@ -1,12 +1,12 @@
-"""How programs inside find the way out: as a proxy if they know of proxies, or else by names that lead to it.
+"""The /etc/hosts and the proxy variables by which programs in a sandbox reach the egress proxy.
 
-Each granted host has a loopback address of its own in the plugin's /etc/hosts, where the forwarder listens on
-the granted ports and asks the proxy for that host. So any TCP client finds it. A wildcard cannot stand in
-/etc/hosts, and neither every port nor an address outside the loopback network can be listened on: those are
-for clients that know proxies.
+Each granted host has a loopback address of its own in the plugin's /etc/hosts. The forwarder listens there on
+the granted ports and asks the proxy for that host, so any TCP client can connect. A wildcard cannot stand in
+/etc/hosts, and neither every port nor an address outside the loopback network can be listened on: those need
+a client that supports proxies.
 
-Only HTTPS_PROXY is set. A client that was told of a proxy for plain http would send it whole requests, which
-it does not answer; without one it connects to the host by name, and that works.
+Only HTTPS_PROXY is set. A client with a proxy for plain http would send whole requests to the proxy, which
+does not answer them; without one it connects to the host by name, and that works.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import literal
 
 MAX_LISTENERS = 256
-"""As many as the forwarder has room for."""
+"""The forwarder's own limit."""
 
 _LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")
 _FIRST = ipaddress.IPv4Address("127.83.0.1")
@@ -29,27 +29,29 @@ _PROXY_PORTS = range(3128, 65536)
 
 
 class ProxyEnvironment(msgspec.Struct, frozen=True):
-    """What the inside of a sandbox is given."""
+    """The files and variables that connect the inside of a sandbox to the egress proxy."""
 
     hosts: str
-    """Its /etc/hosts."""
+    """The contents of /etc/hosts."""
     listing: str
-    """What the forwarder listens on; see launcher/forwarder.h."""
+    """The forwarder's listeners; see launcher/forwarder.h."""
     env: dict[str, str]
 
 
 def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
-    """The way to each endpoint, the same for the same endpoints."""
+    """Assign listeners to the endpoints; deterministic."""
     wanted = sorted({(endpoint.host, endpoint.port) for endpoint in endpoints if endpoint.port})
-    homes = dict(_homes([host for host, _ in wanted]))
-    doors = {(homes[host], port): host for host, port in wanted if host in homes}
-    proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in doors)
-    if len(doors) >= MAX_LISTENERS:
-        raise InvalidSpec(f"{len(doors)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
+    loopbacks = dict(_loopbacks([host for host, _ in wanted]))
+    listeners = {(loopbacks[host], port): host for host, port in wanted if host in loopbacks}
+    proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in listeners)
+    if len(listeners) >= MAX_LISTENERS:
+        raise InvalidSpec(f"{len(listeners)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
     named = [
-        f"{home} {host}\n" for host, home in homes.items() if literal(host) is None and host != "localhost"
+        f"{loopback} {host}\n"
+        for host, loopback in loopbacks.items()
+        if literal(host) is None and host != "localhost"
     ]
-    lines = [f"host {home} {port} {host}\n" for (home, port), host in doors.items()]
+    lines = [f"host {loopback} {port} {host}\n" for (loopback, port), host in listeners.items()]
     url = f"http://127.0.0.1:{proxy}"
     return ProxyEnvironment(
         hosts="".join(["127.0.0.1 localhost\n", *named]),
@@ -58,7 +60,7 @@ def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     )
 
 
-def _homes(hosts: list[str]) -> Iterator[tuple[str, str]]:
+def _loopbacks(hosts: list[str]) -> Iterator[tuple[str, str]]:
     """Each host that can have one, with its loopback address."""
     following = _FIRST
     for host in dict.fromkeys(hosts):

@@ -1,4 +1,4 @@
-"""The way out of one plugin instance, from the proxy outside to what its sandbox has to be given."""
+"""The egress of one plugin instance: its proxy outside, and what its sandbox needs to reach the proxy."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BACKLOG = 256
 
 
 class EgressInstance:
-    """Open from its making to `close`; `folder`, which it makes, is its own.
+    """A running egress proxy with its Unix socket, until `close`; `folder` is created for it.
 
-    `owner` is the uid and gid of the plugin, where they are not ours.
+    `owner` is the uid and gid of the plugin, when they are not the host's.
     """
 
     def __init__(
@@ -31,27 +31,27 @@ class EgressInstance:
         on_connection: Callable[[Connection], None],
         *,
         owner: tuple[int, int] | None = None,
-        bounds: EgressLimits | None = None,
+        limits: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        posts = proxy_environment(endpoints)
-        self.hosts = posts.hosts
-        self.listing = posts.listing
-        self.env = posts.env
+        environment = proxy_environment(endpoints)
+        self.hosts = environment.hosts
+        self.listing = environment.listing
+        self.env = environment.env
         self._folder = Path(folder)
         self.socket = str(self._folder / "proxy")
-        """Whoever can connect to it is the plugin: only its uid can."""
+        """Whoever can connect to this socket is the plugin: only its uid can."""
         listener = _listen(self._folder, owner)
         try:
-            self._egress = EgressProxy(listener, endpoints, on_connection, bounds=bounds, resolve=resolve)
+            self._proxy = EgressProxy(listener, endpoints, on_connection, limits=limits, resolve=resolve)
         except BaseException:
             listener.close()
             rmtree(str(self._folder))
             raise
 
     async def close(self) -> None:
-        """Cuts every connection and returns when all are told."""
-        await self._egress.close()
+        """Close every connection, and return when all are reported."""
+        await self._proxy.close()
         rmtree(str(self._folder))
 
 
@@ -61,14 +61,13 @@ def _listen(folder: Path, owner: tuple[int, int] | None) -> socket.socket:
         folder.mkdir(mode=0o700)
         inside = open_folder(str(folder))
         try:
-            path = (
-                f"/proc/self/fd/{inside}/proxy"  # a path of any length; the address of a socket has 107 bytes
-            )
+            # By descriptor: the address of a Unix socket has at most 107 bytes, and the path may be longer.
+            path = f"/proc/self/fd/{inside}/proxy"
             listener.bind(path)
             os.chmod(path, 0o600)
             if owner is not None:
                 os.chown(path, *owner, follow_symlinks=False)
-                os.fchown(inside, *owner)  # last: until then nobody else gets at what is in it
+                os.fchown(inside, *owner)  # last: until then no other user can get in
         finally:
             os.close(inside)
         listener.listen(_BACKLOG)

@@ -1,10 +1,11 @@
-"""ClientHellos wherever they come: after STARTTLS, PostgreSQL's SSLRequest, a PROXY header, or another hello.
+"""Finds ClientHellos later in a connection: after STARTTLS, PostgreSQL's SSLRequest, a PROXY header, or
+another hello.
 
-All that a plugin sends is looked through, for as long as the connection lasts. Bytes that may begin a hello
-are passed on up to its list of compressions: the name comes after that, so by then the server has none. The
-rest of it is held back until its name is known to be right. What a lenient server might take for a hello
-counts as one, whatever version it says, and has to be well-formed then; in other data such a beginning comes
-once in some 6 GiB.
+Everything that a plugin sends is scanned, for as long as the connection lasts. Bytes that may begin a hello
+are passed on up to its list of compressions: the SNI comes after that, so by then the server has not seen a
+name. The rest of the hello is held back until its SNI is checked. Whatever a lenient server might accept as a
+hello counts as one, whatever version it states, and has to be well-formed then; in other data such a
+beginning occurs once in some 6 GiB.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from plughost.sandbox.egress.client_hello import MAX_RECORDS, SniFilter, SniMism
 _START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
 """A record's type, version and length, and the first byte of a ClientHello."""
 _PART = re.compile(rb"\x16(?:\Z|[\x00-\x0f](?:\Z|.(?:\Z|[\x00-\x48](?:\Z|.\Z))))", re.S)
-"""As much of that as is there at an end."""
+"""A part of that at the end of the data."""
 MOST_STARTS = 32
-"""In what comes at a time. Other data has one in 4 MiB; looking at each takes time, which is everybody's."""
+"""Possible beginnings in one piece of data. Other data has one in 4 MiB; each takes time of the event
+loop."""
 _CONTENT_TYPES = range(20, 25)
 _HANDSHAKE = 22
 _LAST_MAJOR = 15
@@ -35,19 +37,19 @@ _LOOK = 20 << 10
 
 
 class LateSniFilter:
-    """Passes a plugin's bytes on, but no ClientHello that does not name `name`."""
+    """Passes a plugin's bytes on, except a ClientHello that does not name `name`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._seen = b""
-        """From where a hello may have begun."""
+        """The bytes from where a hello may have begun."""
         self._passed = 0
-        """Bytes of that which were passed on already."""
+        """How many of those were passed on already."""
         self._needed = 0
-        """Bytes of it that are needed to know more."""
+        """How many of those must be there before the next step."""
 
     def feed(self, data: bytes) -> bytes:
-        """What may be passed on by now; Mismatch when a hello never may."""
+        """Returns the bytes that may be passed on by now; SniMismatch when a hello never may."""
         seen = self._seen = self._seen + data
         if len(seen) < self._needed:
             return b""
@@ -68,16 +70,17 @@ class LateSniFilter:
                     passed = self._pass(at, kept)
                     self._needed = at - kept + opening.needed
                     return passed
-            at += 1  # inside of a hello that is right there, or may begin there, may be another one
+            at += 1  # inside of a valid or possible hello there may be another one
         return self._pass(len(seen), len(seen) if undecided is None else undecided)
 
     def end(self) -> None:
-        """The plugin sends no more; Mismatch when something is held back."""
+        """The plugin sends no more; SniMismatch when an incomplete hello is held back."""
         if self._passed < len(self._seen):
             raise SniMismatch("its ClientHello ends before it is whole")
 
     def _pass(self, end: int, kept: int) -> bytes:
-        """The bytes up to `end` that were not passed on yet; those from `kept` on are looked at again."""
+        """Returns the bytes up to `end` that were not passed on yet; those from `kept` on are scanned
+        again."""
         passing = self._seen[self._passed : end]
         self._passed = max(self._passed, end) - kept
         self._seen = self._seen[kept:]
@@ -91,7 +94,8 @@ def _next_start(seen: bytes, at: int) -> int:
 
 
 def _is_hello(seen: bytes) -> bool | None:
-    """Whether the records that begin here may hold a ClientHello; None while too little is seen of them."""
+    """Whether the records that begin here may hold a ClientHello; None while there are too few bytes to
+    know."""
     message, at = b"", 0
     for _ in range(MAX_RECORDS):
         if at + _HEADER > len(seen):

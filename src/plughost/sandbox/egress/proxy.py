@@ -1,11 +1,12 @@
-"""The one way out of a confined plugin: a proxy on a socket of its own that connects to what was granted.
+"""The egress proxy of one confined plugin: an HTTP CONNECT proxy on a Unix socket that connects to granted
+endpoints.
 
-The socket is the plugin's identity: whoever can connect to it is that instance. Each connection is judged
-anew, in this order: what is asked for, whether it was granted, where its name leads now, which name TLS is
-opened to. The addresses that were checked are the ones dialled.
+The socket is the plugin's identity: whoever can connect to it is that instance. Each connection is checked in
+this order: the request, the grant, the addresses of the name now (DNS), the TLS server name (SNI). The
+addresses that were checked are the ones that are dialled.
 
-Whatever a plugin does too much of waits at its own side of the socket: connections beyond the limit are not
-accepted, bytes that the other side does not take are not read.
+Backpressure stays at the plugin's side of the socket: connections beyond the limit are not accepted, and
+bytes that the other side does not take are not read.
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
 from plughost.sandbox.egress.connection import Connection, EgressLimits, Verdict
 from plughost.sandbox.egress.tls_ports import expected_opening
-from plughost.sandbox.egress.tunnel import Tunnel, TunnelResult, linger
+from plughost.sandbox.egress.tunnel import Tunnel, TunnelClosed, linger
 
 RESOLVERS = 2
-"""Threads of each plugin that look names up: its slow names are its own trouble."""
+"""DNS threads of each plugin: its slow names delay nobody else."""
 ADDRESSES = 8
-"""Of one name, that are tried."""
-CONNECT_PATIENCE = 5.0
-"""For each of them, so that a dead one does not use up the time of the next."""
+"""Addresses of one name that are tried."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds for each address, so that a dead one does not use up the time of the next."""
 MOST_OF_METHOD = 20
-"""Characters of a request's first word that are told."""
+"""Characters of the request's method that are recorded."""
 
 _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class EgressProxy:
-    """Serves the plugin that connects to `listener`, from now on; `on_connection` is told when one ends."""
+    """Serves the plugin that connects to `listener`, from now on; `on_connection` is called with the record
+    of each connection that has ended."""
 
     def __init__(
         self,
@@ -47,29 +49,29 @@ class EgressProxy:
         endpoints: tuple[Endpoint, ...],
         on_connection: Callable[[Connection], None],
         *,
-        bounds: EgressLimits | None = None,
+        limits: EgressLimits | None = None,
         resolve: Resolve | None = None,
     ) -> None:
         self._listener = listener
         self._endpoints = endpoints
         self._on_connection = on_connection
-        self._bounds = bounds or EgressLimits()
-        self._lookup = Resolver(RESOLVERS, "plughost-egress")
-        self._resolve = resolve or self._lookup
+        self._limits = limits or EgressLimits()
+        self._resolver = Resolver(RESOLVERS, "plughost-egress")
+        self._resolve = resolve or self._resolver
         self._loop = asyncio.get_running_loop()
         self._live: set[asyncio.Task[None]] = set()
-        self._bytes_left = self._bounds.bytes_in_all
-        self._accepts_left = self._bounds.connections_per_second
+        self._bytes_left = self._limits.bytes_in_all
+        self._accepts_left = self._limits.connections_per_second
         self._accepting = False
         self._next_second: asyncio.TimerHandle | None = None
         self._closed = False
         listener.setblocking(False)
-        self._accept_or_rest()
+        self._update_accepting()
 
     async def close(self) -> None:
-        """Cuts what is open and returns when all is told."""
+        """Close all connections, and return when all are reported."""
         self._closed = True
-        self._accept_or_rest()
+        self._update_accepting()
         self._listener.close()
         if self._next_second is not None:
             self._next_second.cancel()
@@ -77,9 +79,9 @@ class EgressProxy:
             task.cancel()
         await asyncio.gather(*self._live, return_exceptions=True)
 
-    def _accept_or_rest(self) -> None:
-        room = len(self._live) < self._bounds.connections and self._accepts_left > 0
-        wanted = room and not self._closed
+    def _update_accepting(self) -> None:
+        has_capacity = len(self._live) < self._limits.connections and self._accepts_left > 0
+        wanted = has_capacity and not self._closed
         if wanted and not self._accepting:
             self._loop.add_reader(self._listener, self._accept)
         elif self._accepting and not wanted:
@@ -91,127 +93,127 @@ class EgressProxy:
             plugin, _ = self._listener.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):
             return
-        except OSError:  # no descriptor is left: in a second there may be
+        except OSError:  # no file descriptor is left: try again in a second
             self._accepts_left = 0
         else:
             plugin.setblocking(False)
             self._accepts_left -= 1
             task = self._loop.create_task(self._serve(plugin))
             self._live.add(task)
-            task.add_done_callback(partial(self._over, plugin))
+            task.add_done_callback(partial(self._on_done, plugin))
         if self._next_second is None:
-            self._next_second = self._loop.call_later(1.0, self._second_over)
-        self._accept_or_rest()
+            self._next_second = self._loop.call_later(1.0, self._refill_accepts)
+        self._update_accepting()
 
-    def _second_over(self) -> None:
+    def _refill_accepts(self) -> None:
         self._next_second = None
-        self._accepts_left = self._bounds.connections_per_second
-        self._accept_or_rest()
+        self._accepts_left = self._limits.connections_per_second
+        self._update_accepting()
 
-    def _over(self, plugin: socket.socket, task: asyncio.Task[None]) -> None:
+    def _on_done(self, plugin: socket.socket, task: asyncio.Task[None]) -> None:
         plugin.close()
         self._live.discard(task)
-        self._accept_or_rest()
+        self._update_accepting()
 
     async def _serve(self, plugin: socket.socket) -> None:
-        began = self._loop.time()
-        visit = _Visit()
+        started = self._loop.time()
+        state = _ConnectionState()
         try:
-            await self._visit(plugin, visit)
+            await self._handle(plugin, state)
         except asyncio.CancelledError:
-            visit.why = "the host closed it"
+            state.why = "the host closed it"
             raise
         finally:
             record = Connection(
-                host=visit.host,
-                port=visit.port,
-                asked="" if visit.host else visit.asked,
-                address=visit.address,
-                verdict=visit.verdict,
-                why=visit.why,
-                wanting=visit.wanting,
-                up=visit.tunnel.up if visit.tunnel else 0,
-                down=visit.tunnel.down if visit.tunnel else 0,
-                seconds=self._loop.time() - began,
+                host=state.host,
+                port=state.port,
+                asked="" if state.host else state.asked,
+                address=state.address,
+                verdict=state.verdict,
+                why=state.why,
+                wanting=state.wanting,
+                up=state.tunnel.up if state.tunnel else 0,
+                down=state.tunnel.down if state.tunnel else 0,
+                seconds=self._loop.time() - started,
             )
-            self._loop.call_soon(self._on_connection, record)  # what it raises is the loop's to report
+            self._loop.call_soon(self._on_connection, record)  # the loop reports its exceptions
 
-    async def _visit(self, plugin: socket.socket, visit: _Visit) -> None:
-        """One connection from its first byte to its last."""
+    async def _handle(self, plugin: socket.socket, state: _ConnectionState) -> None:
+        """Handle one connection from its first byte to its last."""
         try:
-            head, early = await self._head(plugin)
-            visit.asked = _told(head.partition(b"\r\n")[0])
-            visit.host, visit.port = parse_connect(head)
-            endpoint = match_grant(self._endpoints, visit.host, visit.port)
+            head, early = await self._read_head(plugin)
+            state.asked = _redact_request_line(head.partition(b"\r\n")[0])
+            state.host, state.port = parse_connect(head)
+            endpoint = match_grant(self._endpoints, state.host, state.port)
             if endpoint is None:
-                place = wanted(visit.host, visit.port)
+                place = wanted(state.host, state.port)
                 raise ConnectRefusal(403, f"{Endpoint(place.host, place.port)} was not granted", place)
-            server = await self._dial(visit, endpoint)
+            server = await self._dial(state, endpoint)
         except ConnectRefusal as refusal:
-            visit.verdict = "failed" if refusal.status in {502, 504} else "refused"
-            visit.why, visit.wanting = refusal.why, refusal.wanting
+            state.verdict = "failed" if refusal.status in {502, 504} else "refused"
+            state.why, state.wanting = refusal.why, refusal.wanting
             with contextlib.suppress(OSError):
                 plugin.send(refusal.answer)
             await linger(plugin)
             return
         except OSError:
-            visit.why = "the plugin broke it off before it had asked"
+            state.why = "the plugin broke it off before it had asked"
             return
         with server:
-            visit.verdict, visit.why = "made", "done"
-            begins = expected_opening(endpoint, visit.host, visit.port)
-            opening = None if begins == "anything" else SniFilter(visit.host, tls_only=begins == "TLS")
-            visit.tunnel = Tunnel(plugin, server, self._bounds, self._spend)
+            state.verdict, state.why = "made", "done"
+            begins = expected_opening(endpoint, state.host, state.port)
+            opening = None if begins == "anything" else SniFilter(state.host, tls_only=begins == "TLS")
+            state.tunnel = Tunnel(plugin, server, self._limits, self._spend)
             try:
                 await self._loop.sock_sendall(plugin, _ESTABLISHED)
-                await visit.tunnel.run(early, opening)
+                await state.tunnel.run(early, opening)
             except SniMismatch as mismatch:
-                visit.verdict, visit.why = "refused", str(mismatch)
+                state.verdict, state.why = "refused", str(mismatch)
                 if isinstance(mismatch, NotTLS):
-                    visit.wanting = Endpoint(visit.host, visit.port, endpoint.private, plain=True)
-            except TunnelResult as end:
-                visit.why = str(end)
+                    state.wanting = Endpoint(state.host, state.port, endpoint.private, plain=True)
+            except TunnelClosed as end:
+                state.why = str(end)
             except OSError:
-                visit.why = "the plugin broke it off"
+                state.why = "the plugin broke it off"
 
-    async def _head(self, plugin: socket.socket) -> tuple[bytes, bytes]:
-        """The head of the request, and what came after it."""
+    async def _read_head(self, plugin: socket.socket) -> tuple[bytes, bytes]:
+        """The head of the request, and the bytes that came after it."""
         head = bytearray()
         try:
-            async with asyncio.timeout(self._bounds.head_seconds):
+            async with asyncio.timeout(self._limits.head_seconds):
                 while (end := head.find(b"\r\n\r\n")) < 0:
-                    if len(head) >= self._bounds.head:
-                        raise ConnectRefusal(431, f"a request has at most {self._bounds.head} bytes")
-                    data = await self._loop.sock_recv(plugin, self._bounds.head - len(head))
+                    if len(head) >= self._limits.head:
+                        raise ConnectRefusal(431, f"a request has at most {self._limits.head} bytes")
+                    data = await self._loop.sock_recv(plugin, self._limits.head - len(head))
                     if not data:
                         raise ConnectRefusal(400, "the request ended before it was whole")
                     head += data
         except TimeoutError:
             raise ConnectRefusal(
-                408, f"the request was not whole within {self._bounds.head_seconds:g} s"
+                408, f"the request was not whole within {self._limits.head_seconds:g} s"
             ) from None
         return bytes(head[:end]), bytes(head[end + 4 :])
 
-    async def _dial(self, visit: _Visit, endpoint: Endpoint) -> socket.socket:
+    async def _dial(self, state: _ConnectionState, endpoint: Endpoint) -> socket.socket:
         failures = []
         try:
-            async with asyncio.timeout(self._bounds.connect_seconds):
+            async with asyncio.timeout(self._limits.connect_seconds):
                 if endpoint.socket:
-                    return await self._connect_here(endpoint.socket, visit)
-                for address in await self._admissible(visit, endpoint):
-                    visit.address = str(address)
+                    return await self._connect_unix(endpoint.socket, state)
+                for address in await self._allowed_addresses(state, endpoint):
+                    state.address = str(address)
                     try:
-                        return await self._connect(address, visit.port)
+                        return await self._connect(address, state.port)
                     except OSError as error:
                         failures.append(f"{address}: {error.strerror or 'no answer'}")
         except TimeoutError:
             raise ConnectRefusal(
-                504, f"{visit.host} was not reached within {self._bounds.connect_seconds:g} s"
+                504, f"{state.host} was not reached within {self._limits.connect_seconds:g} s"
             ) from None
-        raise ConnectRefusal(502, f"cannot connect to {visit.host}: {', '.join(failures)}")
+        raise ConnectRefusal(502, f"cannot connect to {state.host}: {', '.join(failures)}")
 
-    async def _admissible(self, visit: _Visit, endpoint: Endpoint) -> list[Address]:
-        host = visit.host
+    async def _allowed_addresses(self, state: _ConnectionState, endpoint: Endpoint) -> list[Address]:
+        host = state.host
         try:
             found = await addresses(host, self._resolve)
         except OSError:
@@ -220,7 +222,7 @@ class EgressProxy:
             raise ConnectRefusal(502, f"the name {host} cannot be looked up")
         private = [str(address) for address in found if not is_remote(address)]
         if private and not endpoint.private:
-            needed = Endpoint(host, visit.port, private=True)
+            needed = Endpoint(host, state.port, private=True)
             raise ConnectRefusal(403, f"{host} leads to {private[0]}, which is not public", needed)
         return found[:ADDRESSES]
 
@@ -229,22 +231,22 @@ class EgressProxy:
         try:
             server.setblocking(False)
             server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(CONNECT_PATIENCE):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 await self._loop.sock_connect(server, (str(address), port))
         except BaseException:
             server.close()
             raise
         return server
 
-    async def _connect_here(self, path: str, visit: _Visit) -> socket.socket:
+    async def _connect_unix(self, path: str, state: _ConnectionState) -> socket.socket:
         server = socket.socket(socket.AF_UNIX)
-        visit.address = "the host's own socket"
+        state.address = "the host's own socket"
         try:
             server.setblocking(False)
             await self._loop.sock_connect(server, path)
         except OSError as error:
             server.close()
-            raise ConnectRefusal(502, f"{visit.host} does not answer: {error.strerror}") from error
+            raise ConnectRefusal(502, f"{state.host} does not answer: {error.strerror}") from error
         except BaseException:
             server.close()
             raise
@@ -253,17 +255,17 @@ class EgressProxy:
     def _spend(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise TunnelResult("more bytes than this plugin may send and receive")
+            raise TunnelClosed("more bytes than this plugin may send and receive")
 
 
-def _told(request: bytes) -> str:
-    """What may be kept of a request's first line: no password in it, and no query."""
+def _redact_request_line(request: bytes) -> str:
+    """The part of a request line that may be recorded: without passwords and queries."""
     method, _, rest = request.decode("latin-1").partition(" ")
     return f"{shown(method[:MOST_OF_METHOD])} {shown(rest.partition(' ')[0])}".rstrip()
 
 
-class _Visit:
-    """What is known of a connection so far."""
+class _ConnectionState:
+    """The state of one connection so far."""
 
     asked = ""
     host = ""

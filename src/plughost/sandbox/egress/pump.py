@@ -1,6 +1,7 @@
-"""Bytes from one socket to another, through one small buffer: what the target does not take is not read.
+"""Pumps bytes from one socket to another through one small buffer: what the target does not take is not read.
 
-Everything happens in callbacks of the loop, a buffer's worth at a time: a fast flow leaves turns to others.
+Everything happens in callbacks of the event loop, one buffer at a time, so that a fast flow leaves time for
+others.
 """
 
 from __future__ import annotations
@@ -11,34 +12,35 @@ from collections.abc import Callable
 
 BUFFER = 64 << 10
 SCREENED = 16 << 10
-"""Bytes at a time that are looked through: other work waits meanwhile."""
+"""Bytes at a time that go through a filter: other work waits meanwhile."""
 
 
 class SourceBroken(Exception):
-    """It can no longer be read from."""
+    """The source can no longer be read."""
 
 
 class TargetBroken(Exception):
-    """It can no longer be written to."""
+    """The target can no longer be written."""
 
 
 class Pump:
-    """`spend` is told of bytes before they are passed on; what it raises ends the flow. `heard` sees them."""
+    """One direction of a tunnel. `spend` is called with the number of bytes before they are passed on; an
+    exception from it ends the flow. `on_bytes` is called with the bytes."""
 
     def __init__(
         self,
         source: socket.socket,
         target: socket.socket,
         spend: Callable[[int], None],
-        heard: Callable[[memoryview], None] | None = None,
+        on_bytes: Callable[[memoryview], None] | None = None,
     ) -> None:
         self.bytes = 0
         self._source = source
         self._target = target
         self._spend = spend
-        self._heard = heard
-        self.screen: Callable[[bytes], bytes] | None = None
-        """Given what comes, returns what may be passed on; what it raises ends the flow."""
+        self._on_bytes = on_bytes
+        self.byte_filter: Callable[[bytes], bytes] | None = None
+        """A filter: returns which of the bytes may be passed on. An exception from it ends the flow."""
         self._loop = asyncio.get_running_loop()
         self.moved = self._loop.time()
         """When the last byte came or went."""
@@ -46,8 +48,8 @@ class Pump:
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     async def run(self, first: bytes) -> None:
-        """`first`, and then all that the source has. The target is not told of its end."""
-        self._buffer = memoryview(bytearray(BUFFER if self.screen is None else SCREENED))
+        """Pass on `first`, and then everything from the source until its end. The target is not shut down."""
+        self._buffer = memoryview(bytearray(BUFFER if self.byte_filter is None else SCREENED))
         try:
             self._loop.add_reader(self._source, self._read)
             if first:
@@ -58,7 +60,7 @@ class Pump:
             self._loop.remove_writer(self._target)
 
     async def send(self, data: bytes) -> None:
-        """Passes these bytes on before `run`."""
+        """Pass these bytes on before `run`."""
         self.bytes += len(data)
         self._spend(len(data))
         try:
@@ -83,15 +85,15 @@ class Pump:
     def _pass(self, data: memoryview) -> None:
         self.moved = self._loop.time()
         try:
-            if self.screen is not None:
-                data = memoryview(self.screen(bytes(data)))
+            if self.byte_filter is not None:
+                data = memoryview(self.byte_filter(bytes(data)))
             self.bytes += len(data)
             self._spend(len(data))
         except Exception as error:
             self._end(error)
             return
-        if self._heard is not None:
-            self._heard(data)
+        if self._on_bytes is not None:
+            self._on_bytes(data)
         self._rest = data
         if not self._write() and not self._ended.done():
             self._loop.remove_reader(self._source)
@@ -104,7 +106,7 @@ class Pump:
             self._loop.add_reader(self._source, self._read)
 
     def _write(self) -> bool:
-        """Whether nothing is left to write."""
+        """Returns whether nothing is left to write."""
         try:
             self._rest = self._rest[self._target.send(self._rest) :]
         except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""How a connection to a granted name may begin: one table, by its port.
+"""TLS ports: decides by the port whether a connection to a granted name has to begin with TLS.
 
 | granted | port | begins with | later |
 |---|---|---|---|
@@ -6,8 +6,9 @@
 | a name | one of TLS_PORTS | a ClientHello that names it | what TLS encrypts |
 | a name | any other, or granted as `plain` | anything | anything, but each ClientHello names it |
 
-So a byte before TLS (STARTTLS, PostgreSQL's SSLRequest, a PROXY header) is no way to another name behind the
-same address: on a port that is for TLS alone it is refused, and elsewhere the hello is found wherever it is.
+So bytes before TLS (STARTTLS, PostgreSQL's SSLRequest, a PROXY header) cannot be used to reach another name
+behind the same address: on a port that is for TLS alone they are refused, and on other ports the ClientHello
+is found wherever it is (`late_client_hello.py`).
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ TLS_PORTS = {
     5061: "sips", 5349: "stuns", 5671: "amqps", 6514: "syslog-tls", 6697: "ircs-u", 8443: "https-alt",
     8883: "secure-mqtt",
 }  # fmt: skip
-"""Ports on which TLS comes first, and the services that IANA, or for 8443 everybody, has them for."""
+"""Ports on which TLS comes first, with the services that IANA has registered them for (8443: common use)."""
 
 
 def expected_opening(endpoint: Endpoint, host: str, port: int) -> Beginning:
-    """How a plugin has to begin that connects to a canonical host by the grant of `endpoint`."""
+    """How a connection to a canonical host has to begin that the grant `endpoint` allows."""
     if literal(host) is not None:
         return "anything"
     return "TLS" if port in TLS_PORTS and not endpoint.plain else "plain or TLS"

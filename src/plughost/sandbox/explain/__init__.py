@@ -1,1 +1,1 @@
-"""Why a plugin may do what it may: `plughost explain`."""
+"""`plughost explain`: what a plugin may do, which grant allows it, and what enforces it."""

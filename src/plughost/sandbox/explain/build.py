@@ -1,4 +1,5 @@
-"""Why a plugin may do what it may: what was asked and granted, by whose word, and what holds it to that."""
+"""Builds the report of `plughost explain`: what was asked for, what was granted and where, and what enforces
+it."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ LIMITS = {
     "cpu_seconds": "processor seconds",
     "scratch": "scratch",
 }
-"""Each limit as the operator writes it, and as what holds it is told."""
+"""Each limit as the operator writes it, and as `describe_enforcement` names it."""
 SCRATCH = ("/dev/shm", "/tmp")
 MADE = ("/dev", "/proc", *SCRATCH)
 
@@ -57,22 +58,30 @@ def explain(
     machine: KernelFeatures,
     source: GrantSource | None = None,
 ) -> Explanation:
-    """`confinement` is what was decided for the plugin, or why nothing could be."""
+    """Build the report. `confinement` is the sandbox plan of the plugin, or the error for which there is
+    none."""
     source = source or GrantSource()
     confined = sandbox_class(spec, contract)
     powers = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
-    held = decided.holdings if decided is not None else _planned(confined, powers, spec.limits, machine)
+    held = (
+        decided.enforcement
+        if decided is not None
+        else _planned_enforcement(confined, powers, spec.limits, machine)
+    )
     by = {holding.what: holding.by for holding in held}
     nothing = "nothing: class none" if confined == "none" else "nothing"
     granted = [
         *_capabilities(spec, contract, binding, source),
         *(
             Grant(
-                kind, format_endpoint(item), _power_rule(kind, item, binding, source), by.get(told, nothing)
+                kind,
+                format_endpoint(item),
+                _power_rule(kind, item, binding, source),
+                by.get(described, nothing),
             )
             for kind, item in _items(powers)
-            for told in [f"{kind} {item}"]
+            for described in [f"{kind} {item}"]
         ),
     ]
     limits = [
@@ -80,8 +89,8 @@ def explain(
         for name, word in LIMITS.items()
         for value in [getattr(spec.limits, name)]
     ]
-    told = {f"{kind} {item}" for kind, item in _items(powers)}
-    told |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
+    described = {f"{kind} {item}" for kind, item in _items(powers)}
+    described |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
     return Explanation(
         plugin=spec.name,
         contract=contract.name,
@@ -105,7 +114,7 @@ def explain(
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
         limits=tuple(limits),
-        held=tuple(holding for holding in held if holding.what not in told),
+        held=tuple(holding for holding in held if holding.what not in described),
         wire=tuple(_checks(contract, binding)),
         lints=(*binding.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
     )
@@ -119,10 +128,11 @@ def _only(kind: str, item: str | Endpoint) -> Access:
     return msgspec.structs.replace(NONE, **{kind: (item,)})
 
 
-def _planned(
+def _planned_enforcement(
     confined: str, powers: Access, limits: ResourceLimits, machine: KernelFeatures
 ) -> tuple[Enforcement, ...]:
-    """What would hold it, if the machine could. As whom it would run is not known without trying."""
+    """The enforcement that a capable machine would provide. The user is left out: it is not known without a
+    try."""
     rlimits = rlimits_for(confined, limits, machine, None)
     held = describe_enforcement(confined, powers, limits, rlimits, machine, None, grouped=False)
     return tuple(holding for holding in held if holding.what != "user")
@@ -172,7 +182,7 @@ def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: 
 
 
 def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
-    """Whether these powers are enough for that one."""
+    """Whether this access covers that item."""
     got = getattr(intersect(_only(kind, item), allowed), kind)
     if isinstance(item, Endpoint):
         return any(
@@ -203,13 +213,13 @@ def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Resolve
             "capability",
             str(wanted),
             f"only {', '.join(part)} is granted" if part else "no grant names it",
-            f"grants = {_listed([*spec.grants, *words])}",
+            f"grants = {_toml_list([*spec.grants, *words])}",
             " ".join(f"--grant {shlex.quote(word)}" for word in (*usual, *words)),
         )
 
 
 def _words_for(wanted: Capability, binding: ResolvedSpec) -> list[str]:
-    """The grants of what is missing of a capability: item by item where the contract has words for that."""
+    """The grants for what is missing of a capability: item by item where the contract has words for items."""
     held = {item for each in binding.capabilities if each.name == wanted.name for item in each.scope or ()}
     missing = [item for item in wanted.scope or () if item not in held]
     if "item" not in binding.granting or not missing:
@@ -245,7 +255,7 @@ def _unused(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iter
 
 
 def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
-    places = sorted(decided.places, key=lambda place: place.path)
+    places = sorted(decided.visible_paths, key=lambda place: place.path)
     if decided.confined != "strict":
         network = "no sockets at all"
     elif decided.powers.connect:
@@ -283,6 +293,6 @@ def _checks(contract: Contract, binding: ResolvedSpec) -> Iterator[Check]:
         )
 
 
-def _listed(words: Sequence[str]) -> str:
-    """A list as TOML has it."""
+def _toml_list(words: Sequence[str]) -> str:
+    """A list in TOML."""
     return json.dumps(list(dict.fromkeys(words)), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What an operator said of confinement and will not get: told, so that nobody relies on it."""
+"""Lints of a plugin's sandbox settings: settings without effect, so that nobody relies on them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ HOW = '`sandbox = "strict"` in plughost.toml (or --sandbox strict)'
 
 
 def lints(spec: PluginSpec, confined: str) -> Iterator[str]:
+    """Warnings for a plugin of class none whose settings would need a sandbox."""
     if confined != "none":
         return
     if spec.sandbox == "none":

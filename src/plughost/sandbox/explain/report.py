@@ -1,4 +1,4 @@
-"""The answer to why a plugin may do what it may, as a value: for people, and as one JSON document."""
+"""The report of `plughost explain` as a value: printed for people, or encoded as one JSON document."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plughost.sandbox.plan import Enforcement
 
 
 class GrantSource(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a spec's words were said: these on the command line, the others in `file`."""
+    """Where the operator's settings come from: these from the command line, all others from `file`."""
 
     file: str = "plughost.toml"
     grants: tuple[str, ...] = ()
@@ -21,49 +21,55 @@ class GrantSource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedAccess(msgspec.Struct, frozen=True):
+    """What the plugin asks for."""
+
     capabilities: tuple[str, ...] | None
-    """None when they are not known before it runs."""
+    """None when they are unknown before the plugin runs."""
     powers: tuple[str, ...] | None
-    """None when the contract has no words for them."""
+    """None when the contract's manifest cannot declare them."""
     by_call: tuple[str, ...] = ()
-    """What each call is given or not, by whoever makes it."""
+    """Capabilities that the caller of each call grants or withholds."""
 
 
 class Grant(msgspec.Struct, frozen=True):
+    """One capability, file, program or endpoint that is granted."""
+
     kind: str
     """capability | read | write | execute | connect"""
     what: str
     rule: str
-    """By whose word."""
+    """The setting that grants it."""
     by: str
-    """What holds the plugin to it."""
+    """The mechanism that enforces it."""
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Asked for and not granted, or not whole."""
+    """Something that is asked for and not granted, or only in part."""
 
     kind: str
     what: str
     why: str
     toml: str
     option: str
-    """The words that would grant it, in plughost.toml and on the command line."""
+    """`toml` and `option` would grant it: in plughost.toml and on the command line."""
 
 
 class EnforcedLimit(msgspec.Struct, frozen=True):
-    """What there is inside."""
+    """What exists inside the sandbox."""
 
     read_only: tuple[str, ...]
     writable: tuple[str, ...]
     made: tuple[str, ...]
-    """Of both: what the host has made for it."""
+    """Of both kinds, the paths that the host has created for the plugin."""
     scratch: int | None
-    """Bytes that /tmp has room for; None when nothing bounds it."""
+    """The size of /tmp in bytes; None when it is not limited."""
     network: str
     starts_in: str
 
 
 class Limit(msgspec.Struct, frozen=True):
+    """One resource limit: its value, the setting it comes from, and the mechanism that enforces it."""
+
     name: str
     value: int | None
     rule: str
@@ -71,31 +77,33 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What the host checks when the plugin asks it for something, whatever its class."""
+    """A capability check of the host when the plugin calls one of its methods, in every class."""
 
     method: str
     needs: tuple[str, ...]
-    """Any of these capabilities; none is needed when there are none."""
+    """Any of these capabilities is enough; empty when none is needed."""
     allowed: bool
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report of one plugin."""
+
     plugin: str
     contract: str
     sandbox: str
     chosen_by: str
     problem: dict[str, Any] | None
-    """Why it cannot be run like this here; then everything else is what would be."""
+    """Why the plugin cannot be run like this here; all other fields are then what would be."""
     asked: AskedAccess
     granted: tuple[Grant, ...]
     missing: tuple[Missing, ...]
     unused: tuple[str, ...]
-    """Granted, and without effect: its manifest does not ask for it."""
+    """Grants without effect: the manifest does not ask for them."""
     bound: EnforcedLimit | None
     environment: tuple[str, ...]
-    """The names of the variables that it gets."""
+    """The names of the environment variables that the plugin gets."""
     limits: tuple[Limit, ...]
     held: tuple[Enforcement, ...]
-    """Everything else that it is held to."""
+    """All further enforcement."""
     wire: tuple[Check, ...]
     lints: tuple[str, ...]

@@ -1,1 +1,2 @@
-"""What the kernel offers to confine a plugin, and how it is asked: bubblewrap, Landlock, seccomp."""
+"""Sandbox mechanisms of the kernel: which are available here, and how bubblewrap, Landlock and seccomp are
+invoked."""

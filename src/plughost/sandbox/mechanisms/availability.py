@@ -1,4 +1,5 @@
-"""What there is on this machine to hold a plugin with, each with its cause and remedy where it is missing."""
+"""The sandbox mechanisms of this machine, each with the cause and the remedy where it is unavailable
+(`plughost doctor`)."""
 
 from __future__ import annotations
 
@@ -22,10 +23,12 @@ LANDLOCK = {
     5: "devices",
     6: "signals and abstract sockets",
 }
-"""From which ABI on Landlock holds what."""
+"""What Landlock restricts, by the first ABI that does."""
 
 
 class Mechanism(msgspec.Struct, frozen=True):
+    """One mechanism: whether it is available, details, and a remedy."""
+
     name: str
     there: bool
     detail: str
@@ -33,18 +36,18 @@ class Mechanism(msgspec.Struct, frozen=True):
 
 
 class MechanismReport(msgspec.Struct, frozen=True):
-    """What is known beside the machine itself."""
+    """Facts beside the kernel's features."""
 
     compiled: bool
-    """The launcher."""
+    """Whether the compiled launcher is there."""
     users: bool
-    """The users that plugins of a root host become exist here."""
+    """Whether the users that plugins of a root host run as exist here."""
     parent: cgroups.CgroupParent | str | None
-    """Where control groups can be made; or why the one that was named cannot be used."""
+    """The parent of control groups; or, as text, why the one that the operator named cannot be used."""
 
 
 def check_surroundings(named: str | None) -> MechanismReport:
-    """Here; `named` is the control group that the operator named."""
+    """Collect these facts on this machine; `named` is the control group that the operator named."""
     try:
         parent: cgroups.CgroupParent | str | None = cgroups.find(named)
     except InvalidSpec as error:
@@ -53,7 +56,7 @@ def check_surroundings(named: str | None) -> MechanismReport:
 
 
 def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mechanism]:
-    """Everything that may be part of a sandbox."""
+    """All mechanisms that can be part of a sandbox."""
     if not machine.linux:
         yield Mechanism("sandbox", False, "plugins can be confined on Linux only")
         return
@@ -80,17 +83,18 @@ def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mec
     )
     yield Mechanism(
         "denials",
-        machine.tells,
+        machine.reports_denials,
         "files and programs that are not granted are "
-        + ("told by name" if machine.tells else "refused, and not told"),
-        "" if machine.tells else _WATCHABLE,
+        + ("told by name" if machine.reports_denials else "refused, and not told"),
+        "" if machine.reports_denials else _WATCHABLE,
     )
     yield _user(machine, around)
     yield _groups(around.parent)
 
 
 def unavailable(confined: str, machine: KernelFeatures) -> tuple[str, str] | None:
-    """Why a class cannot be had here, and what to do; None when nothing is known to be missing."""
+    """Why a class is unavailable on this machine, and the remedy; None when nothing is known to be
+    missing."""
     try:
         check(confined, machine, NONE)
     except SandboxUnavailable as error:
@@ -125,7 +129,7 @@ def _namespaces(machine: KernelFeatures) -> Mechanism:
         return Mechanism("namespaces", False, "not tried: bubblewrap makes them")
     if machine.namespaces:
         return Mechanism("namespaces", False, machine.namespaces, machine.remedy)
-    counted = "" if machine.counts_apart else "; processes are counted with the user's others (Linux 5.14)"
+    counted = "" if machine.separate_nproc else "; processes are counted with the user's others (Linux 5.14)"
     return Mechanism("namespaces", True, f"user, mount, PID, network, IPC{counted}")
 
 

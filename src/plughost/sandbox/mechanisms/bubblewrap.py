@@ -1,7 +1,7 @@
-"""A sandbox in bubblewrap's words: what is visible, and where.
+"""Builds bubblewrap's command line: which paths are mounted in a sandbox, and where.
 
-Every mount costs a cold start a quarter of a millisecond, so libraries come by the folder; Landlock holds the
-plugin to those of them that it needs (`inner.py`).
+Every mount adds a quarter of a millisecond to a cold start, so shared libraries are mounted by directory;
+Landlock then restricts the plugin to those libraries that it needs (`inner.py`).
 """
 
 from __future__ import annotations
@@ -14,39 +14,41 @@ import msgspec
 from plughost.sandbox.resolve.trusted_files import is_beneath
 
 INNER = "/run/plughost/inner"
-"""Where the last step is inside."""
+"""The path of `plughost-inner` inside the sandbox."""
 
-_OBEYED = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|GETCONF_DIR|LOCPATH|MALLOC_.*|NLSPATH")
+_LOADER_VARIABLES = re.compile(r"LD_.*|GLIBC_TUNABLES|GCONV_PATH|GETCONF_DIR|LOCPATH|MALLOC_.*|NLSPATH")
 
 
 class MountView(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is inside. Mounts are real paths, each in its own place unless `placed` says otherwise."""
+    """The mounts of a sandbox. Paths are real, each mounted at the same path unless `remapped` maps it
+    elsewhere."""
 
     read: tuple[str, ...]
     write: tuple[str, ...] = ()
-    placed: tuple[tuple[str, str], ...] = ()
-    """Read-only, as (outside, inside)."""
+    remapped: tuple[tuple[str, str], ...] = ()
+    """Read-only mounts, as (outside, inside)."""
     links: tuple[tuple[str, str], ...] = ()
     scratch: int | None = None
-    """Bytes of /tmp."""
+    """The size of /tmp in bytes."""
     shared: int | None = None
-    """Bytes of /dev/shm."""
+    """The size of /dev/shm in bytes."""
     writable_tmp: bool = True
-    """Whether /tmp and /dev/shm can be written; else they are there, and empty."""
+    """Whether /tmp and /dev/shm can be written; else they are empty and read-only."""
     listable: tuple[str, ...] = ()
-    """Folders that hold what is mounted in them and nothing else, and cannot be written."""
+    """Read-only directories that hold nothing but what is mounted in them."""
     cwd: str = "/tmp"
     networked: bool = False
-    """There is a network already, of its own: the launcher made it, with a way out."""
+    """Whether the launcher has already created the plugin's own network namespace, with a forwarder to the
+    egress proxy."""
 
 
 def build_argv(
     view: MountView, bubblewrap: str, version: tuple[int, ...], env: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Bubblewrap's command up to and without the program it runs.
+    """Bubblewrap's command line, without the program that it runs.
 
-    Variables come with the environment, not on the command line, which every user can read; only those
-    that bubblewrap's own loader would obey are handed over to be set inside.
+    Variables are passed in the environment and not on the command line, which every user can read. Only those
+    that bubblewrap's own dynamic loader would obey are set by option, inside.
     """
     found = [bubblewrap, "--unshare-all", "--unshare-user"]
     if version >= (0, 8):
@@ -54,7 +56,7 @@ def build_argv(
     if view.networked:
         found += ["--share-net"]
     found += ["--die-with-parent", "--new-session", "--hostname", "plughost"]
-    for name in sorted(obeyed(env)):
+    for name in sorted(loader_variables(env)):
         found += ["--setenv", name, env[name]]
     closed = [] if view.writable_tmp else ["/dev/shm", "/tmp"]
     found += ["--proc", "/proc", "--dev", "/dev", *_sized(view.shared, "/dev/shm"), "--remount-ro", "/dev"]
@@ -62,7 +64,7 @@ def build_argv(
     shown = mounts(view)
     for folder in view.listable if view.writable_tmp else ():
         if is_beneath(folder, "/tmp") and not any(is_beneath(folder, path) for path in shown):
-            found += ["--tmpfs", folder]  # else it would be a part of that /tmp, and writable
+            found += ["--tmpfs", folder]  # else it would be part of the writable /tmp
             closed.append(folder)
     for inside, how in shown.items():
         found += [*how, inside]
@@ -75,20 +77,21 @@ def build_argv(
 
 
 def mounts(view: MountView) -> dict[str, tuple[str, str]]:
-    """What is mounted: by its place inside, how and from where."""
-    wanted = {inside: ("--ro-bind", outside) for outside, inside in view.placed}
+    """The mounts by their path inside: the option and the path outside."""
+    wanted = {inside: ("--ro-bind", outside) for outside, inside in view.remapped}
     wanted |= {path: ("--ro-bind", path) for path in view.read}
     wanted |= {path: ("--bind", path) for path in view.write}
     return {inside: wanted[inside] for inside in sorted(outermost(wanted))}
 
 
-def obeyed(env: Mapping[str, str]) -> set[str]:
-    """The variables that change what a dynamic program is, and so the sandbox itself if it saw them."""
-    return {name for name in env if _OBEYED.fullmatch(name)}
+def loader_variables(env: Mapping[str, str]) -> set[str]:
+    """Environment variables that the dynamic loader and the C library obey: they would change the sandbox
+    helpers, too."""
+    return {name for name in env if _LOADER_VARIABLES.fullmatch(name)}
 
 
 def outermost(mounts: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Without those that another one shows already, in the same place and the same way or more freely."""
+    """Drop each mount that another one includes already, at the same path and at least as writable."""
     own = {path: how for path, (how, outside) in mounts.items() if outside == path}
     return [
         path

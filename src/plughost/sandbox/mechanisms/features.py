@@ -1,4 +1,4 @@
-"""What this machine can hold a plugin with, found by trying it once."""
+"""Detects the features of this kernel and machine that a sandbox needs, by trying them once."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from plughost.engine.launcher.errors import is_shortage
 from plughost.engine.launcher.launch import INNER
 from plughost.sandbox.users import UIDS, is_mapped
 
-PATIENCE = 10.0
+TRIAL_TIMEOUT = 10.0
 NO_USERS = "this container has no user but root"
 INSIDE = "--unshare-all --unshare-user --die-with-parent --ro-bind / / --proc /proc --dev /dev --remount-ro /"
 
-_LANDLOCK_CREATE_RULESET = 444  # the same number on every machine
+_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
 _LANDLOCK_VERSION = 1
 _PR_GET_SECCOMP = 21
 _REPORT_FD, _DENIALS_FD = 3, 6
-_UNREADABLE = ("2", "3")  # not even by its parent may a process's memory be read
+_UNREADABLE = ("2", "3")  # a process's memory cannot be read, not even by its parent
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -38,39 +38,39 @@ LIMITS = {
 
 
 class KernelFeatures(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts that decide how a plugin can be confined here."""
+    """The facts that decide how a plugin can be confined on this machine."""
 
     linux: bool = True
     uid: int
-    """The host's own."""
+    """The host's effective uid."""
     inner: str | None
-    """The last step inside a sandbox; None where it was not compiled."""
+    """The path of `plughost-inner`; None where it was not compiled."""
     bubblewrap: str | None
-    """Its path."""
+    """The path of bubblewrap; None where it is not installed."""
     version: tuple[int, ...] = ()
-    """Bubblewrap's."""
+    """The version of bubblewrap."""
     namespaces: str = ""
-    """Why a sandbox of namespaces cannot be had; empty when one was made."""
+    """Why a sandbox with namespaces cannot be created; empty when a trial created one."""
     remedy: str = ""
     landlock: int
-    """The ABI of the kernel; 0 for none."""
+    """The Landlock ABI of the kernel; 0 for none."""
     seccomp: bool
-    counts_apart: bool
-    """Processes in a user namespace are counted apart from their user's others."""
-    tells: bool = True
-    """The kernel tells a watcher which files and programs are asked for."""
-    ceilings: dict[str, int]
-    """What a limit cannot be set above, by name."""
+    separate_nproc: bool
+    """Whether RLIMIT_NPROC counts processes in a user namespace apart from their user's others."""
+    reports_denials: bool = True
+    """Whether seccomp notifications work: a watcher can see which files and programs are asked for."""
+    hard_limits: dict[str, int]
+    """The hard limits of this process, by name: no limit can be set above them."""
 
 
 @functools.cache
 def kernel_features() -> KernelFeatures:
-    """This one. Tried at the first call (some 10 ms) and remembered. OSError when the machine lacked
-    something for the trial itself: that is not remembered, and the next call tries again."""
+    """The features of this machine: detected at the first call (some 10 ms) and cached. OSError when the
+    machine lacked resources for the trial itself; that is not cached, and the next call tries again."""
     if not sys.platform.startswith("linux"):
         return KernelFeatures(
             linux=False, uid=os.geteuid(), inner=None, bubblewrap=None, landlock=0, seccomp=False,
-            counts_apart=False, ceilings={},
+            separate_nproc=False, hard_limits={},
         )  # fmt: skip
     bubblewrap = shutil.which("bwrap")
     version, problem = _try(bubblewrap) if bubblewrap else ((), "")
@@ -84,9 +84,9 @@ def kernel_features() -> KernelFeatures:
         remedy=_remedy(problem) if problem else "",
         landlock=landlock_abi(),
         seccomp=_libc().prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) >= 0,
-        counts_apart=release >= (5, 14),
-        tells=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _tells(INNER),
-        ceilings={
+        separate_nproc=release >= (5, 14),
+        reports_denials=_setting("kernel/yama/ptrace_scope") not in _UNREADABLE and _can_watch(INNER),
+        hard_limits={
             name: hard
             for name, number in LIMITS.items()
             if (hard := resource.getrlimit(number)[1]) != resource.RLIM_INFINITY
@@ -95,16 +95,16 @@ def kernel_features() -> KernelFeatures:
 
 
 def landlock_abi() -> int:
-    """The kernel's own answer; 0 when it has no Landlock, or it is switched off."""
+    """The Landlock ABI by the kernel's own answer; 0 when it is missing or switched off."""
     version: int = _libc().syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
     return max(0, version)
 
 
-def _tells(inner: str) -> bool:
-    """Whether the last step, which then executes itself and fails, was given a watcher."""
+def _can_watch(inner: str) -> bool:
+    """Whether `plughost-inner`, told to execute itself and fail, could set up a watcher."""
     reader, report = os.pipe2(os.O_CLOEXEC)
     places = [(os.POSIX_SPAWN_DUP2, report, fd) for fd in (_REPORT_FD, _DENIALS_FD)]
-    with open(reader, "rb") as told:
+    with open(reader, "rb") as report_pipe:
         try:
             pid = os.posix_spawn(inner, [inner, "watch", "", "--", inner, inner], {}, file_actions=places)
         except OSError as error:
@@ -114,7 +114,7 @@ def _tells(inner: str) -> bool:
         finally:
             os.close(report)
         os.waitpid(pid, 0)
-        return b"watched\n" in told.read(4096).splitlines(keepends=True)
+        return b"watched\n" in report_pipe.read(4096).splitlines(keepends=True)
 
 
 def _libc() -> ctypes.CDLL:
@@ -122,15 +122,15 @@ def _libc() -> ctypes.CDLL:
 
 
 def _try(bubblewrap: str) -> tuple[tuple[int, ...], str]:
-    """Bubblewrap's version, told by itself from inside a sandbox; and what it said if that failed."""
-    told, problem = _run([bubblewrap, *INSIDE.split(), "--", bubblewrap, "--version"])
+    """The version of bubblewrap, printed inside a sandbox; and its error output if that failed."""
+    output, problem = _run([bubblewrap, *INSIDE.split(), "--", bubblewrap, "--version"])
     if problem:
-        told, _ = _run([bubblewrap, "--version"])
-    return tuple(int(number) for number in re.findall(r"[0-9]+", told)[:3]), problem
+        output, _ = _run([bubblewrap, "--version"])
+    return tuple(int(number) for number in re.findall(r"[0-9]+", output)[:3]), problem
 
 
 def _run(command: list[str]) -> tuple[str, str]:
-    """What it wrote, and why it failed. As root it is tried as a user like those that plugins become."""
+    """The output of a command, and why it failed. As root it runs as a user like those of plugins."""
     who = {"user": UIDS[-1], "group": UIDS[-1], "extra_groups": []} if os.geteuid() == 0 else {}
     if who and not is_mapped(UIDS[-1]):
         return "", NO_USERS
@@ -139,7 +139,7 @@ def _run(command: list[str]) -> tuple[str, str]:
             command,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TRIAL_TIMEOUT,
             cwd="/",
             env={},
             check=False,
@@ -153,7 +153,7 @@ def _run(command: list[str]) -> tuple[str, str]:
 
 
 def _remedy(problem: str) -> str:
-    """What forbids namespaces here, from what the kernel shows of its settings."""
+    """What forbids namespaces here, judging by the kernel's visible settings, and how to change that."""
     if problem == NO_USERS:
         return f"map the uids {UIDS[0]} to {UIDS[-1]} into it, or run the host as another user"
     if _is_chroot():
@@ -179,7 +179,7 @@ def _remedy(problem: str) -> str:
 
 
 def _is_chroot() -> bool:
-    """Whether our root is not that of our mounts, as far as can be seen."""
+    """Whether our root is not the root of our mounts, as far as can be seen."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             is_mount = any(line.split(" ")[4] == "/" for line in lines)

@@ -1,4 +1,5 @@
-"""The last step inside a sandbox, in the words of `plughost-inner`: watcher, limits, Landlock, seccomp."""
+"""Builds the arguments of `plughost-inner`, the last step inside a sandbox: watcher, limits, Landlock,
+seccomp."""
 
 from __future__ import annotations
 
@@ -8,19 +9,19 @@ import msgspec
 
 
 class InnerRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What Landlock lets through, by paths as they are inside."""
+    """The Landlock rules, by paths as they are inside."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     execute: tuple[str, ...] = ()
     list: tuple[str, ...] = ()
-    """Folders whose names, and those of the folders below them, can be listed."""
+    """Directories whose entries, and those of the directories below, can be listed."""
     connect: tuple[int, ...] = ()
     """TCP ports."""
-    same: tuple[tuple[str, str], ...] = ()
-    """What must be there, as (path, identity)."""
+    identities: tuple[tuple[str, str], ...] = ()
+    """Files that must be unchanged, as (path, identity)."""
     made: tuple[str, ...] = ()
-    """Of those that may be read or written, folders in whose place the machine has others."""
+    """Those of the readable and writable directories that replace the machine's own at the same path."""
 
 
 def build_inner_argv(
@@ -32,12 +33,12 @@ def build_inner_argv(
     uncounted: bool = False,
     lockless: bool = False,
 ) -> tuple[str, ...]:
-    """All that is between the program's own path and `--`. `offline` is without a network namespace,
-    `uncounted` without a control group that counts its memory, and `lockless` without locks and watches of
-    files."""
+    """The arguments between the program's own path and `--`. `offline`: there is no network namespace, so
+    seccomp refuses sockets. `uncounted`: no control group counts its memory. `lockless`: files cannot be
+    locked or watched."""
     found = ["watch", ":".join(rules.made)]
     found += ["cwd", cwd] if cwd is not None else []
-    for path, identity in rules.same:
+    for path, identity in rules.identities:
         found += ["same", path, identity]
     for name, value in limits.items():
         found += ["limit", name, str(value)]

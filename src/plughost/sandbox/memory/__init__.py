@@ -1,1 +1,1 @@
-"""Memory and process limits of a whole process tree: cgroups, or the host's own meter."""
+"""Limits of a whole process tree: control groups for memory and processes, or the host's own memory meter."""

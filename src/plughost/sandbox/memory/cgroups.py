@@ -1,7 +1,8 @@
-"""Control groups: the kernel counts what all processes of a plugin use together, and holds them to it.
+"""Control groups (cgroups): the kernel limits the memory and the number of all processes of a plugin
+together.
 
-A group is made below a parent: the one that systemd has delegated to this service (v2), or one that the
-operator names (v1 or v2). Where there is none, `meter.py` counts instead.
+A group is created below a parent: the one that systemd has delegated to this service (v2), or one that the
+operator names (v1 or v2). Where there is none, `meter.py` measures memory instead.
 """
 
 from __future__ import annotations
@@ -18,24 +19,25 @@ from plughost.errors import InvalidSpec
 
 PROC = "/proc"
 HOSTS = "plughost-hosts"
-"""Where hosts go: in v2 a group that has groups with limits below it can have no processes of its own."""
+"""The group that hosts move to: in v2, a group whose children have limits can have no processes of its
+own."""
 _CONTROLLERS = ("memory", "pids")
 _ENABLED = "cgroup.subtree_control"
 _DELEGATED = ("user.delegate", "trusted.delegate")
-"""How systemd marks a group that whoever runs in it may divide as they like."""
-_MOVES = 100
-_OURS = re.compile(r"plughost-(\d+)-\d+")
+"""The extended attributes by which systemd marks a delegated group."""
+_MOVE_ATTEMPTS = 100
+_GROUP_NAME = re.compile(r"plughost-(\d+)-\d+")
 _numbers = itertools.count(1)
 
 
 class CgroupParent(msgspec.Struct, frozen=True):
-    """Where groups can be made: one folder for both controllers (v2), or one each (v1)."""
+    """Where control groups can be created: one directory for both controllers (v2), or one each (v1)."""
 
     version: int
     folders: Mapping[str, str]
 
     def make(self, memory: int | None, processes: int | None) -> Cgroup:
-        """A new group with these limits. OSError when the kernel will not have it."""
+        """Create a group with these limits. OSError when the kernel refuses."""
         name = f"plughost-{os.getpid()}-{next(_numbers)}"
         group = Cgroup(tuple(dict.fromkeys(os.path.join(folder, name) for folder in self.folders.values())))
         if self.version == 2:
@@ -59,7 +61,7 @@ class CgroupParent(msgspec.Struct, frozen=True):
                 settings += [
                     (f"{folder}/{file}", value)
                     for file, value in (("memory.swap.max", "0"), ("memory.oom.group", "1"))
-                    if os.path.exists(f"{folder}/{file}")  # not without swap, or before Linux 4.19
+                    if os.path.exists(f"{folder}/{file}")  # missing without swap, or before Linux 4.19
                 ]
             else:
                 settings.append((f"{folder}/memory.limit_in_bytes", str(memory)))
@@ -71,22 +73,25 @@ class CgroupParent(msgspec.Struct, frozen=True):
         """Remove the empty groups of hosts that are gone."""
         for folder in set(self.folders.values()):
             for name in os.listdir(folder):
-                match = _OURS.fullmatch(name)
+                match = _GROUP_NAME.fullmatch(name)
                 if match and not os.path.exists(f"{PROC}/{match[1]}"):
                     Cgroup((os.path.join(folder, name),)).remove()
 
 
 class Cgroup(msgspec.Struct, frozen=True):
+    """The control group of one plugin: one directory (v2), or one for each controller (v1)."""
+
     folders: tuple[str, ...]
 
     @property
-    def doors(self) -> tuple[str, ...]:
-        """Files a process writes 0 to, to be in the group with all its children to come."""
+    def procs_files(self) -> tuple[str, ...]:
+        """The cgroup.procs files. A process that writes 0 to them joins the group, with all its future
+        children."""
         return tuple(f"{folder}/cgroup.procs" for folder in self.folders)
 
     @property
     def kills(self) -> int:
-        """How many of its processes the kernel has killed because there was no more memory for them."""
+        """How many of its processes the kernel's out-of-memory killer has killed."""
         for file in ("memory.events", "memory.oom_control"):
             for folder in self.folders:
                 if found := re.search(r"^oom_kill (\d+)$", _read(f"{folder}/{file}"), re.MULTILINE):
@@ -94,7 +99,8 @@ class Cgroup(msgspec.Struct, frozen=True):
         return 0
 
     def remove(self) -> bool:
-        """Whether it is gone: not while anything runs in it. A later host sweeps what is left."""
+        """Remove the group, and return whether it is gone: not while a process runs in it. A later host
+        removes what is left."""
         for folder in self.folders:
             try:
                 os.rmdir(folder)
@@ -104,10 +110,10 @@ class Cgroup(msgspec.Struct, frozen=True):
 
 
 def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> CgroupParent | None:
-    """The parent that the operator named, or one that is delegated; None when there is neither.
+    """Find the parent group: the one that the operator named, or a delegated one; None when there is neither.
 
-    `named` is a group's path below the mount, such as /plughost. InvalidSpec when it is not usable. It only
-    looks: what must be changed is, when the first group is made.
+    `named` is a group's path below the mount, such as /plughost. InvalidSpec when it is not usable. This
+    changes nothing: controllers are enabled when the first group is created.
     """
     for base in (mounts, os.path.join(mounts, "unified")):
         for group in (named,) if named else _delegated(base):
@@ -116,18 +122,19 @@ def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> CgroupPare
             if available >= set(_CONTROLLERS) and _is_ours(folder):
                 return CgroupParent(2, dict.fromkeys(_CONTROLLERS, folder))
     if named is None:
-        return None  # a v1 group is never delegated: one that could be written to may be anybody's
+        return None  # v1 groups are never delegated: a writable one may be anybody's
     folders = {name: os.path.join(mounts, name) + named for name in _CONTROLLERS}
     if all(os.access(folder, os.W_OK) for folder in folders.values()):
         return CgroupParent(1, folders)
+    expected = " and ".join(_expected_paths(named, mounts))
     raise InvalidSpec(
-        f"no plugin can be put below the control group {named!r}: {' and '.join(_places(named, mounts))} "
+        f"no plugin can be put below the control group {named!r}: {expected} "
         "must be there, be this user's to write to, and have the controllers memory and pids"
     )
 
 
-def _places(named: str, mounts: str) -> list[str]:
-    """Where a group of that name would be: where the controllers are."""
+def _expected_paths(named: str, mounts: str) -> list[str]:
+    """Where a group of that name would be, by where the controllers are."""
     for base in (mounts, os.path.join(mounts, "unified")):
         if set(_read(f"{base}/cgroup.controllers").split()) >= set(_CONTROLLERS):
             return [base + named]
@@ -135,7 +142,7 @@ def _places(named: str, mounts: str) -> list[str]:
 
 
 def _delegated(base: str) -> list[str]:
-    """This process's own group, or the one above it, that systemd has marked."""
+    """This process's own group or its parent, if systemd has marked it as delegated."""
     own = _own_group()
     return [group for group in dict.fromkeys((own, os.path.dirname(own))) if _is_marked(base + group)]
 
@@ -155,17 +162,17 @@ def _is_ours(folder: str) -> bool:
 
 
 def _enable(folder: str) -> None:
-    """Groups below it may have limits from now on."""
+    """Enable the controllers for the groups below."""
     if not set(_read(f"{folder}/{_ENABLED}").split()) >= set(_CONTROLLERS):
         if _is_marked(folder):
-            _make_way(folder)
+            _move_processes(folder)
         _write(f"{folder}/{_ENABLED}", " ".join(f"+{name}" for name in _CONTROLLERS))
 
 
-def _make_way(folder: str) -> None:
-    """Move whoever is in the group itself into one below it: this process, and those beside it."""
+def _move_processes(folder: str) -> None:
+    """Move every process in the group itself (this one, and those beside it) into a group below."""
     leaf = f"{folder}/{HOSTS}"
-    for _ in range(_MOVES):  # one that forks meanwhile leaves another behind
+    for _ in range(_MOVE_ATTEMPTS):  # a process that forks meanwhile leaves a child behind
         if not (found := _read(f"{folder}/cgroup.procs").split()):
             return
         os.makedirs(leaf, exist_ok=True)

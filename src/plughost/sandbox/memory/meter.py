@@ -1,8 +1,8 @@
-"""The host's own look at how much memory plugins use, where the kernel does not count it for a whole tree.
+"""The memory meter: the host sums the memory of process trees itself, where no control group limits them.
 
-One timer for all plugins of a host, and none while nothing runs. A plugin that is far below its limit is
-looked at less often: each process is held to the limit by itself, so a tree cannot pass it in no time. A look
-at many processes is cut into pieces, with the loop's other work between them.
+One timer serves all plugins of a host, and none runs while nothing is metered. A plugin far below its limit
+is measured less often: each process is limited by itself, so a tree cannot pass the limit in no time. A tree
+with many processes is measured in pieces, with other work of the event loop in between.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from plughost.clock import Clock, Timer
 from plughost.sandbox.memory.process_tree import memory_of
 
 SHORTEST, LONGEST = 0.1, 1.0
-"""Seconds between two looks at one plugin."""
+"""Seconds between two measurements of one plugin, at least and at most."""
 PIECE = 16
-"""Processes that are looked at in one go."""
+"""Processes that are measured at a time."""
 BREATH = 0.002
 """Seconds between two pieces."""
 
 
 class MeteredTree:
-    """A plugin with a limit: how to find its processes, and what to do when they are past it."""
+    """A process tree with a memory limit: `roots` returns its first processes, `over` is called with the
+    bytes used once they exceed `limit`."""
 
     __slots__ = ("due", "limit", "look", "over", "roots", "used")
 
@@ -32,41 +33,43 @@ class MeteredTree:
         self.over = over
         self.due = 0.0
         self.look: Iterator[int] | None = None
-        """What is left of a look that was begun."""
+        """The rest of a measurement that was begun."""
         self.used = 0
-        """What it has found so far."""
+        """The bytes found so far in this measurement."""
 
 
 class MemoryMeter:
+    """Measures every tree that was `started` until its processes are gone."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._running: dict[MeteredTree, None] = {}
         self._timer: Timer | None = None
 
     def started(self, watched: MeteredTree) -> None:
-        """A process of it runs now."""
+        """Begin to measure a tree: one of its processes runs now."""
         self._running[watched] = None
         watched.due = self._clock.time() + SHORTEST
-        self._plan()
+        self._schedule()
 
-    def _plan(self) -> None:
+    def _schedule(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._running:
-            self._timer = self._clock.call_at(min(each.due for each in self._running), self._look)
+            self._timer = self._clock.call_at(min(each.due for each in self._running), self._measure_due)
 
-    def _look(self) -> None:
+    def _measure_due(self) -> None:
         self._timer = None
         now = self._clock.time()
         try:
             for watched in [*self._running]:
                 if watched.due <= now:
-                    self._look_at(watched, now)
+                    self._measure(watched, now)
         finally:
-            self._plan()
+            self._schedule()
 
-    def _look_at(self, watched: MeteredTree, now: float) -> None:
+    def _measure(self, watched: MeteredTree, now: float) -> None:
         if watched.look is None:
             roots = list(watched.roots())
             if not roots:

@@ -1,4 +1,4 @@
-"""A process and all its descendants, and the memory they use together."""
+"""Process trees: a process with all its descendants, and the memory that they use together."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import re
 from collections.abc import Iterable, Iterator
 
 MOST = 4096
-"""Processes looked at: a tree that is larger has other limits to meet."""
+"""Processes that are looked at: a larger tree hits other limits."""
 _COUNTED = re.compile(rb"^(?:RssAnon|RssShmem|VmSwap|VmPTE|HugetlbPages):\s+([0-9]+) kB$", re.M)
-"""Lines end with LF and nothing else: a process may have a CR in its name."""
+"""Lines end with LF only: a process may have a CR in its name."""
 
 
 def memory_of(roots: Iterable[int]) -> Iterator[int]:
-    """Bytes that each process holds of the trees below `roots`, one at a time: a look may be spread out.
+    """Bytes of memory of each process in the trees below `roots`, one at a time, so that a measurement can be
+    spread out.
 
-    What two processes share is counted for each: the sum may be too high. What no process has mapped is not
-    counted: plugins that are summed like this can have no such memory (`launcher/seccomp/policy.toml`).
+    Memory that two processes share is counted for each, so the sum may be too high. Memory that no process
+    has mapped is not counted: plugins that are measured like this can have none
+    (`launcher/seccomp/policy.toml`).
     """
     for pid in tree(roots):
         status = _read(f"/proc/{pid}/status")
@@ -24,15 +26,16 @@ def memory_of(roots: Iterable[int]) -> Iterator[int]:
 
 
 def tree(roots: Iterable[int]) -> Iterator[int]:
+    """The pids of the trees below `roots`, parents first."""
     found = [*roots]
-    for pid in found:  # it grows while it is walked
+    for pid in found:  # the list grows during the loop
         yield pid
         if len(found) < MOST:
             found += _children(pid)
 
 
 def _children(pid: int) -> list[int]:
-    """Of each of its threads: any of them may have forked."""
+    """The children of all its threads: any of them may have forked."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -46,7 +49,7 @@ def _read(path: str) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return b""  # it has just ended
+        return b""  # the process has just ended
     try:
         return os.read(fd, 1 << 16)
     except OSError:

@@ -1,1 +1,2 @@
-"""From a command to every file it needs to run: shebang, interpreter, loader, shared libraries."""
+"""Resolves a command to every file that it needs to run: shebang, interpreter, dynamic loader, shared
+libraries."""

@@ -1,4 +1,5 @@
-"""Which folders are a plugin's own: it may read them whole, and what is written in them is its word."""
+"""Finds the code directories of a plugin: it may read them whole, and their contents count as the plugin's
+word."""
 
 from __future__ import annotations
 
@@ -10,73 +11,76 @@ from plughost.sandbox.resolve.path_recorder import PathRecorder, stamp
 from plughost.sandbox.resolve.trusted_files import ExposurePolicy, is_beneath, is_broad
 
 NO_SCRIPT = ("-c", "-m")
-"""After these an interpreter is given code, or the name of a module."""
+"""Options after which an interpreter takes code or a module's name, not a script."""
 
 
 class CodeDirs:
-    """`kept_from` is a file that none of these folders may hold. What is found is told to `trust`."""
+    """Adds the code directories of one plugin to `policy.code`. `kept_from` is a file that no code directory
+    may contain."""
 
     def __init__(
         self,
         command: tuple[str, ...],
         cwd: str | None,
         kept_from: str | None,
-        trust: ExposurePolicy,
-        walked: PathRecorder,
+        policy: ExposurePolicy,
+        recorder: PathRecorder,
     ) -> None:
         self._command = command
         self._cwd = cwd
         self._kept_from = kept_from
-        self._trust = trust
-        self._walked = walked
+        self._policy = policy
+        self._recorder = recorder
 
     def by_folder(self, folder: str) -> None:
-        """The operator names it."""
-        real = self._walked(folder).real
+        """Add the directory that the operator named; SandboxUnavailable when it holds far more than one
+        plugin's code."""
+        real = self._recorder(folder).real
         if self._is_shared(real):
             raise SandboxUnavailable(
                 f"its folder would be {real}, which holds far more than its own code",
                 hint="give the plugin a folder of its own (cwd), and grant what else it may read",
             )
-        self._trust.code.append(real)
+        self._policy.code.append(real)
 
     def by_command(self, start: str) -> str | None:
-        """What the command names is the plugin's, with its folder: the script, or the program itself.
+        """Add the directory of what the command names: the script, or the program itself.
 
-        The file alone is returned where it is among others that are not the plugin's.
+        Returns the file alone where its directory is shared with others and so is not the plugin's.
         """
         by_interpreter = interpreters.is_interpreter(start) and (self._cwd or len(self._command) > 1)
         if by_interpreter:
             script = _script(self._command)
             start = os.path.join(self._cwd or "", "" if script is None else self._command[script])
-            self._walked.stamps[start] = stamp(start)
+            self._recorder.stamps[start] = stamp(start)
             if not start.startswith("/") or not os.path.isfile(start):
                 return None
         if (package := self._package(start)) is not None:
-            self._trust.code.append(package)
+            self._policy.code.append(package)
             return None
         if (
             not by_interpreter
             and "/" not in self._command[0]
-            and self._trust.may_lead(self._walked(start), by_plugin=True)
+            and self._policy.may_lead(self._recorder(start), by_plugin=True)
         ):
-            return None  # a program of the system
-        walked = self._walked(os.path.dirname(start))
+            return None  # a public program of the system, not the plugin's code
+        walked = self._recorder(os.path.dirname(start))
         folder = walked.real
-        if any(map(self._trust.is_authors, (folder, *(link for link, _ in walked.links)))):
+        if any(map(self._policy.is_authors, (folder, *(link for link, _ in walked.links)))):
             return None
         if self._is_shared(folder) or os.path.basename(folder) in ("bin", "sbin"):
             return os.path.join(folder, os.path.basename(start))
-        self._trust.code.append(folder)
+        self._policy.code.append(folder)
         return None
 
     def _package(self, start: str) -> str | None:
-        """What `npm install -g` has put beside a program: `bin/x` leads to `lib/node_modules/x/…`."""
+        """The package directory of a program from `npm install -g`: `bin/x` is a symlink to
+        `lib/node_modules/x/…`."""
         place, real = os.path.realpath(os.path.dirname(start)), os.path.realpath(start)
         modules = f"{os.path.dirname(place)}/lib/node_modules"
         folder = os.path.dirname(real)
         while folder != modules and is_beneath(folder, modules):
-            if os.path.isfile(f"{folder}/package.json") and not self._trust.is_own(folder):
+            if os.path.isfile(f"{folder}/package.json") and not self._policy.is_own(folder):
                 return None if self._is_shared(folder) else folder
             folder = os.path.dirname(folder)
         return None
@@ -85,8 +89,9 @@ class CodeDirs:
         return is_broad(folder) or (self._kept_from is not None and is_beneath(self._kept_from, folder))
 
 
-def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
-    """What is run from where the host is, and starts elsewhere: a script by its whole path."""
+def with_absolute_script(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Make a relative script path absolute: the command is written for the host's working directory, but
+    starts elsewhere."""
     at = _script(command)
     if at is None or not interpreters.is_interpreter(command[0]) or command[at - 1] in NO_SCRIPT:
         return command
@@ -95,5 +100,5 @@ def with_whole_path(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _script(command: tuple[str, ...]) -> int | None:
-    """Which word of an interpreter's command is its script."""
+    """The index of the script in an interpreter's command."""
     return next((at for at, word in enumerate(command) if at and not word.startswith("-")), None)

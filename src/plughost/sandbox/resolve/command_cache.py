@@ -1,4 +1,4 @@
-"""A command as it can be run, remembered until one of the files that decided it changes."""
+"""A cache of resolved commands: an entry is valid until one of the files that decided it changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plughost.sandbox.resolve.path_recorder import Stamp, stamp
 
 __all__ = ["ResolvedCommand", "resolve_command"]
 
-MOST_REMEMBERED = 256
+MOST_CACHED = 256
 
 
 def resolve_command(
@@ -22,32 +22,34 @@ def resolve_command(
     read: Iterable[str] = (),
     cwd_is_own: bool = True,
     command_is_told: bool = False,
-    path_is_told: bool = False,
+    path_from_plugin: bool = False,
     kept_from: str | None = None,
-    parted: tuple[str, ...] = (),
+    partial_dirs: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedCommand:
-    """The command as it can be run; `execute` and `read` are what the operator granted beside it.
+    """Resolve a command, from the cache if possible; `execute` and `read` are what the operator granted
+    besides.
 
-    `path_is_told`: the PATH in `env` is the plugin's own word, and leads no further than others of its words.
-    `parted` are folders of its author's of which it is given parts, among `read`, whose paths are real.
-    `resolved` says where paths led when they were checked: Unconfinable if one leads elsewhere now.
-    LaunchFailed when there is no such program, Unconfinable when it needs what only the operator may give.
+    `path_from_plugin`: the PATH in `env` is set by the plugin, and so may only lead to what a plugin may
+    name. `partial_dirs` are directories from the plugin's author of which only parts are granted (listed in
+    `read`, as real paths). `resolved` maps paths to where they led when they were checked: SandboxUnavailable
+    if one leads elsewhere now. LaunchFailed when there is no such program, SandboxUnavailable when it needs
+    what only the operator may grant.
     """
-    said = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
-    led = tuple(sorted((resolved or {}).items()))
-    whose = (cwd_is_own, command_is_told, path_is_told, kept_from, parted, led)
-    key = (said, whose, os.environ.get("PATH"), cwd or os.getcwd())
-    if (remembered := _remembered.get(key)) is not None:
-        runnable, stamps = remembered
+    request = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
+    resolved_items = tuple(sorted((resolved or {}).items()))
+    trust = (cwd_is_own, command_is_told, path_from_plugin, kept_from, partial_dirs, resolved_items)
+    key = (request, trust, os.environ.get("PATH"), cwd or os.getcwd())
+    if (entry := _cache.get(key)) is not None:
+        command_files, stamps = entry
         if all(stamp(path) == then for path, then in stamps.items()):
-            return runnable
-    search = CommandResolver(command, cwd, env, tuple(execute), tuple(read), *whose)
-    runnable = search.run()
-    if len(_remembered) >= MOST_REMEMBERED:
-        _remembered.clear()
-    _remembered[key] = (runnable, search.stamps)
-    return runnable
+            return command_files
+    resolver = CommandResolver(command, cwd, env, tuple(execute), tuple(read), *trust)
+    command_files = resolver.run()
+    if len(_cache) >= MOST_CACHED:
+        _cache.clear()
+    _cache[key] = (command_files, resolver.stamps)
+    return command_files
 
 
-_remembered: dict[tuple[object, ...], tuple[ResolvedCommand, dict[str, Stamp | None]]] = {}
+_cache: dict[tuple[object, ...], tuple[ResolvedCommand, dict[str, Stamp | None]]] = {}

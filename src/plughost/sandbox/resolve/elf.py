@@ -1,4 +1,4 @@
-"""What a program file says of the loader and the libraries it needs.
+"""Reads from an ELF file which dynamic loader and which shared libraries it needs.
 
 Only headers are read, in a bounded number of small reads: the file may be hostile, and of any size.
 """
@@ -21,27 +21,27 @@ _SHAPES = {
     (3, 1, 1), (6, 1, 1), (40, 1, 1), (62, 2, 1), (183, 2, 1), (243, 2, 1), (258, 2, 1),
     (21, 2, 1), (21, 2, 2), (22, 2, 2),
 }  # fmt: skip
-"""Machine, word size, byte order. The kernel goes by the machine alone: a file that claims another shape has
-two sets of headers, one for the kernel and one for us."""
+"""Machine, word size, byte order. The kernel decides by the machine alone: a file that claims another
+combination would have two sets of headers, one for the kernel and one for us."""
 _PURPOSES = (2, 3)
-"""Programs and libraries; a dump of somebody's memory is an ELF file too."""
+"""ET_EXEC and ET_DYN: programs and libraries. A core dump is an ELF file, too, and is not accepted."""
 _LOAD, _DYNAMIC, _INTERP = 1, 2, 3
 _END, _NEEDED, _STRTAB, _STRSZ, _RPATH, _RUNPATH = 0, 1, 5, 10, 15, 29
 
 
 class Elf(msgspec.Struct, frozen=True):
-    """The part of an ELF file that decides what else must be there to run it."""
+    """The headers of an ELF file that decide what else is needed to run it."""
 
     kind: tuple[int, int]
-    """Its machine and word size: a library of another kind does not fit."""
+    """Machine and word size: a library of another kind does not fit."""
     loader: str | None = None
     needed: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
-    """Where it wants its libraries looked for first, as it is written there."""
+    """RUNPATH or RPATH: directories to search for libraries first, as written in the file."""
 
 
 def read_elf(path: str, kind: tuple[int, int] | None = None) -> Elf | None:
-    """None when it is no ELF file, or one that makes no sense, or not of the kind that is wanted."""
+    """Parse a file; None when it is not an ELF file, is malformed, or is not of the wanted kind."""
     fd = open_file(path)
     if fd is None:
         return None
@@ -54,10 +54,11 @@ def read_elf(path: str, kind: tuple[int, int] | None = None) -> Elf | None:
 
 
 def open_file(path: str) -> int | None:
-    """A regular file, for reading, without ever waiting for a FIFO's writer; None when it is none."""
+    """Open a regular file for reading, without ever blocking on a FIFO; None when it is not a regular
+    file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return None  # opening a device may already do something
+            return None  # opening a device can have side effects
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError):
         return None
@@ -86,7 +87,9 @@ def _parse(fd: int, wanted: tuple[int, int] | None) -> Elf | None:
         return None
     headers = [_header(fields, wide) for fields in layout.iter_unpack(os.pread(fd, size * count, offset))]
     loader = None
-    interp = next((header for header in headers if header[0] == _INTERP), None)  # the kernel's choice, too
+    interp = next(
+        (header for header in headers if header[0] == _INTERP), None
+    )  # the kernel takes the first, too
     if interp is not None:
         if not 1 < interp[3] <= LONGEST:
             return None
@@ -113,7 +116,7 @@ def _parse(fd: int, wanted: tuple[int, int] | None) -> Elf | None:
 
 
 def _header(fields: tuple[int, ...], wide: bool) -> tuple[int, int, int, int]:
-    """Kind, offset in the file, address in memory, length in the file."""
+    """Type, offset in the file, address in memory, length in the file."""
     return (fields[0], fields[2], fields[3], fields[5]) if wide else (*fields[:3], fields[4])  # type: ignore[return-value]
 
 
@@ -125,7 +128,7 @@ def _entries(word: struct.Struct, table: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _at(headers: list[tuple[int, int, int, int]], address: int) -> int | None:
-    """Where in the file an address of memory is."""
+    """The file offset of a memory address."""
     for what, offset, start, length in headers:
         if what == _LOAD and start <= address < start + length:
             return address - start + offset

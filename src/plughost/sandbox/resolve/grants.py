@@ -1,4 +1,4 @@
-"""The files and folders that an operator granted, as they really are."""
+"""Resolves the files and directories that an operator granted to real paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNELS = ("/proc", "/sys", "/dev")
 
 
 class ResolvedGrants(msgspec.Struct, frozen=True):
-    """Real paths, and the symlinks that lead to them from those that were written."""
+    """Granted real paths, and the symlinks that lead to them from the paths as they were written."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
@@ -25,19 +25,21 @@ class ResolvedGrants(msgspec.Struct, frozen=True):
 def resolve_grants(
     powers: Access,
     allowed: Access = NONE,
-    to_come: str | None = None,
+    future_dir: str | None = None,
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedGrants:
-    """Unconfinable for what cannot be granted: it is not there, or is no file or folder.
+    """Resolve granted paths; SandboxUnavailable for one that is missing, or is neither a file nor a
+    directory.
 
-    `allowed` are the operator's own words: a path below one of them is a manifest's, and must not lead out.
-    What lies in a folder that may be written is granted with that folder, and not a second time. `to_come` is
-    one that need not be there yet. `resolved` says where paths led when they were checked.
+    `allowed` is what the operator wrote: a path below one of these comes from a manifest, and must not lead
+    out of it. A path in a writable directory is granted with that directory, and not a second time.
+    `future_dir` is a directory that need not exist yet. `resolved` maps paths to where they led when they
+    were checked.
     """
     known = resolved or {}
-    read = [_walked(path, known.get(path)) for path in powers.read]
+    read = [_resolve(path, known.get(path)) for path in powers.read]
     write = [
-        trusted_files.Walk(path, ()) if path == to_come else _walked(path, known.get(path))
+        trusted_files.Walk(path, ()) if path == future_dir else _resolve(path, known.get(path))
         for path in powers.write
     ]
     for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
@@ -65,7 +67,7 @@ def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
         )
 
 
-def _walked(path: str, resolved: str | None) -> trusted_files.Walk:
+def _resolve(path: str, resolved: str | None) -> trusted_files.Walk:
     if not os.path.isabs(path):
         raise SandboxUnavailable(
             f"the granted path {path!r} is relative", hint="grant it with its whole path"

@@ -1,4 +1,4 @@
-"""Paths as they were walked: which symlinks were on the way, and how everything looked then."""
+"""Records the paths that were resolved: the symlinks on the way, and the state of every file at that time."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ Stamp = tuple[int, int, int]
 
 
 class PathRecorder:
-    """`links` are those that a plugin needs to go the same ways; those in its own folders are seen anyhow.
+    """Resolves paths and records them. `links` are the symlinks that must exist inside, too; those in the
+    plugin's own directories are visible anyway.
 
-    `resolved` has the real path of each that was checked before: it must lead there still.
+    `resolved` has the real paths of those that were checked before: they must still lead there.
     """
 
-    def __init__(self, program: str, trust: ExposurePolicy, resolved: Mapping[str, str]) -> None:
+    def __init__(self, program: str, policy: ExposurePolicy, resolved: Mapping[str, str]) -> None:
         self.links: dict[str, str] = {}
         self.stamps: dict[str, Stamp | None] = {}
         self._program = program
-        self._trust = trust
+        self._policy = policy
         self._resolved = resolved
 
     def __call__(self, path: str) -> Walk:
@@ -35,7 +36,7 @@ class PathRecorder:
                 hint="check the path of the command",
             ) from error
         for link, text in walked.links:
-            if not self._trust.is_own(link):
+            if not self._policy.is_own(link):
                 self.links[link] = text
             self.stamps[link] = stamp(link)
         self.stamps[walked.real] = stamp(walked.real)
@@ -43,10 +44,10 @@ class PathRecorder:
 
 
 def stamp(path: str) -> Stamp | None:
-    """What changes when a file does; None for one that is not there."""
+    """The state of a file, which differs after it was changed; None when it does not exist."""
     try:
         info = os.lstat(path)
     except OSError:
         return None
-    # A folder's own time changes with every file in it, and says nothing of what the command is.
+    # A directory's mtime changes with every entry, whether or not that concerns the command.
     return info.st_ino, info.st_mode, 0 if stat.S_ISDIR(info.st_mode) else info.st_mtime_ns

@@ -1,4 +1,5 @@
-"""Where the dynamic loader finds shared libraries: its cache, its own folders, and a program's own prefix."""
+"""Finds shared libraries as the dynamic loader does: in its cache (ld.so.cache), its default directories, and
+a program's own prefix."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ from plughost.sandbox.resolve.trusted_files import is_beneath
 
 CACHE = "/etc/ld.so.cache"
 MOST_LIBRARIES = 256
-MOST_LOOKS = 2000
+MOST_READS = 2000
 MOST_CACHE = 4 << 20
 
 STANDING = ("libgcc_s.so.1", "libstdc++.so.6", "libm.so.6", "libz.so.1", "libgomp.so.1", "libresolv.so.2",
             "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libatomic.so.1")  # fmt: skip
-"""What extension modules load later without the program's own headers telling: the ones that every prebuilt
-Python wheel and Node addon may count on."""
+"""Libraries that extension modules load later although the program's headers do not name them: those that
+every prebuilt Python wheel and Node addon may expect."""
 
 _TRIPLETS = {
     62: "x86_64-linux-gnu", 183: "aarch64-linux-gnu", 243: "riscv64-linux-gnu", 40: "arm-linux-gnueabihf",
@@ -31,37 +32,37 @@ _MAGIC = b"glibc-ld.so.cache1.1"
 
 
 def triplet(elf: Elf) -> str:
-    """The name of its machine in the folders of Debian and its kin."""
+    """The name of its machine in library directories of Debian and its derivatives."""
     return _TRIPLETS.get(elf.kind[0], "")
 
 
 class LoadedProgram(NamedTuple):
-    """A file that is loaded, and how far its own word reaches."""
+    """A program or library that is loaded, and where its own search path may lead."""
 
     path: str
     elf: Elf
     prefixes: tuple[str, ...] = ()
-    """Below these it may say where its libraries are."""
+    """Its RUNPATH counts only for directories below these."""
 
 
 def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
-    """Every library that these programs need, and those need in turn.
+    """Every library that these programs need, directly or through another library.
 
-    A name with a slash in it, and a folder outside a program's prefixes that it wants searched, count for
-    nothing: both are the program's own word.
+    A name with a slash, and a search directory outside the program's prefixes, are ignored: both are the
+    program's own word.
     """
     found: dict[str, LoadedProgram] = {}
     waiting = list(programs)
     asked: set[tuple[str, tuple[str, ...]]] = set()
-    look = _Look()
+    read_cached = _ElfReader()
     while waiting:
         program = waiting.pop()
-        folders = tuple(dict.fromkeys(_searched(program)))
+        folders = tuple(dict.fromkeys(_search_dirs(program)))
         for name in program.elf.needed:
             if "/" in name or (name, folders) in asked:
                 continue
             asked.add((name, folders))
-            for path, elf in _fitting(name, program.elf, folders, look):
+            for path, elf in _candidates(name, program.elf, folders, read_cached):
                 if path in found:
                     continue
                 if len(found) >= MOST_LIBRARIES:
@@ -71,24 +72,25 @@ def closure(programs: Iterable[LoadedProgram]) -> list[LoadedProgram]:
     return list(found.values())
 
 
-class _Look:
-    """At files, each once, and not at any number of them: whoever wrote the program says how many."""
+class _ElfReader:
+    """Reads ELF files, each once, and a bounded number of them: the author of the program decides how many
+    are searched."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[str, tuple[int, int]], Elf | None] = {}
 
     def __call__(self, path: str, kind: tuple[int, int]) -> Elf | None:
         if (path, kind) not in self._seen:
-            if len(self._seen) >= MOST_LOOKS:
+            if len(self._seen) >= MOST_READS:
                 raise SandboxUnavailable(
-                    f"its libraries were looked for in {MOST_LOOKS} places",
+                    f"its libraries were looked for in {MOST_READS} places",
                     hint="build it with fewer libraries, or fewer folders to search for them",
                 )
             self._seen[path, kind] = read_elf(path, kind)
         return self._seen[path, kind]
 
 
-def _searched(program: LoadedProgram) -> Iterable[str]:
+def _search_dirs(program: LoadedProgram) -> Iterable[str]:
     origin = os.path.dirname(program.path)
     for folder in program.elf.search:
         full = os.path.normpath(folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin))
@@ -96,14 +98,16 @@ def _searched(program: LoadedProgram) -> Iterable[str]:
             yield full
 
 
-def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> list[tuple[str, Elf]]:
-    """What the loader may take for a name: it passes over files of another kind."""
+def _candidates(
+    name: str, wanted: Elf, folders: Iterable[str], read_cached: _ElfReader
+) -> list[tuple[str, Elf]]:
+    """The files that the loader may choose for a name: it skips files of another kind."""
     arch = triplet(wanted)
     usual = [f"/lib/{arch}", f"/usr/lib/{arch}"] if arch else []
     usual += ["/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"]
 
     def of(paths: Iterable[str]) -> Iterator[tuple[str, Elf]]:
-        return ((path, elf) for path in paths if (elf := look(path, wanted.kind)) is not None)
+        return ((path, elf) for path in paths if (elf := read_cached(path, wanted.kind)) is not None)
 
     return (
         list(of(f"{folder}/{name}" for folder in folders))
@@ -113,7 +117,7 @@ def _fitting(name: str, wanted: Elf, folders: Iterable[str], look: _Look) -> lis
 
 
 def cached() -> dict[str, list[str]]:
-    """The loader's cache: paths by name."""
+    """The loader's cache: paths by library name."""
     try:
         info = os.stat(CACHE)
     except OSError:
@@ -138,7 +142,7 @@ def _cached(stamp: tuple[int, int, int]) -> dict[str, list[str]]:
 
 
 def cache_bytes() -> bytes:
-    """The loader's cache as it is; empty where there is none."""
+    """The contents of the loader's cache; empty where there is none."""
     fd = open_file(CACHE)
     if fd is None:
         return b""

@@ -1,4 +1,4 @@
-"""What the first line of a script says, read as the kernel and `env` read it."""
+"""Parses the shebang (`#!`), the first line of a script, as the kernel and `env` read it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from plughost.sandbox.resolve.elf import open_file
 
 ENV = ("env", "/usr/bin/env", "/bin/env")
 LONGEST = 256
-"""The kernel reads no more of a first line."""
+"""The kernel reads no more of a shebang."""
 
 _SPLIT = re.compile(r"-v*S|--split-string[= ]")
 
 
 class Shebang(NamedTuple):
+    """The interpreter of a script and its arguments."""
+
     interpreter: str
     words: tuple[str, ...]
-    """What the interpreter is given before the script's own path."""
+    """The arguments of the interpreter before the script's own path."""
     by_name: bool = False
-    """`env` looks the interpreter up on PATH."""
+    """Whether `env` looks the interpreter up on PATH."""
 
 
 def read_shebang(path: str) -> Shebang | None:
-    """None when the file is no script; Unconfinable for one of which it is not clear what runs it."""
+    """The shebang of a file; None when it is not a script, SandboxUnavailable when it is unclear what would
+    run it."""
     try:
         return parse(_head(path))
     except ValueError as error:
@@ -39,14 +42,16 @@ def read_shebang(path: str) -> Shebang | None:
 
 
 def interpreter(path: str) -> str | None:
-    """The program that the kernel runs a script with, `env` too; None when the file is no script."""
+    """The program that the kernel runs a script with, which may be `env`; None when the file is not a
+    script."""
     head = _head(path)
     words = os.fsdecode(_line(head)).split() if head.startswith(b"#!") else []
     return words[0] if words and words[0].startswith("/") else None
 
 
 def parse(head: bytes) -> Shebang | None:
-    """None when it is no script's; ValueError tells a line that says more than which interpreter it is."""
+    """Parse the first bytes of a file; None when it is not a script, ValueError for an `env` line that says
+    more than which interpreter to run."""
     if not head.startswith(b"#!"):
         return None
     line = os.fsdecode(_line(head)).strip(" \t")
@@ -55,7 +60,7 @@ def parse(head: bytes) -> Shebang | None:
     if not interpreter:
         return None
     if os.path.basename(interpreter) == "env" and rest:
-        return _of_env(rest, line)
+        return _parse_env(rest, line)
     return Shebang(interpreter, (rest,) if rest else ())
 
 
@@ -75,8 +80,9 @@ def _line(head: bytes) -> bytes:
     return re.split(rb"[\n\0]", head[2:], maxsplit=1)[0]
 
 
-def _of_env(rest: str, line: str) -> Shebang:
-    """The kernel hands all that follows to env as one word; only `-S` makes several of it."""
+def _parse_env(rest: str, line: str) -> Shebang:
+    """The shebang of an `env` line. The kernel passes everything after `env` as one argument; only `-S`
+    splits it."""
     words = [rest]
     if (split := _SPLIT.match(rest)) is not None:
         try:
@@ -89,7 +95,8 @@ def _of_env(rest: str, line: str) -> Shebang:
 
 
 def without_env(command: tuple[str, ...]) -> tuple[str, ...]:
-    """`/usr/bin/env node main.js` is `node main.js`: env only looks the name up, and needs not be there."""
+    """Drop a leading `env`: `/usr/bin/env node main.js` is `node main.js`. env only looks the name up, and
+    need not be visible."""
     if len(command) < 2 or command[0] not in ENV or command[1].startswith("-") or "=" in command[1]:
         return command
     return command[1:]

@@ -1,9 +1,9 @@
-"""Which files of this machine may be shown to a plugin without its operator having named them.
+"""The exposure policy: which files of this machine a plugin may see although its operator has not named them.
 
-What is in a plugin's folder is hostile: its symlinks, first lines and program headers name whatever they
-like. What they name is brought in only when it is a public file: everybody may read it, and only root can
-have put it there. Never a folder: that one is public says nothing of what is in it. So a plugin that asks
-for more learns nothing that any user of the machine could not.
+The contents of a plugin's directory are hostile: symlinks, shebangs and program headers name whatever they
+like. What they name is exposed only when it is a public file: everybody may read it, and only root can have
+put it there. Never a directory: that a directory is public says nothing about its contents. So a plugin that
+asks for more learns nothing that any user of the machine could not.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ BROAD = frozenset(
         "/var/tmp",
     }
 )  # fmt: skip
-"""Folders of everybody's: no plugin's own."""
+"""Directories shared by many programs or users: none is a plugin's own."""
 
 
 class Walk(NamedTuple):
-    """Where a path leads: the real path, and every symlink on the way as (its own real path, its text)."""
+    """A resolved path: the real path, and every symlink on the way as (its own real path, its target)."""
 
     real: str
     links: tuple[tuple[str, str], ...]
 
 
 def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
-    """Follow an absolute path by hand; OSError when it leads nowhere, Unconfinable when it never ends.
+    """Resolve an absolute path step by step; OSError when it does not exist, SandboxUnavailable for too many
+    symlinks.
 
-    `lstat` is how each step is looked at, by its real path.
+    `lstat` is called for each step, with its real path.
     """
     if len(path) > LONGEST or "\0" in path:
         raise SandboxUnavailable(f"no file can have the path {path[:64]!r}")
@@ -86,10 +87,10 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
 
 
 def walk_again(path: str, resolved: str) -> Walk:
-    """Follow a path that somebody else has written, and that has been checked as where it led to then.
+    """Resolve a path that was resolved and checked before.
 
-    Unconfinable when it leads elsewhere by now: what was checked is not what would be shown. A real path
-    leads to itself as long as nobody puts a symlink into it.
+    SandboxUnavailable when it leads elsewhere by now: what was checked is not what would be exposed. A real
+    path leads to itself as long as nobody puts a symlink into it.
     """
     walked = walk(path)
     if walked.real != resolved:
@@ -112,34 +113,34 @@ class Word(enum.Enum):
 
 
 class ExposurePolicy:
-    """Whose word is enough for what. `code` are the plugin's own folders; `granted` is what it was given;
-    all are real paths.
+    """Decides which files a plugin's files may name. `code` are the plugin's own directories; `granted` is
+    what it was granted; all are real paths.
 
-    `parted` are folders that its author has filled as well, and of which it is given only parts.
+    `partial_dirs` are directories from the plugin's author, too, of which only parts are granted.
     """
 
-    def __init__(self, granted: Iterable[str], parted: Iterable[str] = ()) -> None:
+    def __init__(self, granted: Iterable[str], partial_dirs: Iterable[str] = ()) -> None:
         self.code: list[str] = []
-        self.parted = tuple(parted)
+        self.partial_dirs = tuple(partial_dirs)
         self._granted = tuple(granted)
 
     def is_own(self, real: str) -> bool:
-        """Whether it is the plugin's own, and so is there for it."""
+        """Whether the path is in the plugin's own directories, and so visible to it."""
         return any(is_beneath(real, own) for own in self.code)
 
     def is_authors(self, real: str) -> bool:
-        """Whether the plugin's author has put it there: what is written in it is the plugin's word."""
-        return any(is_beneath(real, folder) for folder in (*self.code, *self.parted))
+        """Whether the path comes from the plugin's author: its contents count as the plugin's word."""
+        return any(is_beneath(real, folder) for folder in (*self.code, *self.partial_dirs))
 
     def word_after(self, walked: Walk, word: Word) -> Word:
-        """Whose word it is what is written at the end of a way that began as somebody's word."""
+        """Who counts as the author of what is written at the end of a path that `word` has named."""
         places = (walked.real, *(link for link, _ in walked.links))
         return Word.PLUGIN if any(map(self.is_authors, places)) else word
 
     def may_lead(self, walked: Walk, by_plugin: bool) -> bool:
         """Whether a path may be followed: the operator's to anywhere, the plugin's to what it may name.
 
-        A path is the plugin's from the first symlink of its own on.
+        A path is the plugin's from the first symlink in its own directories on.
         """
         for link, _ in walked.links:
             if self.is_authors(link):
@@ -149,21 +150,21 @@ class ExposurePolicy:
         return not by_plugin or self.may_name(walked.real)
 
     def may_name(self, real: str) -> bool:
-        """Whether the plugin's word is enough for this file."""
+        """Whether the plugin may name this file."""
         return is_file(real) and self.may_pass(real)
 
     def may_pass(self, real: str) -> bool:
-        """Whether it is the plugin's own, public or granted."""
+        """Whether the path is the plugin's own, public or granted."""
         return self.is_own(real) or is_public(real) or any(is_beneath(real, path) for path in self._granted)
 
 
 def is_beneath(path: str, folder: str) -> bool:
-    """Of real paths: whether it is the folder, or in it."""
+    """Whether a real path is the directory, or in it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def is_plain(real: str) -> bool:
-    """A regular file or a folder; never a socket, FIFO or device."""
+    """Whether the path is a regular file or a directory; never a socket, FIFO or device."""
     try:
         mode = os.lstat(real).st_mode
     except OSError:
@@ -172,6 +173,6 @@ def is_plain(real: str) -> bool:
 
 
 def is_broad(folder: str) -> bool:
-    """A folder that holds far more than one plugin's code: everybody's, or this user's home."""
+    """Whether a directory holds far more than one plugin's code: a system directory, or this user's home."""
     home = os.path.realpath(os.path.expanduser("~"))
     return folder in BROAD or is_beneath(home, folder) or folder.startswith(("/proc/", "/sys/", "/dev/"))

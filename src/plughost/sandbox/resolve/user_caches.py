@@ -1,6 +1,6 @@
-"""Folders in which package managers and runtimes keep things for one user.
+"""Per-user cache directories of package managers and runtimes.
 
-They come and go, so no advice to an operator leads into one.
+They come and go, so no hint to an operator names a path in one.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One frame of a plugin's screen as SVG or PNG."""
+"""Renders one frame of a plugin's screen to SVG or PNG."""

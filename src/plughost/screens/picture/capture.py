@@ -1,4 +1,4 @@
-"""One frame of a plugin, without a terminal."""
+"""Captures one frame of a plugin, without a terminal."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.screens.frame_rate import FrameRate
 from plughost.screens.render import Rendering, render
-from plughost.screens.stderr_tail import last_words
+from plughost.screens.stderr_tail import recent_stderr
 from plughost.screens.terminal.error_panel import LAST_LINES
 
 RATE = 20.0
-PATIENCE = 5.0
-"""Seconds for a picture that never comes to rest."""
-LONGEST = 20.0
-"""Seconds for all of it: one that hangs in its start is given less than its contract gives it."""
+SETTLE_TIMEOUT = 5.0
+"""Seconds to wait for a screen that never stops changing."""
+CAPTURE_TIMEOUT = 20.0
+"""Seconds for the whole capture: a plugin that hangs in its start gets less time than its contract gives
+it."""
 
 
 class Capture(NamedTuple):
-    painting: Rendering
+    """One captured frame."""
+
+    rendering: Rendering
     seconds: float
-    """From asking for the frame until it was painted."""
+    """Seconds from the request of the frame until it was rendered."""
     redraw: bool
-    """Whether the plugin wishes that the next one follows soon."""
+    """Whether the plugin asks for another frame soon."""
 
 
 async def capture(
@@ -40,10 +43,10 @@ async def capture(
     wait: float | None,
     others: Collection[asyncio.Task[None]],
 ) -> Capture:
-    """A frame of a plugin that has run for `wait` seconds, or has come to rest: many show at first that they
-    have nothing to show yet, until the `others` are up."""
-    limit = LONGEST + (wait or 0)
-    drawing = asyncio.ensure_future(_drawn(plugin, width, height, wait, others))
+    """Capture a frame after `wait` seconds, or by default once the screen has stopped changing: many plugins
+    show an empty screen at first, until the `others` are up. Timeout when there is no frame."""
+    limit = CAPTURE_TIMEOUT + (wait or 0)
+    drawing = asyncio.ensure_future(_capture(plugin, width, height, wait, others))
     try:
         if await done_within(plugin.clock, limit, drawing):
             return drawing.result()
@@ -51,39 +54,41 @@ async def capture(
         drawing.cancel()
         await asyncio.wait({drawing})
     what = "no picture" if plugin.state == "Running" else "not ready"
-    plugin.kill()  # nobody waits for it to say goodbye
-    said = "\n".join(last_words(host, plugin.name)[-LAST_LINES:])
-    raise Timeout(f"{what} within {limit:g} s", plugin=plugin.name, stderr_tail=said)
+    plugin.kill()  # there is no point in waiting for its shutdown
+    stderr = "\n".join(recent_stderr(host, plugin.name)[-LAST_LINES:])
+    raise Timeout(f"{what} within {limit:g} s", plugin=plugin.name, stderr_tail=stderr)
 
 
-async def _drawn(
+async def _capture(
     plugin: Plugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
 ) -> Capture:
     await plugin.start()
     view = Ainb(plugin)
     with view.shown():
         if wait is None:
-            return await _at_rest(view, width, height, others)
+            return await _capture_settled(view, width, height, others)
         await asyncio.sleep(wait)
         return await _frame(view, width, height, None)
 
 
-async def _at_rest(view: Ainb, width: int, height: int, others: Collection[asyncio.Task[None]]) -> Capture:
-    latest = time.monotonic() + PATIENCE
+async def _capture_settled(
+    view: Ainb, width: int, height: int, others: Collection[asyncio.Task[None]]
+) -> Capture:
+    latest = time.monotonic() + SETTLE_TIMEOUT
     if others:
-        await asyncio.wait(others, timeout=PATIENCE)
-    pace = FrameRate(RATE)
+        await asyncio.wait(others, timeout=SETTLE_TIMEOUT)
+    frame_rate = FrameRate(RATE)
     frame = await _frame(view, width, height, None)
-    while pace.after(changed=bool(frame.painting.changed), redraw=frame.redraw) == pace.interval:
+    while frame_rate.after(changed=bool(frame.rendering.changed), redraw=frame.redraw) == frame_rate.interval:
         if time.monotonic() > latest:
             break
-        await asyncio.sleep(pace.interval)
+        await asyncio.sleep(frame_rate.interval)
         frame = await _frame(view, width, height, frame)
     return frame
 
 
 async def _frame(view: Ainb, width: int, height: int, last: Capture | None) -> Capture:
-    began = time.monotonic()
+    started = time.monotonic()
     result = await view.render(width, height)
-    painting = render(result.buffer, width, height, last and last.painting)
-    return Capture(painting, time.monotonic() - began, result.redraw)
+    rendering = render(result.buffer, width, height, last and last.rendering)
+    return Capture(rendering, time.monotonic() - started, result.redraw)

@@ -1,4 +1,4 @@
-"""Monospace fonts of this machine."""
+"""Finds a monospace font that is installed on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDERS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.local/share/fonts",
 
 
 class FontFamily(NamedTuple):
-    """File names of a family; a style that it lacks is drawn in the regular one."""
+    """File names of a font family; a style that it lacks is drawn in the regular one."""
 
     regular: str
     bold: str = ""
@@ -29,7 +29,7 @@ KNOWN = (
 
 
 def find_font(folders: tuple[str, ...] = FOLDERS) -> FontFamily:
-    """The first family that is installed, as paths."""
+    """The first known family that is installed, as paths; InvalidSpec when there is none."""
     there = {
         name: os.path.join(place, name)
         for folder in folders

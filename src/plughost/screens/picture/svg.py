@@ -1,4 +1,4 @@
-"""A painting as SVG: text that can be searched, in whatever monospace font there is. The same each time."""
+"""Draws a rendering as SVG: searchable text in any monospace font, and the same output every time."""
 
 from __future__ import annotations
 
@@ -7,57 +7,59 @@ from xml.sax.saxutils import escape
 
 from plughost.contracts.ainb.messages import Color
 from plughost.screens.cell_width import columns_of
-from plughost.screens.colors import INK, PAPER, resolve_style
+from plughost.screens.colors import DEFAULT_BG, DEFAULT_FG, resolve_style
 from plughost.screens.render import Rendering, Span
 
 WIDE, HIGH, BASELINE = 9, 18, 14
-"""Of a cell, in units of the picture."""
+"""The size of a cell and its baseline, in units of the picture."""
 FITTED = 'lengthAdjust="spacingAndGlyphs" xml:space="preserve"'
 
 
-def render_svg(painting: Rendering) -> str:
-    width, height = painting.width * WIDE, painting.height * HIGH
+def render_svg(rendering: Rendering) -> str:
+    """The rendering as an SVG document."""
+    width, height = rendering.width * WIDE, rendering.height * HIGH
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="monospace" font-size="15" fill="{_hex(INK)}">',
-        f'<rect width="{width}" height="{height}" fill="{_hex(PAPER)}"/>',
+        f'viewBox="0 0 {width} {height}" font-family="monospace" font-size="15" fill="{_hex(DEFAULT_FG)}">',
+        f'<rect width="{width}" height="{height}" fill="{_hex(DEFAULT_BG)}"/>',
     ]
-    for y, row in enumerate(painting.rows):
+    for y, row in enumerate(rendering.rows):
         x = 0
-        for run in row:
-            lines += _run(run, x, y)
-            x += run.columns
+        for span in row:
+            lines += _draw_span(span, x, y)
+            x += span.columns
     return "\n".join([*lines, "</svg>"]) + "\n"
 
 
-def _run(run: Span, x: int, y: int) -> list[str]:
-    """Its ground, then its text."""
-    how = resolve_style(run)
-    drawn: list[str] = []
-    if how.bg != PAPER:
-        place = f'x="{x * WIDE}" y="{y * HIGH}" width="{run.columns * WIDE}" height="{HIGH}"'
-        drawn.append(f'<rect {place} fill="{_hex(how.bg)}"/>')
+def _draw_span(span: Span, x: int, y: int) -> list[str]:
+    """A span's background, then its text."""
+    resolved = resolve_style(span)
+    elements: list[str] = []
+    if resolved.bg != DEFAULT_BG:
+        place = f'x="{x * WIDE}" y="{y * HIGH}" width="{span.columns * WIDE}" height="{HIGH}"'
+        elements.append(f'<rect {place} fill="{_hex(resolved.bg)}"/>')
     style = "".join(
         attribute
         for wanted, attribute in (
-            (how.fg != INK, f' fill="{_hex(how.fg)}"'),
-            (how.bold, ' font-weight="bold"'),
-            (how.italic, ' font-style="italic"'),
-            (how.underlined, ' text-decoration="underline"'),
+            (resolved.fg != DEFAULT_FG, f' fill="{_hex(resolved.fg)}"'),
+            (resolved.bold, ' font-weight="bold"'),
+            (resolved.italic, ' font-style="italic"'),
+            (resolved.underlined, ' text-decoration="underline"'),
         )
         if wanted
     )
-    for text, columns in _pieces(run):
-        if how.underlined or not text.isspace():
+    for text, columns in _pieces(span):
+        if resolved.underlined or not text.isspace():
             place = f'x="{x * WIDE}" y="{y * HIGH + BASELINE}" textLength="{columns * WIDE}"'
-            drawn.append(f"<text {place} {FITTED}{style}>{escape(text)}</text>")
+            elements.append(f"<text {place} {FITTED}{style}>{escape(text)}</text>")
         x += columns
-    return drawn
+    return elements
 
 
-def _pieces(run: Span) -> Iterable[tuple[str, int]]:
-    """Each is stretched to its cells: one by one where fonts differ in how wide a character is."""
-    return [(run.text, run.columns)] if run.text.isascii() else columns_of(run.text)
+def _pieces(span: Span) -> Iterable[tuple[str, int]]:
+    """The parts of a span, each stretched to its cells: character by character where fonts differ in
+    width."""
+    return [(span.text, span.columns)] if span.text.isascii() else columns_of(span.text)
 
 
 def _hex(colour: Color) -> str:

@@ -1,1 +1,1 @@
-"""A plugin's screen in this terminal."""
+"""The terminal UI: plugin screens in this terminal, with Textual."""

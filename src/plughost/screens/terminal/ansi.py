@@ -1,4 +1,4 @@
-"""Rows as the bytes that a terminal draws them by: text, and colours of our own making."""
+"""Encodes rows as ANSI escape sequences and text for a terminal."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ RESET = "\x1b[0m"
 
 
 def to_ansi(row: Row, colours: ColorSystem | None) -> str:
-    """A row for a terminal that knows so many colours; None is none at all. Of a run's look, only what is not
-    as in the run before is said."""
+    """A row for a terminal with this colour system; None for no colours. Only differences to the style of the
+    previous span are written."""
     parts: list[str] = []
     front: Color | None = None
     back: Color | None = None
     bits = -1
     for text, _, fg, bg, modifier in row:
         codes = ""
-        if modifier != bits or fg is None or bg is None:  # only a reset takes something away
+        if modifier != bits or fg is None or bg is None:  # only a reset removes a modifier or a colour
             codes = f";0{_modifiers(modifier)}"
             bits, front, back = modifier, None, None
         if fg != front:
@@ -51,6 +51,6 @@ def _modifiers(modifier: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _nearest(colour: Color, colours: ColorSystem, foreground: bool) -> str:
-    """The code of the most similar colour that the terminal has."""
+    """The code of the nearest colour that the terminal has."""
     near = RichColor.from_rgb(colour.r, colour.g, colour.b).downgrade(colours)
     return "".join(f";{code}" for code in near.get_ansi_codes(foreground))

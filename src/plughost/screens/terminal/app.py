@@ -1,4 +1,4 @@
-"""Screens in a terminal: tabs above, a status line below, and between them the plugin's own."""
+"""The Textual app: tabs at the top, a status line at the bottom, and a plugin's screen in between."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from plughost.screens.frame_source import ScreenView
-from plughost.screens.terminal.chrome import TabLabel, places, status_line, tab_line
+from plughost.screens.terminal.chrome import TabLabel, status_line, tab_columns, tab_line
 from plughost.screens.terminal.driver import STDERR, TerminalDriver
 from plughost.screens.terminal.row_widget import Rows
 from plughost.screens.terminal.screen_widget import ScreenWidget
@@ -23,15 +23,17 @@ STATUS_PERIOD = 0.25
 
 
 class TabLine(Rows):
+    """The row of tabs; a click chooses one."""
+
     def on_click(self, event: events.Click) -> None:
         app = self.app
         assert isinstance(app, ScreenApp)
         app.choose_at(int(event.x))
 
 
-class Whole(Screen[None]):
-    """Everything that is seen. The library takes the focus away when somebody clicks where it knows of
-    nothing, and what is typed then is lost: here it stays."""
+class MainScreen(Screen[None]):
+    """The only Textual screen. Textual drops the focus when somebody clicks where there is no widget, and
+    keys would be lost then: here the focus stays."""
 
     def set_focus(
         self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
@@ -41,6 +43,8 @@ class Whole(Screen[None]):
 
 
 class ScreenApp(App[None]):
+    """Shows the chosen plugin screen; only that one is drawn."""
+
     CSS = "Screen { overflow: hidden; } #tabs, #status { height: 1; } #canvas { height: 1fr; }"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -50,112 +54,115 @@ class ScreenApp(App[None]):
     ]
 
     def __init__(self, tabs: Sequence[TabLabel], hang_up: Callable[[], None] = lambda: None) -> None:
-        """`hang_up` is called once nobody can see it any more."""
+        """`hang_up` is called once the terminal is gone."""
         super().__init__(driver_class=TerminalDriver)
         self._hang_up = hang_up
         self._screens = tabs
         self._chosen = 0
         self._width = 0
         self._watching: asyncio.Task[None] | None = None
-        self._told = (0, 0.0)
+        self._last_sample = (0, 0.0)
         self._rate = 0.0
-        self._canvas = ScreenWidget()
+        self._screen_widget = ScreenWidget()
         self._terminal = select.poll()
         self._terminal.register(STDERR, select.POLLOUT)
         self._status = Rows("status")
 
-    def get_default_screen(self) -> Whole:
-        return Whole(id="_default")
+    def get_default_screen(self) -> MainScreen:
+        return MainScreen(id="_default")
 
     def compose(self) -> ComposeResult:
         if len(self._screens) > 1:
             yield TabLine("tabs")
-        yield self._canvas
+        yield self._screen_widget
         yield self._status
 
     def on_mount(self) -> None:
-        self._canvas.focus()
-        self.set_interval(STATUS_PERIOD, self._tell)
+        self._screen_widget.focus()
+        self.set_interval(STATUS_PERIOD, self._update_status)
         self.call_after_refresh(self._choose, 0)
 
     def action_turn(self, by: int) -> None:
         self._choose((self._chosen + by) % len(self._screens))
 
     def choose_at(self, x: int) -> None:
-        for number, (start, end) in places(self._screens, self._chosen, self._width).items():
+        """Choose the tab at this column."""
+        for number, (start, end) in tab_columns(self._screens, self._chosen, self._width).items():
             if start <= x < end:
                 self._choose(number)
 
     def _choose(self, number: int) -> None:
-        """Only what is seen is drawn."""
-        self._look_away()
+        """Show another tab: only the chosen screen is drawn."""
+        self._stop_watching()
         self._chosen = number
-        tab = self._canvas.tab = self._screens[number]
-        self._told = (tab.feed.frames, asyncio.get_running_loop().time())
-        self._watching = asyncio.create_task(tab.feed.watch(self))
-        self._watching.add_done_callback(self._watched)
+        tab = self._screen_widget.tab = self._screens[number]
+        self._last_sample = (tab.source.frames, asyncio.get_running_loop().time())
+        self._watching = asyncio.create_task(tab.source.watch(self))
+        self._watching.add_done_callback(self._watch_done)
         self._show_tabs()
-        self._tell()
+        self._update_status()
 
-    def _watched(self, task: asyncio.Task[None]) -> None:
-        """It never ends by itself, but by a mistake of ours."""
+    def _watch_done(self, task: asyncio.Task[None]) -> None:
+        """Report the failure of the watching task: it never ends by itself except by a bug."""
         if not task.cancelled() and (error := task.exception()) is not None:
             self._handle_exception(error)  # type: ignore[arg-type]
 
-    def room(self) -> tuple[int, int]:
-        return self._canvas.size.width, self._canvas.size.height
+    def viewport(self) -> tuple[int, int]:
+        """The size of the viewport, in columns and rows."""
+        return self._screen_widget.size.width, self._screen_widget.size.height
 
-    def see(self, sight: ScreenView) -> None:
-        self._canvas.show(sight.rows, sight.changed)
+    def show_view(self, screen_view: ScreenView) -> None:
+        """Show a frame or an error panel."""
+        self._screen_widget.show(screen_view.rows, screen_view.changed)
 
-    def takes_more(self) -> bool:
-        """Whether the terminal takes more: when it does not, whoever writes to it stands still."""
+    def accepts_frames(self) -> bool:
+        """Whether the terminal can be written to: if not, a write would block."""
         if self.is_headless:
             return True
-        told = dict(self._terminal.poll(0)).get(STDERR, 0)
-        if told & (select.POLLHUP | select.POLLERR):
+        ready = dict(self._terminal.poll(0)).get(STDERR, 0)
+        if ready & (select.POLLHUP | select.POLLERR):
             self._hang_up()
-        return bool(told & select.POLLOUT)
+        return bool(ready & select.POLLOUT)
 
     def on_resize(self, event: events.Resize) -> None:
-        """The app's own size is still the one before."""
+        """Lay out again. The app's own size is still the old one here."""
         self._width = event.size.width
         self._show_tabs()
-        self._tell()
+        self._update_status()
 
     def _show_tabs(self) -> None:
         if len(self._screens) > 1:
             self.query_one("#tabs", TabLine).show([tab_line(self._screens, self._chosen, self._width)])
 
-    def _tell(self) -> None:
-        if not self.takes_more():
+    def _update_status(self) -> None:
+        if not self.accepts_frames():
             return
-        feed = self._screens[self._chosen].feed
-        frames, at = self._told
+        source = self._screens[self._chosen].source
+        frames, at = self._last_sample
         now = asyncio.get_running_loop().time()
         if now - at >= STATUS_PERIOD:
-            self._rate = (feed.frames - frames) / (now - at)
-            self._told = (feed.frames, now)
+            self._rate = (source.frames - frames) / (now - at)
+            self._last_sample = (source.frames, now)
         self._status.show([status_line(self._screens, self._chosen, self._rate, self._width)])
 
     @property
     def terminal(self) -> TerminalDriver | None:
-        """None before it is there, and where nobody looks."""
+        """The terminal driver; None before it is created, and when headless."""
         return self._driver if isinstance(self._driver, TerminalDriver) else None
 
     def panic(self, *renderables: Any) -> None:
-        """A mistake of ours, or the library's: nobody shall take it for an orderly end."""
+        """Exit with an error code after a bug, ours or Textual's: nobody shall take it for a normal exit."""
         super().panic(*renderables)
         self._return_code = self._return_code or 1
 
     def exit(self, *what: Any, **more: Any) -> None:
-        """Nothing is drawn any more: the terminal is about to be somebody else's again."""
-        self._look_away()
+        """Stop drawing before exiting: the terminal is about to be handed back."""
+        self._stop_watching()
         super().exit(*what, **more)
 
     def on_unmount(self) -> None:
-        self._look_away()
+        self._stop_watching()
 
-    def _look_away(self) -> None:
+    def _stop_watching(self) -> None:
         if self._watching is not None:
             self._watching.cancel()

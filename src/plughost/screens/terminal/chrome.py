@@ -1,4 +1,4 @@
-"""The lines around a screen: which screens there are, and how the one that is seen is doing."""
+"""The lines around a plugin's screen: the tabs, and the status line."""
 
 from __future__ import annotations
 
@@ -10,61 +10,66 @@ from plughost.screens.frame_source import FrameSource
 from plughost.screens.render import BLANK, Row, cells_of, line, row_of
 
 MORE = 2
-"""Columns of … and a space, for tabs that are out of sight."""
+"""Columns of … and a space, for tabs that do not fit."""
 
 
 class TabLabel(NamedTuple):
-    feed: FrameSource
+    """One screen of a plugin, and where its frames come from."""
+
+    source: FrameSource
     screen: str
 
     @property
     def title(self) -> str:
-        return f"{self.feed.name}/{self.screen}"
+        """The title, as plugin/screen."""
+        return f"{self.source.name}/{self.screen}"
 
 
 def status_line(tabs: Sequence[TabLabel], chosen: int, rate: float, width: int) -> Row:
-    """State, frame time, frames a second, dropped frames; and how to get out."""
+    """The status line: state, frame time, frames per second, dropped frames, and the keys."""
     tab = tabs[chosen]
-    feed = tab.feed
-    told = f" {tab.title}  {feed.state}  {feed.took * 1e3:.1f} ms  {rate:.0f}/s  {feed.dropped} dropped"
+    source = tab.source
+    status = (
+        f" {tab.title}  {source.state}  {source.took * 1e3:.1f} ms  {rate:.0f}/s  {source.dropped} dropped"
+    )
     keys = "Ctrl+Q leaves " if len(tabs) == 1 else "Ctrl+PgUp/PgDn other screens, Ctrl+Q leaves "
-    gap = width - len([*cells_of(told)]) - len(keys)
-    return line(told + " " * gap + keys if gap > 0 else told, width, REVERSED)
+    gap = width - len([*cells_of(status)]) - len(keys)
+    return line(status + " " * gap + keys if gap > 0 else status, width, REVERSED)
 
 
 def tab_line(tabs: Sequence[TabLabel], chosen: int, width: int) -> Row:
-    """The chosen tab and those around it that have room; … where there are more."""
+    """The chosen tab and as many around it as fit; … where there are more."""
     cells = [BLANK] * width
-    seen = places(tabs, chosen, width)
-    for number, (start, end) in seen.items():
+    visible = tab_columns(tabs, chosen, width)
+    for number, (start, end) in visible.items():
         title = [*cells_of(f" {tabs[number].title} ", REVERSED | BOLD if number == chosen else 0)]
         cells[start : start + len(title)] = title[: end - start]
-    starts, ends = zip(*seen.values(), strict=True)
+    starts, ends = zip(*visible.values(), strict=True)
     if starts[0] == MORE:
         cells[0] = Cell("…")
-    if len(tabs) - 1 not in seen and ends[-1] + MORE <= width:
+    if len(tabs) - 1 not in visible and ends[-1] + MORE <= width:
         cells[ends[-1] + 1] = Cell("…")
     return row_of(cells[:width])
 
 
-def places(tabs: Sequence[TabLabel], chosen: int, width: int) -> dict[int, tuple[int, int]]:
-    """Where titles are, in columns, by the numbers of their tabs: from the first one on that leaves the
-    chosen one its room."""
+def tab_columns(tabs: Sequence[TabLabel], chosen: int, width: int) -> dict[int, tuple[int, int]]:
+    """The columns (start, end) of the tabs that fit, by tab number: beginning with the first tab that leaves
+    room for the chosen one."""
     for first in range(chosen + 1):
-        seen = _from(first, tabs, width)
-        if chosen in seen:
-            return seen
+        visible = _tabs_from(first, tabs, width)
+        if chosen in visible:
+            return visible
     return {chosen: (0, width)}
 
 
-def _from(first: int, tabs: Sequence[TabLabel], width: int) -> dict[int, tuple[int, int]]:
-    """Those that fit as a whole, beginning with this one."""
-    seen: dict[int, tuple[int, int]] = {}
+def _tabs_from(first: int, tabs: Sequence[TabLabel], width: int) -> dict[int, tuple[int, int]]:
+    """The tabs that fit as a whole, beginning with this one."""
+    visible: dict[int, tuple[int, int]] = {}
     start = MORE if first else 0
     for number in range(first, len(tabs)):
         end = start + len([*cells_of(tabs[number].title)]) + 2
         if end + (MORE if number + 1 < len(tabs) else 0) > width:
             break
-        seen[number] = (start, end)
+        visible[number] = (start, end)
         start = end + 1
-    return seen
+    return visible

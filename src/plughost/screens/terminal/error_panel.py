@@ -1,4 +1,4 @@
-"""What is shown instead of a plugin's screen while the plugin has none to show."""
+"""The error panel that is shown instead of a plugin's screen while there is no frame."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ LAST_LINES = 8
 
 
 class ErrorPanel(NamedTuple):
-    """Why there is no frame, in words for people."""
+    """Why there is no frame, as text for people."""
 
     title: str
     why: str = ""
     remedy: str = ""
     restartable: bool = True
-    """Whether to offer the key that ends it and starts it anew."""
+    """Whether to offer the key that kills and restarts the plugin."""
 
 
 FAILED = ("Backoff", "Quarantined")
-"""States that come of a failure."""
+"""States that follow a failure."""
 STARTING = ErrorPanel("is starting", restartable=False)
 
 
-def of_state(state: str, why: str) -> ErrorPanel | None:
-    """The trouble that a plugin's state is; None when it may well answer."""
+def panel_for_state(state: str, why: str) -> ErrorPanel | None:
+    """The error panel for a plugin's state; None when it can draw frames."""
     if state == "Backoff":
         return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
     if state == "Quarantined":
@@ -44,20 +44,28 @@ def of_state(state: str, why: str) -> ErrorPanel | None:
     return ErrorPanel("has been stopped", why)
 
 
-def unresponsive(seconds: float) -> ErrorPanel:
+def unresponsive_panel(seconds: float) -> ErrorPanel:
+    """The error panel for a plugin that has not drawn a frame for so many seconds."""
     remedy = "It may come back by itself: then its screen does, too."
     return ErrorPanel("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
 
 
-def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, height: int) -> list[Row]:
-    """The trouble as rows, as many as there are; the last words first to be left out."""
-    rows = [line("", width), line(f"  {escape_controls(name)} {trouble.title}", width, modifier=BOLD, fg=RED)]
-    # A plugin's words may be megabytes: wrapping them would hold up everything and leave the rest no room.
-    room = width * height // 3
-    for paragraph in (trouble.why, trouble.remedy):
-        for text in _wrapped(escape_controls(paragraph[:room])[:room], max(width - 4, 10)):
+def panel_rows(
+    name: str, error_panel: ErrorPanel, stderr: Sequence[str], width: int, height: int
+) -> list[Row]:
+    """The panel as `height` rows; the stderr lines are cut first."""
+    rows = [
+        line("", width),
+        line(f"  {escape_controls(name)} {error_panel.title}", width, modifier=BOLD, fg=RED),
+    ]
+    # A message may have megabytes: wrapping it would block the event loop and leave no room for the rest.
+    most_characters = width * height // 3
+    for paragraph in (error_panel.why, error_panel.remedy):
+        for text in _wrapped(
+            escape_controls(paragraph[:most_characters])[:most_characters], max(width - 4, 10)
+        ):
             rows += [line(f"  {text}", width)]
-    if trouble.restartable:
+    if error_panel.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
     if stderr:
         rows += [line("", width), line("  its last words on stderr:", width, modifier=DIM)]
@@ -69,6 +77,6 @@ def panel(name: str, trouble: ErrorPanel, stderr: Sequence[str], width: int, hei
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """textwrap counts characters: one that is two columns wide is counted with something behind it."""
+    """Wrap text. textwrap counts characters, so a character of two columns is padded while it counts."""
     counted = "".join(symbol + "\0" * (columns - 1) for symbol, columns in columns_of(text))
     return [each.replace("\0", "") for each in textwrap.wrap(counted, width)]

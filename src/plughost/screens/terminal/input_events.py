@@ -1,4 +1,4 @@
-"""Keys and the mouse, from the terminal library's words to the contract's."""
+"""Translates key, paste and mouse events of Textual to those of the ainb contract."""
 
 from __future__ import annotations
 
@@ -36,16 +36,17 @@ SCROLLS: dict[str, messages.MouseKind] = {
     "MouseScrollRight": messages.ScrollRight(),
 }
 LONGEST_PASTE = 4096
-"""Characters: each is a message."""
+"""Characters: each becomes a message."""
 
 
 def key_event(name: str, character: str | None) -> KeyEvent | None:
-    """A key such as `ctrl+shift+left`, with the character that it types; None when the contract has none."""
-    *held, last = name.split("+") if name != "+" else ["+"]
-    mods = sum({MODIFIERS.get(word, 0) for word in held})
+    """The event for a key such as `ctrl+shift+left` and the character that it types; None when the contract
+    has no such key."""
+    *modifiers, last = name.split("+") if name != "+" else ["+"]
+    mods = sum({MODIFIERS.get(word, 0) for word in modifiers})
     if last == "tab" and mods & SHIFT:
         return KeyEvent(messages.BackTab(), mods)
-    code = NAMED.get(last) or _typed(last, character)
+    code = NAMED.get(last) or _character_key(last, character)
     if code is None:
         return None
     if isinstance(code, messages.Char) and code.ch.isupper():
@@ -53,16 +54,17 @@ def key_event(name: str, character: str | None) -> KeyEvent | None:
     return KeyEvent(code, mods)
 
 
-def _typed(name: str, character: str | None) -> KeyCode | None:
-    """With Ctrl held the character is a control one, and only its name tells which key it was."""
+def _character_key(name: str, character: str | None) -> KeyCode | None:
+    """The character key. With Ctrl held the character is a control character, and only the name tells the
+    key."""
     for typed in (character, name, key_to_character(REPLACED_KEYS.get(name, name))):
         if typed is not None and len(typed) == 1 and typed.isprintable():
             return messages.Char(typed)
     return None
 
 
-def pasted(text: str) -> Iterator[KeyEvent]:
-    """What was pasted, as if somebody had typed it."""
+def paste_events(text: str) -> Iterator[KeyEvent]:
+    """Pasted text as key events."""
     for character in text[:LONGEST_PASTE].replace("\r\n", "\n"):
         if character in "\r\n":
             yield KeyEvent(messages.Enter())
@@ -75,13 +77,14 @@ def pasted(text: str) -> Iterator[KeyEvent]:
 def mouse_event(
     kind: str, button: int, x: int, y: int, *, shift: bool, ctrl: bool, meta: bool
 ) -> MouseEvent | None:
-    """`kind` is the library's name for what happened, at a cell of the plugin's own viewport."""
+    """The event for a Textual mouse event of class `kind`, at a cell of the plugin's own viewport; None when
+    the contract has none."""
     mods = shift * SHIFT | ctrl * CTRL | meta * ALT
-    does = SCROLLS.get(kind) or _does(kind, BUTTONS.get(button))
-    return None if does is None or x < 0 or y < 0 else MouseEvent(does, x, y, mods)
+    action = SCROLLS.get(kind) or _button_action(kind, BUTTONS.get(button))
+    return None if action is None or x < 0 or y < 0 else MouseEvent(action, x, y, mods)
 
 
-def _does(kind: str, button: Button | None) -> messages.MouseKind | None:
+def _button_action(kind: str, button: Button | None) -> messages.MouseKind | None:
     if kind == "MouseMove":
         return messages.Moved() if button is None else messages.Dragged(button)
     if button is not None and kind == "MouseDown":

@@ -1,7 +1,7 @@
-"""What a terminal sends, as keys.
+"""Parses the bytes of a terminal as keys.
 
-The library's own reading fails at some sequences, which ends the program, and loses Alt on many keys.
-Here whatever comes is a key or nothing, and Alt is Alt.
+Textual's own parser fails on some sequences, which ends the program, and loses Alt on many keys. Here any
+input is a key or is ignored, and Alt is kept.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from textual.keys import Keys
 
 ESC = "\x1b"
 _BEGINS = "[O]P^_X\x1b"
-"""What may begin a longer sequence: only time tells."""
+"""Characters after Escape that may begin a longer sequence: only a timeout tells."""
 _EXTENDED = re.compile(r"\x1b\[([\d:]*);([\d:]*)((?:;[\d:]*)?[u~A-HPQRS])")
-"""Of the kitty protocol: the key and its other names, modifiers and what happened to it, its text."""
+"""A sequence of the kitty protocol: the key and its alternates, modifiers and event type, its text."""
 _RELEASED = "3"
 
 
 class KeyParser(XTermParser):
+    """Textual's parser, with unreadable sequences ignored and Alt kept."""
+
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[events.Key]:
         if len(sequence) == 2 and sequence[0] == ESC and sequence[1] not in _BEGINS:
             return self._with_alt(sequence[1])
@@ -29,7 +31,7 @@ class KeyParser(XTermParser):
             return self._with_alt(sequence)
         try:
             return [*super()._sequence_to_key_events(_simplified(sequence))]
-        except (ValueError, OverflowError):  # a number that is no character's
+        except (ValueError, OverflowError):  # a number that is not a code point
             return [events.Key(Keys.Ignore, sequence)]
 
     def _with_alt(self, character: str) -> Iterator[events.Key]:
@@ -38,12 +40,12 @@ class KeyParser(XTermParser):
 
 
 def _simplified(sequence: str) -> str:
-    """Without a key's other names, and without those that are let go."""
+    """Drop a key's alternates; ValueError for the release of a key."""
     extended = _EXTENDED.fullmatch(sequence)
     if extended is None or ":" not in sequence:
         return sequence
     key, modifiers, rest = extended.groups()
-    modifiers, _, happened = modifiers.partition(":")
-    if happened == _RELEASED:
+    modifiers, _, event_type = modifiers.partition(":")
+    if event_type == _RELEASED:
         raise ValueError(sequence)
     return f"{ESC}[{key.partition(':')[0]};{modifiers}{rest}"

@@ -1,4 +1,4 @@
-"""Rows on a terminal: only those that have changed are drawn anew."""
+"""A widget of rows: only changed rows are drawn again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from plughost.screens.render import Row, line
 from plughost.screens.terminal.ansi import to_ansi
 
 
-class Inked(Strip):
-    """A row that knows its own bytes: styles of the library's making cost ten times as much."""
+class AnsiStrip(Strip):
+    """A Textual strip that encodes its row itself: Textual's styles cost ten times as much."""
 
     __slots__ = ("_colours", "_row")
 
     def __init__(self, row: Row, colours: ColorSystem | None) -> None:
-        super().__init__([Segment("".join(run.text for run in row))], columns(row))
+        super().__init__([Segment("".join(span.text for span in row))], columns(row))
         self._row = row
         self._colours = colours
 
@@ -30,7 +30,7 @@ class Inked(Strip):
 
 
 class Rows(Widget):
-    """Shows rows as they are given, in the terminal's own colours where they have none."""
+    """Shows rows as they are given, in the terminal's default colours where they have none."""
 
     ALLOW_SELECT = False
 
@@ -39,7 +39,7 @@ class Rows(Widget):
         self._rows: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row], changed: Sequence[int] | None = None) -> None:
-        """Show these; without `changed`, all of them anew."""
+        """Show these rows; without `changed`, all are drawn again."""
         fitting = len(rows) == self.size.height and columns(rows[0]) == self.size.width if rows else False
         known = len(rows) == len(self._rows)
         self._rows = rows
@@ -49,15 +49,16 @@ class Rows(Widget):
             self._draw(changed)
 
     def _draw(self, changed: Sequence[int]) -> None:
-        """Straight to the terminal: by way of the layout it would cost as much as all the rest of a frame."""
+        """Write the rows straight to the terminal: through Textual's layout it would cost as much as the rest
+        of a frame."""
         driver = self.app._driver
         if driver is None or self.app.is_headless:
             self.refresh()
             return
         left, top = self.region.offset
         colours = self._colours
-        places = (f"\x1b[{top + y + 1};{left + 1}H{to_ansi(self._rows[y], colours)}" for y in changed)
-        driver.write("".join(places))
+        updates = (f"\x1b[{top + y + 1};{left + 1}H{to_ansi(self._rows[y], colours)}" for y in changed)
+        driver.write("".join(updates))
         driver.flush()
 
     @property
@@ -69,14 +70,15 @@ class Rows(Widget):
         return [self._strip(y, crop) for y in range(crop.y, crop.bottom)]
 
     def _strip(self, y: int, crop: Region) -> Strip:
-        """While the size is changing, there may be too much or too little."""
+        """While the size is changing, there may be too many or too few columns."""
         if y >= len(self._rows):
-            return Inked(line("", crop.width), None)
-        strip = Inked(self._rows[y], self._colours)
+            return AnsiStrip(line("", crop.width), None)
+        strip = AnsiStrip(self._rows[y], self._colours)
         if strip.cell_length == crop.width:
             return strip
         return strip.crop(crop.x, crop.right).extend_cell_length(crop.width)
 
 
 def columns(row: Row) -> int:
-    return sum(run.columns for run in row)
+    """The width of a row."""
+    return sum(span.columns for span in row)

@@ -1,4 +1,4 @@
-"""Screens in this terminal, until somebody leaves or the terminal does."""
+"""Runs the terminal UI until somebody quits or the terminal is gone."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from collections.abc import Sequence
 from plughost import interrupt
 from plughost.host import Host
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import fed, open_session
+from plughost.screens.session import dispatch_events, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 from plughost.screens.terminal.driver import TerminalDriver
 from plughost.spec import PluginSpec
 
-PATIENCE = 15.0
-"""For a goodbye that nobody may be there to hear: plugins have their grace in it."""
+EXIT_TIMEOUT = 15.0
+"""Seconds for an orderly shutdown, which includes the grace periods of plugins."""
 HUNG_UP = 128 + signal.SIGHUP
 
 
 async def run(
     screens: Sequence[tuple[PluginSpec, str]], others: Sequence[PluginSpec], rate: float
 ) -> int | None:
-    """Show these screens; the exit code, if there is any."""
+    """Show these screens; returns the exit code, if there is one."""
     specs = {spec.name: spec for spec, _ in screens}
     async with open_session([*specs.values()], others) as (host, plugins, _):
-        feeds = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
-        leaving = Leaving(host)
-        app = ScreenApp([TabLabel(feeds[spec.name], name) for spec, name in screens], leaving.hang_up)
-        leaving.follow(app)
-        async with fed(host, [*feeds.values()]):
+        sources = {plugin.name: FrameSource(host, plugin, rate) for plugin in plugins}
+        shutdown = ShutdownHandler(host)
+        app = ScreenApp([TabLabel(sources[spec.name], name) for spec, name in screens], shutdown.hang_up)
+        shutdown.follow(app)
+        async with dispatch_events(host, [*sources.values()]):
             await app.run_async()
-        for feed in feeds.values():
-            feed.kill_if_hung()
+        for source in sources.values():
+            source.kill_if_hung()
     return app.return_code
 
 
-class Leaving:
-    """Ways to end that do not wait for a terminal."""
+class ShutdownHandler:
+    """Ends the program on signals, without waiting for a terminal that may be gone."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -48,7 +48,7 @@ class Leaving:
         self._closing: asyncio.Task[None] | None = None
 
     def follow(self, app: ScreenApp) -> None:
-        """Signals, from now on."""
+        """Install the signal handlers for this app."""
         self._app = app
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGHUP, self.hang_up)
@@ -56,16 +56,17 @@ class Leaving:
         interrupt.restore_with(self._restore)
 
     def hang_up(self) -> None:
-        """The terminal is gone: the library would say goodbye to it, and may wait for ever."""
+        """The terminal is gone: close the host and exit. Textual would write to the terminal, and may block
+        for ever."""
         if self._closing is None:
-            _exit_at_last(HUNG_UP)
+            _exit_after_timeout(HUNG_UP)
             if self._terminal is not None:
                 self._terminal.lose()
             self._closing = asyncio.ensure_future(self._host.close())
             self._closing.add_done_callback(self._gone)
 
     def _gone(self, _: asyncio.Task[None]) -> None:
-        self._restore()  # it may be there, and only we were told to go
+        self._restore()  # the terminal may still exist: SIGHUP can come from elsewhere
         os._exit(HUNG_UP)
 
     def _restore(self) -> None:
@@ -77,12 +78,12 @@ class Leaving:
         return self._app.terminal if self._app is not None else None
 
     def _end(self, app: ScreenApp, code: int) -> None:
-        _exit_at_last(code)
+        _exit_after_timeout(code)
         app.exit(return_code=code)
 
 
-def _exit_at_last(code: int) -> None:
-    """Whatever somebody waits for; no plugin outlives its host."""
-    timer = threading.Timer(PATIENCE, os._exit, (code,))
+def _exit_after_timeout(code: int) -> None:
+    """Exit after a timeout, whatever is still waiting; no plugin outlives its host."""
+    timer = threading.Timer(EXIT_TIMEOUT, os._exit, (code,))
     timer.daemon = True
     timer.start()

@@ -1,4 +1,5 @@
-"""All of vai's runtime for one folder: records, state, gateway, invocations, deliveries, each as needed."""
+"""VaiRuntime: the composition root of vai for one folder. Builds the records, tenant state, gateway, invoker,
+hook deliveries and hooks."""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ from plughost.vai.state.retry_schedule import Backoff
 
 
 class VaiRuntime:
-    """`async with Runtime(folder, packages, bindings) as runtime`: an `Invoker` with everything it needs.
+    """An `Invoker` with everything it needs, kept in one folder: `async with VaiRuntime(folder, packages,
+    bindings)`.
 
-    What an earlier host left is settled first: its invocations and runs have ended, its deliveries go on, its
-    scratch folders are removed.
+    Entering recovers from an earlier host that was killed: its invocations and runs are recorded as ended,
+    its hook deliveries continue, and its scratch folders are removed.
     """
 
     host: Host
@@ -104,20 +106,22 @@ class VaiRuntime:
         await self._closing.aclose()
 
     async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        """Runs one invocation and returns its outcome; see `Invoker.invoke`."""
         return await self.invoker.invoke(wanted, on_event)
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        """Cancels a running invocation. False when it has ended already."""
         return self.invoker.cancel(invocation_id, reason)
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
-        """An event for the hooks of a project: kept when this returns."""
+        """Publishes an event to the hooks of a project. It is stored durably when this returns."""
         await self.hooks.publish(scope, event)
 
     async def _deliver(self, delivery: Delivery) -> tuple[str, str | None]:
         return await self.hooks.deliver(self, delivery)
 
     async def _go_on(self) -> None:
-        """With what an earlier host left."""
+        """Recovers from an earlier host: ends its orphaned runs and resumes hook deliveries."""
         if self.state.is_there:
             for invocation_id in await self.state.runs.begun_by():
                 if await asyncio.to_thread(self._is_over, invocation_id):
@@ -127,7 +131,7 @@ class VaiRuntime:
             self.deliveries.start()
 
     def _is_over(self, invocation_id: str) -> bool:
-        """One that is not in the book yet is a live host's."""
+        """Whether the record of an invocation has an end. One without a record yet belongs to a live host."""
         with RecordDatabase(self._folder) as book:
             record = book.one(invocation_id)
         return record is not None and record["status"] is not None

@@ -1,4 +1,5 @@
-"""How this layer's SQLite files are opened: for their owner, shared by processes, with tables we know."""
+"""SQLite files of vai: opened for their owner only, shared by several processes (WAL), with versioned
+tables."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ __all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 T = TypeVar("T")
 
 LARGEST_LOG = 4 << 20
-"""Bytes that SQLite's own log keeps when it has been taken into the file."""
+"""Bytes to which SQLite truncates its write-ahead log after a checkpoint."""
 PATIENCE = 10.0
-"""Seconds to wait for another process that writes."""
+"""Busy timeout: seconds to wait for another process that writes."""
 
 
 def open_shared_database(
     path: str, version: int, tables: Iterable[str], *, synchronous: str = "FULL"
 ) -> sqlite3.Connection:
-    """Made when it is missing. `tables` are statements that may run again."""
+    """Opens a SQLite file, and creates it when it is missing. `tables` are the statements of the schema; they
+    may run again."""
     try:
         return _opened(path, version, tables, synchronous)
     except (OSError, sqlite3.Error) as error:
@@ -61,7 +63,7 @@ def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) ->
 
 
 class SqliteDatabase:
-    """One file used from the event loop: opened at the first use, one transaction at a time in a thread."""
+    """An asyncio front for one SQLite file: opened at first use, one transaction at a time, in a thread."""
 
     def __init__(self, path: str, version: int, tables: Iterable[str]) -> None:
         self._path = path
@@ -72,13 +74,14 @@ class SqliteDatabase:
         self._closed = False
 
     async def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows one statement has changed, committed."""
+        """Runs one statement in a transaction of its own. Returns the number of rows that it changed."""
         return await self.do(lambda connection: connection.execute(statement, values).rowcount)
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, committed; nothing of it when it raises.
+        """Runs `work` in one transaction and returns its result; rolled back when `work` raises.
 
-        Never a cursor: it would end in another thread, in the middle of whatever uses its statement next.
+        `work` must not return a cursor: it would be closed in another thread, while its statement is in use
+        again.
         """
         done = asyncio.get_running_loop().run_in_executor(None, self._alone, work)
         try:
@@ -88,6 +91,7 @@ class SqliteDatabase:
             raise
 
     def close(self) -> None:
+        """Closes the file; later transactions fail with Stopped."""
         with self._one_at_a_time:
             self._closed = True
             connection, self._connection = self._connection, None

@@ -1,4 +1,4 @@
-"""What an export may: asked by its manifest ∩ allowed by its binding ∩ allowed by the host."""
+"""Permissions of an export: asked for by its manifest ∩ allowed by its binding ∩ allowed by the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plughost.permissions.intersection import covers
 from plughost.vai.bindings.binding import BindingPolicy
 
 CLASSES = ("isolated", "worker", "inline")
-"""From the narrowest to the widest."""
+"""Execution classes, from the most to the least confined."""
 
 WORDS: dict[str, tuple[str, ...]] = {
     "network": ("none", "egress"),
@@ -24,15 +24,15 @@ WORDS: dict[str, tuple[str, ...]] = {
     "execution_class": CLASSES,
     "scopes": get_args(manifest.Scope),
 }
-"""What a policy may say, by the name of what it speaks of."""
+"""The values that a policy may have, by field."""
 USUAL_CONCURRENCY = 16
-"""Of an export whose manifest names none."""
+"""Concurrent requests of an export whose manifest sets no limit."""
 
 ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manifest asks for one export."""
+    """The permissions that a manifest asks for one export."""
 
     network: str = "none"
     filesystem: str = "none"
@@ -43,32 +43,34 @@ class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantedPermissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What it gets. Stored with every invocation."""
+    """The permissions that an export is granted. Stored with every invocation."""
 
     network: str
     egress_domains: tuple[str, ...] | None
-    """None is any public host, where the network is `egress`."""
+    """None allows any public host, where the network is `egress`."""
     filesystem: str
     scopes: tuple[str, ...]
     execution_class: str
     timeout_ms: int
     max_concurrency: int
     narrowed: tuple[str, ...] = ()
-    """What is less than the manifest asks, and who said so."""
+    """Each permission that is less than the manifest asks for, and whose policy reduced it."""
 
     @property
     def digest(self) -> str:
-        """Of what is fixed when a process starts: two that differ in it never share one."""
+        """A digest of the permissions that are fixed at process start: processes are shared only where it is
+        equal."""
         fixed = (self.network, self.egress_domains, self.filesystem, bool(self.scopes), self.execution_class)
         return hashlib.sha256(ENCODER.encode(fixed)).hexdigest()[:16]
 
 
 Policies = Sequence[tuple[str, BindingPolicy]]
-"""Each with the name of its owner."""
+"""Policies, each with the name of its owner for messages."""
 
 
 def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) -> GrantedPermissions:
-    """Each policy narrows; none widens. InvalidSpec for one that makes no sense, and inline without trust."""
+    """Intersects what a manifest asks for with every policy. InvalidSpec for an invalid policy, and for the
+    class inline of a publisher who is not trusted for it."""
     if wrong := contradictions(policies):
         raise InvalidSpec("; ".join(wrong))
     left = {name: getattr(asked, name) for name in NARROWING}
@@ -102,7 +104,7 @@ def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) 
 
 
 def _or_none(one: str, other: str) -> str:
-    """Of two that do not contain each other nothing is left."""
+    """The value if both agree; otherwise "none", since neither value contains the other."""
     return one if one == other else "none"
 
 
@@ -118,11 +120,11 @@ NARROWING: dict[str, Callable[[Any, Any], Any]] = {
     "timeout_ms": min,
     "max_concurrency": min,
 }
-"""What two sides agree on, by the name of what they speak of."""
+"""How two values of a field are intersected."""
 
 
 def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple[str, ...]:
-    """The hosts that both lists name; where one has a pattern, the narrower of the two."""
+    """The intersection of two lists of hosts; of a pattern and a host that it covers, the host."""
     if one is None:
         return tuple(sorted(set(other)))
     pairs = [(mine, theirs) for mine in one for theirs in other]
@@ -141,7 +143,7 @@ def _told(value: Any) -> str:
 
 
 def contradictions(policies: Policies) -> list[str]:
-    """Every value of a policy that no manifest could ask for."""
+    """Messages for every value of a policy that no manifest could ask for."""
     wrong = []
     for owner, policy in policies:
         for name, known in WORDS.items():

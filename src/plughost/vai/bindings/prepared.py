@@ -1,4 +1,4 @@
-"""A binding made ready: everything about it that can be wrong before it is used, looked at once."""
+"""PreparedBinding: a binding validated once, with everything that its invocations have in common."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from plughost.vai.state.retry_schedule import may_retry
 
 
 class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding with all that its invocations have in common."""
+    """A validated binding with its permissions, schemas, limits and pool key."""
 
     binding: Binding
     package: Package
@@ -36,40 +36,42 @@ class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):
     granted: GrantedPermissions
     key: PoolKey
     gate: ConcurrencyLimit
-    """What runs in the background goes through one more, behind it."""
+    """The concurrency limit of the binding; background work also needs a slot of the host's limit, its
+    parent."""
     retryable: bool
-    """Another try does no harm."""
+    """Whether its effects allow a retry."""
     bound: msgspec.Raw
-    """A `RecordedBinding`, written once: it stands in every record."""
+    """A `RecordedBinding`, encoded once, because every record contains it."""
     input: CompiledSchema | None
     output: CompiledSchema | None
-    """What a tool's schemas want."""
+    """The input and output schemas of a tool."""
     config: CompiledSchema | None
-    """What its configuration is still to be checked against, since that may take long."""
+    """The schema that the configuration must still be checked against, where that takes long."""
     at_once: int
-    """Bytes of an event or answer that is decoded, and searched for secrets, on the event loop."""
+    """Bytes of an event or answer that is decoded, and redacted, on the event loop."""
     answered_at_once: int
-    """Bytes of an answer that is checked there as well; a larger one is for a worker process."""
+    """Bytes of an answer that is also checked on the event loop; a larger one is checked in a worker
+    process."""
     op: str
-    """What is asked of an export of its kind."""
+    """The operation (wire method) of the export's kind."""
     alone: bool
-    """A process for each invocation."""
+    """Whether each invocation gets a new process."""
     exclusive: bool
-    """A process for each that runs at a time: what one writes no other may see."""
+    """Whether a process serves one invocation at a time, so that none sees what another one writes."""
     seconds: float
-    """That an invocation may take at most."""
+    """The longest timeout of an invocation."""
     tenant: Scope | None
-    """Whose all of them are; None where each names its project."""
+    """The tenant of all invocations; None where each invocation names its project."""
     furnished: bool
-    """Its invocations are given something of their own: a scratch folder, secrets or a token."""
+    """Whether invocations get something of their own: a scratch folder, secrets or a token."""
 
     def key_for(self, scope: Scope) -> PoolKey:
-        """Of the processes that may serve a tenant: an organisation's binding has some for each project."""
+        """The pool key for a tenant: an organisation's binding has separate processes per project."""
         return self.key if self.key.tenant in (None, scope) else self.key._replace(tenant=scope)
 
 
 class Preparer:
-    """Prepares each binding once, and again when it has changed."""
+    """Validates each binding once, and again when it has changed; keeps the results."""
 
     def __init__(
         self,
@@ -88,12 +90,13 @@ class Preparer:
         self._known: dict[str, PreparedBinding] = {}
 
     def known(self, binding: Binding) -> PreparedBinding | None:
-        """The binding as it was prepared before; None when it was not, or has changed."""
+        """The prepared binding from the cache; None when it is not there, or the binding has changed."""
         known = self._known.get(binding.binding_id)
         return known if known is not None and known.binding is binding else None
 
     async def prepare(self, binding: Binding) -> PreparedBinding:
-        """InvalidSpec says all that is wrong with it; Damaged that its package is not what was signed."""
+        """Validates a binding. InvalidSpec lists everything that is wrong; Damaged when the package's files
+        are not those that were signed."""
         if (known := self.known(binding)) is not None:
             return known
         package = self._packages.find(binding.package_id, binding.package_version)
@@ -145,7 +148,8 @@ class Preparer:
     def _check(
         self, binding: Binding, package: Package, export: Export, policies: Policies
     ) -> CompiledSchema | None:
-        """InvalidSpec says what is wrong. The schema of a configuration that takes a worker process."""
+        """Checks configuration and secret slots; InvalidSpec lists the problems. Returns the schema of a
+        configuration that must be checked in a worker process."""
         schema = self._schemas.find(package.folder, export.config_schema)
         config = dict(binding.config)
         quick = schema is None or len(msgspec.json.encode(config)) <= schema.told_at_once

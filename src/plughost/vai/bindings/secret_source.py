@@ -1,4 +1,4 @@
-"""Where secrets come from: a binding names their places, an invocation is given their values."""
+"""Secrets: a binding names them (`secret://owner/name`), an invocation is given their values."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from plughost.errors import InvalidSpec
 
 _PLACE = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 LARGEST = 64 << 10
+"""Bytes of a secret."""
 
 
 class SecretSource(Protocol):
-    """The seam to whoever keeps secrets."""
+    """Resolves the names of secrets to their values, such as a secret manager."""
 
     async def reveal(self, place: str) -> str:
-        """The value at `secret://owner/name`, as it is now; InvalidSpec when there is none."""
+        """The current value of `secret://owner/name`; InvalidSpec when there is none."""
 
 
 class SecretFolder:
@@ -31,6 +32,7 @@ class SecretFolder:
         return f"SecretFolder({self._folder!r})"
 
     async def reveal(self, place: str) -> str:
+        """The content of the file, without its final newline."""
         named = _PLACE.fullmatch(place)
         if named is None or named[1] in (".", "..") or named[2] in (".", ".."):
             raise InvalidSpec(f"{place!r} names no secret; write secret://owner/name")
@@ -38,9 +40,9 @@ class SecretFolder:
 
 
 async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: list[str]) -> dict[str, str]:
-    """The values of an export's own slots; InvalidSpec for one that its binding does not fill.
+    """The values of an export's secret slots. InvalidSpec for a slot that the binding does not fill.
 
-    And for one that nobody could hide: a single character is in every text.
+    Also for a value that is too short to be redacted: a single character occurs in every text.
     """
     missing = [slot for slot in slots if slot not in places]
     if missing:

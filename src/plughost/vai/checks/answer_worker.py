@@ -1,7 +1,7 @@
-"""Answers of exports, decoded and checked in a worker process: job `answer`, beside those for JSON Schemas.
+"""The worker process that decodes and checks answers of exports: job `answer`, beside those for JSON Schemas.
 
-A result goes back as JSON written anew, with the sizes of the pieces in which its host looks for secrets. No
-piece begins or ends inside a string, but one that is a long string alone.
+A result is returned as newly encoded JSON, with the sizes of the pieces in which the host looks for secrets.
+A piece never begins or ends inside a string, unless it is a part of one long string.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from plughost.contracts.vai.results import outcome, plain
 from plughost.errors import Malformed
 
 LONGEST = 4096
-"""Characters of a plugin's own words for its failure."""
+"""Characters of a plugin's own error code; a message may have four times as many."""
 
 
 def handle(head: dict[str, Any], body: bytes) -> worker.Reply:
+    """Does one job: decodes an answer and checks its output against a schema."""
     if head["job"] != "answer":
         return worker.handle(head, body)
     size = head["schema"]
@@ -49,4 +50,5 @@ def handle(head: dict[str, Any], body: bytes) -> worker.Reply:
 
 
 def main(host: int) -> None:
+    """Entry point of the worker process; `host` is the process id of its host."""
     serve(handle, host)

@@ -1,7 +1,7 @@
-"""Checks of input, configuration and answers in worker processes, where they would hold the event loop.
+"""Checks of input, configuration and answers in worker processes, so that they do not block the event loop.
 
-What is small for its schema never comes here; see `base/schema_cost.py` for where the line is. A check ends
-at its invocation's deadline like everything else of it.
+Values that are small for their schema are checked without a worker; `_util/json_schema/cost.py` has the
+limit. A check ends at the deadline of its invocation.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ from plughost.wire.messages import encode
 
 WORKER = "plughost.vai.checks.answer_worker"
 LARGEST_DECODED = 1 << 20
-"""Bytes of a result that the host itself reads, a compactor's or a harness's."""
+"""Bytes of a result that the host itself decodes, of a compactor or a harness."""
 
 
 class Checks:
+    """Checks values against schemas, on the event loop where that is quick and otherwise in a pool of
+    workers."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pool = WorkerPool(WORKER, clock)
@@ -38,10 +41,11 @@ class Checks:
         """By their ids, bindings whose configuration was checked."""
 
     async def close(self) -> None:
+        """Kills the worker processes."""
         await self.pool.close()
 
     async def config(self, prepared: PreparedBinding) -> None:
-        """InvalidSpec when the configuration of a binding is not as its export wants it."""
+        """Checks the configuration of a binding; InvalidSpec lists the problems."""
         schema, binding = prepared.config, prepared.binding
         if schema is None or self._good.get(binding.binding_id) is prepared:
             return
@@ -56,9 +60,9 @@ class Checks:
     def input(
         self, run: Execution, schema: CompiledSchema, value: Any
     ) -> Outcome | Awaitable[Outcome | None] | None:
-        """How an invocation ends whose input is wrong; None when it is right.
+        """The outcome of an invocation whose input is invalid; None when it is valid.
 
-        Known at once where the value is small for its schema, and otherwise when it was awaited.
+        At once where the value is small for its schema; otherwise an awaitable of that.
         """
         written = encode(value)
         if len(written) <= schema.at_once:
@@ -76,7 +80,7 @@ class Checks:
         return _wrong_input(run, wrong) if wrong else None
 
     async def answer(self, run: Execution, answer: msgspec.Raw) -> Outcome:
-        """What `Settlement.judged` says of a small answer. The result stays JSON."""
+        """Evaluates a large answer, as `ResultHandler.evaluate` does a small one. The result stays JSON."""
         schema = run.prepared.output
         text = b"" if schema is None else schema.text
         head = {"job": "answer", "op": run.prepared.op, "schema": len(text)}
@@ -96,7 +100,7 @@ class Checks:
         return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
 
     async def _payload(self, run: Execution, pieces: list[int] | None, written: memoryview) -> Any:
-        """A result with its secrets hidden, piece by piece: others have their turn in between."""
+        """The result with secrets redacted, piece by piece, so that other tasks run in between."""
         if pieces is None:
             return None
         try:
@@ -129,7 +133,7 @@ def _wrong_input(run: Execution, problems: list[TruncatedText]) -> Outcome:
 
 
 def _key(prepared: PreparedBinding, scope: Scope) -> Key:
-    """Whose turn it is: a package's, in a project of an organisation."""
+    """The pool key for fair scheduling: organisation, project, package."""
     return scope.org_id, scope.project_id, prepared.package.digest
 
 

@@ -1,4 +1,4 @@
-"""One worker process as its pool knows it: asked one thing at a time, over non-blocking pipes."""
+"""Worker: one worker process of the pool, asked one job at a time over non-blocking pipes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from plughost._util.worker_process import SIZES, start
 from plughost.errors import HostFailed, PluginError
 
 PIPE = 1 << 20
+"""Bytes of the pipes' buffers."""
 CHUNK = 256 << 10
 MOST_REPLY = 64 << 20
+"""Bytes of a reply; a worker with a longer one is killed."""
 Reply = tuple[dict[str, Any], memoryview]
 
 
 class Worker:
+    """One worker process, driven by the event loop."""
+
     def __init__(self, module: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = start(module)
@@ -47,11 +51,13 @@ class Worker:
 
     @property
     def busy(self) -> bool:
+        """Whether it has a job."""
         return self._done is not None
 
     def ask(
         self, head: dict[str, Any], body: tuple[bytes | memoryview, ...], done: asyncio.Future[Reply]
     ) -> None:
+        """Sends a job; the reply, or an error, goes to `done`."""
         self._done = done
         written = msgspec.json.encode(head)
         size = sum(len(part) for part in body)
@@ -111,13 +117,14 @@ class Worker:
                 done.set_result((told, view[head:]))
 
     def _ended(self) -> None:
-        """By itself: it had no more memory, or somebody killed it."""
+        """The process ended by itself: it ran out of memory, or somebody killed it."""
         done = self._done
         self.kill()
         if done is not None and not done.done():
             done.set_exception(_lost())
 
     def kill(self) -> None:
+        """Kills the process; `gone` is done when the kernel has freed it."""
         if not self.alive:
             return
         self.alive = False

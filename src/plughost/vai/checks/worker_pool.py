@@ -1,15 +1,15 @@
-"""A few worker processes for checks that may take long, shared by all tenants.
+"""A pool of a few worker processes for checks that may take long, scheduled fairly between tenants.
 
-- At most `most` processes, started when they are needed and ended when nobody has needed one for a while.
+- At most `most` processes, started on demand and stopped when they were idle for a while.
 - One job at a time for each key: a path such as (organisation, project, package), whose first part is the
-  tenant. A free worker is for the tenant who has the fewest and has waited longest, in it for the project of
-  which that is true, and so on: who sends much, or a schema that takes all of its time, leaves the others
-  theirs, however many packages and projects it has.
-- Waiting counts: a job ends with Timeout at its deadline, wherever it is then, and its worker is killed.
-- A job that has had `SHARE` seconds is ended when another one of its tenant waits for a worker, or one of a
+  tenant. A free worker goes to the tenant with the fewest workers who has waited longest, within the tenant
+  to the project of which that is true, and so on. So a tenant that sends many jobs, or a schema that takes
+  all of its time, does not starve others, however many packages and projects it has.
+- Waiting counts: a job ends with Timeout at its deadline, queued or running, and its worker is killed.
+- A job that ran for `SHARE` seconds is ended when another one of its tenant waits for a worker, or one of a
   tenant with fewer workers.
-- What waits is bounded for each key, for each tenant and in all; more is Overloaded. Where all is full, that
-  is the newest job of the tenant who has most waiting.
+- The queue is bounded for each key, for each tenant and in all; beyond that a job is Overloaded. When the
+  whole queue is full, the newest job of the tenant with the longest queue is.
 """
 
 from __future__ import annotations
@@ -30,12 +30,17 @@ MOST_WAITING = 1024
 MOST_WAITING_OF_TENANT = 256
 MOST_WAITING_OF_ONE = 64
 SHARE = 5.0
+"""Seconds of a job after which it may be ended in favour of others."""
 IDLE = 30.0
+"""Seconds after which an idle worker is stopped."""
 
 Key = tuple[Hashable, ...]
+"""A path for fair scheduling, such as (organisation, project, package)."""
 
 
 class Job(msgspec.Struct, eq=False):
+    """One job for a worker: a head, a body, and the future of its reply."""
+
     head: dict[str, Any]
     body: tuple[bytes | memoryview, ...]
     key: Key
@@ -44,12 +49,13 @@ class Job(msgspec.Struct, eq=False):
     began: float = 0.0
 
     def fail(self, error: PluginError) -> None:
+        """Ends the job with an error, unless it has ended."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class WorkerPool:
-    """`module` has the worker's `main`."""
+    """A fair pool of worker processes that run `main` of `module`."""
 
     def __init__(
         self, module: str, clock: Clock, *, most: int = MOST, idle: float = IDLE, share: float = SHARE
@@ -76,11 +82,11 @@ class WorkerPool:
 
     @property
     def pids(self) -> list[int]:
-        """Of its workers."""
+        """The process ids of its workers."""
         return [worker.pid for worker in self._workers]
 
     async def ask(self, head: dict[str, Any], *body: bytes | memoryview, key: Key, deadline: float) -> Reply:
-        """A worker's reply. Timeout when there is none by `deadline` (of the pool's clock)."""
+        """A worker's reply to a job. Timeout when there is none by `deadline` (on the pool's clock)."""
         if self._closed:
             raise Stopped("this host is closed")
         self._make_room(key)
@@ -100,7 +106,8 @@ class WorkerPool:
             self._go_on()
 
     def _make_room(self, key: Key) -> None:
-        """Overloaded when a job of `key` may not wait. Where all is full, another one may have to leave."""
+        """Admits a job of `key` to the queue, or raises Overloaded. A full queue may drop a job of another
+        tenant."""
         waiting = Counter[Hashable]()
         for other, line in self._waiting.items():
             waiting[other[0]] += len(line)
@@ -122,7 +129,7 @@ class WorkerPool:
         return self._turn
 
     def _leave(self, job: Job) -> None:
-        """It has its reply, or does not want one any more: then its worker is of no use."""
+        """Removes a job that has its reply or was given up. A worker that is still busy with it is killed."""
         if self._running.get(job.key) is job:
             del self._running[job.key]
             worker = job.worker
@@ -145,7 +152,7 @@ class WorkerPool:
                 del self._present[part], self._turns[part]
 
     def _go_on(self) -> None:
-        """Whoever's turn it is, as far as there are workers."""
+        """Schedules waiting jobs, in turn, on free workers."""
         while (self._free or len(self._workers) < self._most) and (ready := self._ready()):
             if (worker := self._worker()) is None:
                 break
@@ -161,7 +168,7 @@ class WorkerPool:
         self._arm()
 
     def _ready(self) -> list[Key]:
-        """The keys that wait and do not run, in the order of their turns."""
+        """The keys with a waiting job and no running one, in the order of their turns."""
         running = Counter(part for key in self._running for part in _parts(key))
         ready = [key for key in self._waiting if key not in self._running]
         return sorted(ready, key=lambda key: [(running[part], self._turns[part]) for part in _parts(key)])
@@ -187,7 +194,8 @@ class WorkerPool:
         return worker
 
     def _arm(self) -> None:
-        """For the next worker that is idle long enough, or the next job that has had its share."""
+        """Sets the timer for the next worker that was idle long enough, or the next job that has had its
+        share."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -197,7 +205,8 @@ class WorkerPool:
             self._timer = self._clock.call_at(min(due), self._due)
 
     def _displaceable(self) -> list[Job]:
-        """The jobs that end when they have had their share: at most one for each key that could run then."""
+        """The running jobs to end when they have had their share: at most one for each key that could run
+        instead."""
         jobs = [job for job in self._running.values() if not job.done.done()]
         jobs.sort(key=lambda job: job.began)
         running = Counter(job.key[0] for job in jobs)
@@ -227,7 +236,7 @@ class WorkerPool:
         self._arm()
 
     async def close(self) -> None:
-        """Kill all workers, and wait until they are gone; what waits for one fails."""
+        """Kills all workers and waits until they are gone; waiting jobs fail with Stopped."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -247,5 +256,5 @@ class WorkerPool:
 
 
 def _parts(key: Key) -> Iterator[Key]:
-    """A key's beginnings: its tenant, its project in that, and so on to the key itself."""
+    """The prefixes of a key: its tenant, the project in that, and so on to the key itself."""
     return (key[:end] for end in range(1, len(key) + 1))

@@ -27,6 +27,8 @@ Text = Annotated[str, msgspec.Meta(max_length=64 << 10)]
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request body that starts a run."""
+
     task: Text = ""
     session_id: str | None = None
     """Its parent's where it names none, and the same of the chain."""
@@ -51,6 +53,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ChildRuns:
+    """Handlers for runs: start, read and finish the child runs of a harness."""
+
     def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings

@@ -23,6 +23,8 @@ MOST_BYTES = 32 << 20
 
 
 class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request body that starts a compaction."""
+
     chain_id: str
     export: str
     """The bound compactor."""
@@ -33,6 +35,8 @@ class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Compactions:
+    """Handlers for compactions by a bound compactor."""
+
     def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings

@@ -18,6 +18,8 @@ MOST_WRITTEN = 64 << 20
 
 
 class Guest:
+    """A running invocation with a valid token, as a client of the gateway."""
+
     def __init__(self, run: Execution) -> None:
         self.run = run
         self.refusals = 0

@@ -24,6 +24,8 @@ HOSTS_OWN = frozenset({"tool_result"})
 
 
 class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request body that appends blocks to a chain."""
+
     blocks: Annotated[list[SeedBlock], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
@@ -31,6 +33,8 @@ class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reading:
+    """Handlers that read sessions and chains and append blocks."""
+
     def __init__(self, state: TenantState) -> None:
         self._state = state
 

@@ -21,6 +21,8 @@ TOLD = frozenset({401, 403, 404})
 
 
 class Refusals:
+    """Writes refused requests into the records of the invocations that made them."""
+
     def __init__(self, records: RecordSink) -> None:
         self._records = records
         self._ended: dict[str, int] = {}

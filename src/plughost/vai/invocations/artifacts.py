@@ -1,7 +1,7 @@
-"""Files that an export hands over in its scratch folder: taken before it goes, and never from elsewhere.
+"""Artifacts: files that an export hands over from its scratch folder, copied before that folder is removed.
 
-A path is the plugin's word. It is opened below the scratch folder only, whatever links lie there, and what is
-kept is named by its digest.
+The path of an artifact is untrusted input. It is opened beneath the scratch folder only, whatever symlinks
+are in it, and the copy is named by its SHA-256 digest.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 MOST = 64
+"""Artifacts of one invocation."""
 LARGEST = 64 << 20
-"""Bytes of all artifacts of one invocation."""
+"""Bytes of all artifacts of one invocation together."""
 
 
 def collect_artifacts(
     artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Redactor
 ) -> list[Any]:
-    """The artifacts with digest and size instead of a path; their bytes go into `folder`, if there is one.
+    """Replaces the path of each artifact by its digest and size; copies the bytes to `folder`, if there is
+    one.
 
-    Denied for a path that leads out of the scratch folder, or to no file, and for what must stay `hidden`.
-    Blocking.
+    Denied for a path that leads out of the scratch folder or is not a regular file, and for content with a
+    secret in it. Blocking.
     """
     if len(artifacts) > MOST:
         raise Denied(f"it hands over more than {MOST} artifacts")

@@ -1,4 +1,5 @@
-"""How many invocations of one binding run at a time; the others wait for their turn, first come first."""
+"""Concurrency limit of a binding: how many of its invocations run at a time. Others queue, first in, first
+out."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections import deque
 
 
 class ConcurrencyLimit:
-    """With one `beyond` it, a place is one behind both."""
+    """Limits concurrency to `most` slots. With a `parent`, a slot is needed in both."""
 
     def __init__(self, most: int, beyond: ConcurrencyLimit | None = None) -> None:
         self.beyond = beyond
@@ -15,17 +16,18 @@ class ConcurrencyLimit:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of those who wait for a slot."""
         return len(self._waiting)
 
     def enter_now(self) -> bool:
-        """Whether there is room, which is taken then."""
+        """Takes a slot without waiting; False when none is free."""
         if self._free <= 0 or self._waiting or (self.beyond is not None and not self.beyond.enter_now()):
             return False
         self._free -= 1
         return True
 
     async def enter(self) -> None:
+        """Takes a slot, and waits for it when none is free."""
         if self.enter_now():
             return
         await self._enter_here()
@@ -52,6 +54,7 @@ class ConcurrencyLimit:
             raise
 
     def leave(self) -> None:
+        """Frees the slot, for the first in the queue."""
         if self.beyond is not None:
             self.beyond.leave()
         self._leave_here()

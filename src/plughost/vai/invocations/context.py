@@ -1,4 +1,4 @@
-"""What an invocation is told of itself, with the credentials that it was granted and no others."""
+"""The context of a request: ids, deadline, scratch folder, and the gateway credentials that were granted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MILLISECONDS = [f".{number:03d}Z" for number in range(1000)]
 
 
 def context(run: Execution, scratch: str | None, gateway: TokenIssuer | None) -> RequestContext:
-    """A token is minted only for an export with scopes."""
+    """The request context of an invocation. Only an export with scopes gets a delegation token."""
     scope, related, scopes = run.scope, run.wanted.related, run.prepared.granted.scopes
     access = _NO_ACCESS
     if scopes:

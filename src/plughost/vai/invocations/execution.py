@@ -1,4 +1,5 @@
-"""One invocation under way: its time, what it must not show, and how it is told to the records."""
+"""Execution: the state of one running invocation (deadline, redactor, process) and the entries of its
+record."""
 
 from __future__ import annotations
 
@@ -23,47 +24,48 @@ _USUAL = RecordLimits()
 
 
 class Execution(msgspec.Struct, eq=False):
-    """A struct, since one is made for every invocation: a constructor in Python would be felt."""
+    """One running invocation. A msgspec struct, because one is made per call and a Python constructor is
+    slower."""
 
     id: str
     wanted: Invocation
     prepared: PreparedBinding
     scope: Scope
-    """Whose it is."""
+    """The tenant that it is executed for."""
     trace_id: str
     clock: Clock
     deadline: float
-    """By its clock."""
+    """On the monotonic clock `clock`."""
     began_at: float
     ends_at: float
-    """By the calendar: seconds since 1970."""
+    """The deadline as wall time, like `began_at`: seconds since 1970."""
     records: RecordSink
     on_event: OnEvent | None
     hidden: Redactor = msgspec.field(default_factory=Redactor)
-    """What its process was given for its tenant, once it has one."""
+    """Redacts the secrets that its process was given for its tenant, once it has a process."""
     process: PooledWorker | None = None
-    """The one that it is in, or was in last."""
+    """The process that executes it, or did last."""
     limits: RecordLimits = _USUAL
-    """Of its record."""
+    """Limits on the events in its record."""
     retries: int = 0
     events: int = 0
-    """Those that are recorded."""
+    """Number of events recorded."""
     event_bytes: int = 0
     omitted: int = 0
-    """Those that are not."""
+    """Number of events left out of the record."""
 
     def __repr__(self) -> str:
         return f"<Run {self.id}>"
 
     @property
     def left(self) -> float:
-        """Seconds until its deadline."""
+        """Seconds until its deadline, at least a millisecond."""
         left = self.deadline - self.clock.time()
         return left if left > 0.001 else 0.001
 
     @property
     def confined_by(self) -> tuple[str, ...]:
-        """What its process is held by."""
+        """The sandbox mechanisms that hold its process."""
         return () if self.process is None else self.process.confined_by
 
     def ended_as(
@@ -74,6 +76,7 @@ class Execution(msgspec.Struct, eq=False):
         last_words: str = "",
         hint: str = "",
     ) -> Outcome:
+        """An outcome of this invocation, with secrets redacted."""
         return Outcome(
             invocation_id=self.id,
             status=status,
@@ -85,6 +88,7 @@ class Execution(msgspec.Struct, eq=False):
         )
 
     def began(self) -> Started:
+        """The record entry for its start."""
         scope, related = self.scope, self.wanted.related
         return Started(
             invocation_id=self.id,
@@ -100,7 +104,7 @@ class Execution(msgspec.Struct, eq=False):
         )
 
     def hear(self, said: msgspec.Raw) -> None:
-        """What its process tells of it: for the records, and for who listens to an export that streams."""
+        """Records an event that the plugin sent, and passes it on to the listener of a streaming export."""
         if (size := len(memoryview(said))) > (largest := self.prepared.at_once):
             why = f"an event of {size} bytes was left out; the largest is {largest}"
             if self._has_room_for(len(why)):
@@ -118,7 +122,8 @@ class Execution(msgspec.Struct, eq=False):
             self.on_event(dict(event))
 
     def _has_room_for(self, size: int) -> bool:
-        """Whether its record takes one more event of its process. The first that is left out is told."""
+        """Whether the record takes one more event of the plugin. The first event left out is itself
+        recorded."""
         if not self.omitted:
             if self.events < self.limits.events and self.event_bytes + size <= self.limits.bytes:
                 self.event_bytes += size
@@ -132,7 +137,7 @@ class Execution(msgspec.Struct, eq=False):
         return False
 
     def said(self, event: Mapping[str, Any]) -> EventLogged:
-        """An event that the host itself tells of it, secrets hidden."""
+        """The record entry for an event of the host itself, with secrets redacted."""
         return self._next(self.hidden.redact_json(event))
 
     def _next(self, event: Mapping[str, Any]) -> EventLogged:
@@ -140,6 +145,7 @@ class Execution(msgspec.Struct, eq=False):
         return EventLogged(invocation_id=self.id, number=number, at=time.time(), event=event)
 
     def ended(self, outcome: Outcome) -> Finished:
+        """The record entry for its end."""
         return Finished(
             invocation_id=self.id,
             ended_at=time.time(),
@@ -163,7 +169,8 @@ def start_execution(
     on_event: OnEvent | None = None,
     limits: RecordLimits | None = None,
 ) -> Execution:
-    """It has begun now, and has as much time as its caller gives and its binding allows."""
+    """Starts the clock of an invocation: its timeout is the caller's or the binding's, whichever is
+    shorter."""
     related, seconds, now = wanted.related, prepared.seconds, time.time()
     if wanted.timeout_ms is not None:
         seconds = max(min(wanted.timeout_ms / 1000, seconds), 0.0)

@@ -1,7 +1,8 @@
-"""One invocation from its request to its record: schema, turn, process, context, outcome.
+"""LocalInvoker: executes invocations in sandboxed processes of this machine.
 
-Whatever happens on the way, it is recorded once as begun and once as ended, and nothing that was made for it
-outlives it: no scratch folder, no token, no place at the gate.
+The steps: check the input, wait for a concurrency slot, take a process from the pool, call it, evaluate the
+answer, persist the result, record the outcome. Whatever happens, an invocation is recorded once as started
+and once as finished, and leaves nothing behind: no scratch folder, no token, no concurrency slot.
 """
 
 from __future__ import annotations
@@ -62,29 +63,30 @@ _IS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
 
 
 class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a host runs invocations."""
+    """Settings of how a host executes invocations."""
 
     policy: BindingPolicy = BindingPolicy()
-    """What it allows at most."""
+    """The host's own policy: the most that any binding may be granted."""
     limits: ResourceLimits = ResourceLimits()
     sandbox: str = "strict"
     reuse: str = "binding"
-    """Whether an isolated process serves its `binding`, or one `invocation` only."""
+    """Whether an isolated process serves its `binding`, or only one `invocation`."""
     most_processes: int = 64
     workers: int = 4
-    """Invocations of class worker at a time, of all bindings: what runs in the background."""
+    """Concurrent invocations of class worker (background work), over all bindings."""
     idle: float = 300.0
-    """Seconds until a process that nobody uses is ended."""
+    """Seconds after which an unused process is stopped."""
     tries: Backoff = TOOL_TRIES
+    """The retry schedule of tools that may be retried."""
     records: RecordLimits = RecordLimits()
-    """How much a plugin may write into the record of one invocation."""
+    """Limits on what a plugin may write into the record of one invocation."""
     scratch_base: str | None = None
     artifacts: str | None = None
-    """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
+    """The folder for files that harnesses hand over, named by digest; without it only digests are kept."""
 
 
 class LocalInvoker:
-    """Runs invocations in processes of this machine."""
+    """Executes invocations in processes of this machine; implements `Invoker`."""
 
     def __init__(
         self,
@@ -127,21 +129,23 @@ class LocalInvoker:
 
     @property
     def running(self) -> list[str]:
-        """The invocations under way."""
+        """The ids of running invocations."""
         return list(self._running)
 
     def sweep(self) -> None:
-        """Remove the scratch folders that killed hosts have left. Blocking."""
+        """Removes the scratch folders that killed hosts have left. Blocking."""
         self._scratch.sweep()
 
     async def prepare(self, binding: Binding) -> PreparedBinding:
-        """What a binding gives its invocations; InvalidSpec when it cannot be used."""
+        """Validates a binding, including a configuration that takes long to check. InvalidSpec when it is
+        unusable."""
         prepared = self._preparer.known(binding) or await self._preparer.prepare(binding)
         if prepared.config is not None:
             await self.checks.config(prepared)
         return prepared
 
     async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        """Executes and records one invocation; see `Invoker.invoke`."""
         if self._closed:
             raise Stopped("this host is closed")
         prepared = self._preparer.known(wanted.binding)
@@ -179,11 +183,13 @@ class LocalInvoker:
         return outcome
 
     def stream(self, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
-        """Its events as they come, and its outcome last. Whoever stops listening cancels it."""
+        """Yields the events of an invocation, then its outcome. Closing the generator cancels the
+        invocation."""
         return stream(self, wanted)
 
     async def prewarm(self, binding: Binding, project_id: str | None = None) -> None:
-        """A process that is ready before its first invocation; none where each invocation has its own."""
+        """Starts a process before the first invocation; none where each invocation has a process of its
+        own."""
         if self._closed:
             raise Stopped("this host is closed")
         prepared = await self.prepare(binding)
@@ -192,6 +198,7 @@ class LocalInvoker:
         self.pool.give_back(await self._process(prepared, tenant_of(binding, project_id)))
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        """Cancels a running invocation. False when it has ended already, or is being cancelled."""
         task = self._running.get(invocation_id)
         if task is None or invocation_id in self._cancelled:
             return False
@@ -200,7 +207,7 @@ class LocalInvoker:
         return True
 
     async def close(self) -> None:
-        """Cancel what runs, and end every process."""
+        """Cancels running invocations, and stops every process."""
         self._closed = True
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
@@ -214,7 +221,7 @@ class LocalInvoker:
     # The way of one invocation
 
     async def _outcome(self, run: Execution) -> Outcome:
-        """Tried as often as its effects and its time allow."""
+        """Executes an invocation, and retries it as often as its effects and its deadline allow."""
         prepared = run.prepared
         if not prepared.gate.enter_now() and not await self._entered(run):
             why = f"no place was free in time, of {prepared.granted.max_concurrency}"
@@ -261,7 +268,7 @@ class LocalInvoker:
         return True
 
     async def _waited(self, run: Execution, outcome: Outcome) -> bool:
-        """Whether there is time for another try, which is due now."""
+        """Waits for the next retry; False when there is none, or no time for it."""
         delay = self._options.tries.after(run.retries + 1) if outcome.status == "retryable_failure" else None
         if delay is None or delay >= run.left:
             return False
@@ -270,13 +277,14 @@ class LocalInvoker:
         return True
 
     def _at_once(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
-        """What a small answer means; None for one that is for a worker process."""
+        """Evaluates a small answer; None for one that a worker process must check."""
         if len(memoryview(answer)) > run.prepared.answered_at_once:
             return None
         return self._settlement.evaluate(run, answer)
 
     def _refusal(self, run: Execution) -> Outcome | Awaitable[Outcome | None] | None:
-        """What is wrong with a request before any process sees it. An awaitable for what takes longer."""
+        """The outcome of a request that is wrong; None when it is right. An awaitable where the check takes
+        longer."""
         work, export = run.wanted.work, run.prepared.export
         if work.kind != export.kind:
             return run.ended_as(
@@ -307,7 +315,8 @@ class LocalInvoker:
         return process.plugin.call(prepared.op, body, timeout=run.left, type=msgspec.Raw, on_event=run.hear)
 
     async def _furnished(self, run: Execution, process: PooledWorker) -> Outcome:
-        """With what is its own, which is gone when it ends."""
+        """Executes an invocation with its scratch folder, secrets and token, which are all gone at its
+        end."""
         prepared, plugin, scratch, answered = run.prepared, process.plugin, None, False
         try:
             if prepared.granted.filesystem == "scratch":
@@ -341,7 +350,7 @@ class LocalInvoker:
             raise Timeout("no process was ready in time") from None
 
     async def _process(self, prepared: PreparedBinding, scope: Scope) -> PooledWorker:
-        """One that may serve this tenant, to be given back."""
+        """Takes a process that may serve this tenant; to be given back."""
         scopes = self._gateway if prepared.granted.scopes else None
         socket = None if scopes is None else await scopes.open()
         spec = partial(self._spec, prepared, socket)
@@ -351,7 +360,7 @@ class LocalInvoker:
         )
 
     async def _tidy_up(self, process: PooledWorker) -> None:
-        """When a process is gone nobody fills its scratch folders any more, and its name is free."""
+        """Records the last messages of a process that is gone, and removes its scratch root."""
         plugin = process.plugin
         for number, what in enumerate(self._strays.take(plugin.name), STRAY):
             if process.last:
@@ -372,7 +381,7 @@ class LocalInvoker:
         return values
 
     async def _within(self, scratch: str, run: Execution, plugin: Plugin, call: Awaitable[Any]) -> Any:
-        """The answer of a call that may fill its scratch folder up to its limit, and not further."""
+        """Awaits a call while measuring its scratch folder; BudgetExceeded when that exceeds its limit."""
         task = asyncio.ensure_future(call)
         limit = self._options.limits.scratch
         pause = until_next_look(limit or 0, 0.0)

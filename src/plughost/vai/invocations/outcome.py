@@ -1,4 +1,4 @@
-"""How an invocation ended: exactly one status, and why it is not the one that was wished for."""
+"""Outcome: how an invocation ended, with exactly one status and the reason of a failure."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ from plughost.vai.packages.errors import Damaged
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of one invocation: status, result or reason, and texts for people."""
+
     invocation_id: str
     status: str
     """succeeded | failed | cancelled | retryable_failure"""
     payload: Any = msgspec.field(default=None, name="result")
-    """The result as the host has it: a large one is JSON still, as Raw. None unless it succeeded."""
+    """The result as the host has it; a large one is still JSON, as `msgspec.Raw`. None unless it
+    succeeded."""
     reason: str | None = None
-    """deadline_exceeded, crashed, collateral, invalid_input …: a word for programs. With `plugin:` before it,
-    the plugin's own."""
+    """A code for programs: deadline_exceeded, crashed, collateral, invalid_input and others. With the prefix
+    `plugin:` it is the plugin's own."""
     message: str | None = None
-    """The same for people."""
+    """The reason in words, for people."""
     last_words: str | None = None
-    """What its process wrote to stderr last, when it failed."""
+    """The last lines of its process's stderr, when it failed."""
     hint: str | None = None
-    """What to do about it."""
+    """What to do about the failure."""
     retries: int = 0
 
     @property
     def result(self) -> Any:
-        """What its kind of export returns. A large one is decoded when it is first asked for, which takes
-        some 40 ms for each MiB: leave it `payload`, or ask in a thread, where others wait for the loop."""
+        """The result of the export, decoded. A large one is decoded at the first access, which takes some 40
+        ms per MiB: where others wait for the event loop, use `payload` or access it in a thread."""
         if isinstance(self.payload, msgspec.Raw):
             msgspec.structs.force_setattr(self, "payload", msgspec.json.decode(self.payload))
         return self.payload
 
     def report(self) -> dict[str, Any]:
-        """All of it by name, to be written as JSON: a large result stays as it is."""
+        """All fields as a dict, to be encoded as JSON; a large result stays encoded."""
         told = msgspec.structs.asdict(self)
         told["result"] = told.pop("payload")
         return told
@@ -48,28 +51,31 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SAID_SO = "plugin_said_so"
-"""The reason of a failure that a plugin has no word for."""
+"""The reason of a failure for which the plugin gave no code."""
 PLUGINS_OWN = "plugin:"
-"""Before a plugin's own word for it, which might be one of the host's."""
+"""Prefix of a plugin's own error code, which could otherwise equal one of the host's."""
 DEADLINE = "deadline_exceeded"
 EXCEEDED = {
     signal.SIGXCPU: "it used more processor time than cpu_seconds allows",
     signal.SIGXFSZ: "it wrote past the end of the largest file that it may have",
 }
-"""What the kernel ends a process for, by the signal that it does it with."""
+"""Messages for the signals by which the kernel ends a process that exceeded a resource limit."""
 
 
 class OutcomeVerdict(msgspec.Struct, frozen=True):
+    """What an error means for an invocation: status, reason, and whether to retry."""
+
     status: str
     reason: str
     again: bool
-    """Whether another try could end otherwise."""
+    """Whether a retry could succeed."""
     message: str | None = None
-    """Better words than the error has."""
+    """A clearer message than that of the error."""
 
 
 def verdict(error: PluginError, *, retryable: bool) -> OutcomeVerdict:
-    """What a failure of the engine means for an invocation whose effects may (`retryable`) be doubled."""
+    """Maps an error of the engine to a status. `retryable`: the invocation may be executed twice without
+    harm."""
     if isinstance(error, Timeout):
         return OutcomeVerdict("cancelled", DEADLINE, again=False)
     if isinstance(error, Overloaded | BudgetExceeded):
@@ -90,6 +96,7 @@ def verdict(error: PluginError, *, retryable: bool) -> OutcomeVerdict:
 
 
 def _exceeded(exit_status: int | None) -> str | None:
-    """A sandbox's first process tells of a signal as shells do, by a code."""
+    """The message for a process that exceeded a resource limit. The init process of a sandbox reports a
+    signal as shells do: 128 plus its number."""
     ends = {status: words for number, words in EXCEEDED.items() for status in (-number, 128 + number)}
     return None if exit_status is None else ends.get(exit_status)

@@ -1,4 +1,4 @@
-"""Warm processes for invocations, kept apart by what they must not share."""
+"""A pool of warm worker processes for invocations, separated by what they must not share."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Scope
 
 Spec = Callable[[int], PluginSpec]
-"""What to run as the process of that number. Numbers are used again when their process is gone: a root host
-keeps a user for every name, for good."""
+"""Makes the spec of the process with that number. Numbers are reused when their process is gone, because a
+root host keeps a user for every process name forever."""
 
 
 Check = Callable[[], None]
-"""Raises when what is to run is not what was signed. Blocking."""
+"""Raises when the files that are about to run are not those that were signed. Blocking."""
 
 
 class PoolKey(NamedTuple):
-    """Two invocations whose keys differ never meet in one process."""
+    """The key by which processes are shared: invocations with different keys never run in the same
+    process."""
 
     package_digest: str
     export_id: str
     tenant: Scope | None
-    """None for inline, whose publisher is trusted with all tenants' calls."""
+    """None for the execution class inline, whose publisher is trusted with the calls of all tenants."""
     policy_digest: str
 
 
 class PooledWorker:
-    """One process of the pool, and how many invocations are in it."""
+    """One process of the pool, with the number of invocations that use it now."""
 
     def __init__(self, plugin: Plugin, key: PoolKey, number: int, *, alone: bool, exclusive: bool) -> None:
         self.plugin = plugin
@@ -58,8 +59,8 @@ class PooledWorker:
         self._hidden: dict[Scope, Redactor] = {}
 
     def hidden_from(self, tenant: Scope) -> Redactor:
-        """What it was given for this tenant. In what it says to this one another's secrets are just texts:
-        who saw them hidden could guess them."""
+        """The redactor of this tenant's secrets. Secrets of other tenants are not redacted from this tenant's
+        output: by seeing what is redacted, a tenant could guess them."""
         hidden = self._hidden.get(tenant)
         if hidden is None:
             hidden = self._hidden[tenant] = Redactor()
@@ -67,12 +68,12 @@ class PooledWorker:
 
     @property
     def shared(self) -> bool:
-        """Whether more than one tenant had it: what it wrote to stderr is none's own then."""
+        """Whether more than one tenant used the process: its stderr then belongs to none of them."""
         return len(self._hidden) > 1
 
 
 class Pool:
-    """At most `most` processes; one that nobody used for `idle` seconds is ended."""
+    """A pool of at most `most` processes. One that is idle for `idle` seconds is stopped."""
 
     def __init__(
         self,
@@ -102,7 +103,7 @@ class Pool:
         return len(self._numbers)
 
     def warm(self, key: PoolKey) -> PooledWorker | None:
-        """The process that is there for `key`, taken; None when one must be made or waited for."""
+        """Takes a process of `key` that is ready; None when one must be started or waited for."""
         known = self._warm.get(key)
         return None if known is None or not known[-1].ready else self._taken(known[-1])
 
@@ -116,7 +117,7 @@ class Pool:
         return process
 
     def _withdraw(self, process: PooledWorker) -> None:
-        """It is not offered any more."""
+        """Removes a process from the warm ones, so that no other invocation gets it."""
         known = self._warm.get(process.key, [])
         if process in known:
             known.remove(process)
@@ -126,10 +127,11 @@ class Pool:
     async def take(
         self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool = False, check: Check | None = None
     ) -> PooledWorker:
-        """A process for one invocation, which has said hello: to be given back.
+        """Takes a process for one invocation, after its handshake; hand it back with `give_back`.
 
-        `exclusive`: nobody else is in it meanwhile. `alone`: nobody else ever is. `check` comes right before
-        every start, after all that was read of the package to prepare for it.
+        `exclusive`: no other invocation uses it at the same time. `alone`: none uses it afterwards either.
+        `check` runs right before every start, after everything else that was read from the package to prepare
+        it.
         """
         process = await self._found(key, spec, alone=alone, exclusive=exclusive)
         if process.ready:
@@ -186,7 +188,7 @@ class Pool:
         return PooledWorker(plugin, key, number, alone=alone, exclusive=exclusive)
 
     async def _room(self) -> None:
-        """Until there may be one more: the one that was idle longest makes way."""
+        """Waits until one more process may be started; the one that was idle longest is retired for it."""
         while len(self._numbers) >= self._most:
             idle = [process for process in self._all_warm() if not process.users]
             if idle:
@@ -205,6 +207,8 @@ class Pool:
         return [process for known in self._warm.values() for process in known]
 
     def give_back(self, process: PooledWorker) -> None:
+        """Ends one use of a process, which then stays warm, or is stopped when it is retired or others wait
+        for a slot."""
         process.users -= 1
         if process.users:
             return
@@ -221,7 +225,7 @@ class Pool:
             self._reaper = self._clock.call_at(process.idle_since + self._idle, self._reap)
 
     def retire(self, process: PooledWorker) -> None:
-        """It takes no more invocations, and ends when those in it have."""
+        """Gives the process no more invocations, and stops it when those in it have ended."""
         if not process.retired:
             process.retired = True
             self._withdraw(process)
@@ -266,7 +270,7 @@ class Pool:
                 return
 
     async def close(self) -> None:
-        """End every process; invocations in them fail."""
+        """Stops every process; invocations in them fail."""
         self._closed = True
         if self._reaper is not None:
             self._reaper.cancel()

@@ -1,4 +1,4 @@
-"""What an export was granted, as the spec of a process: the kernel holds it to that."""
+"""The PluginSpec of a worker process: granted permissions as sandbox access, resource limits and options."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from plughost.vai.bindings.package import Package
 from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, GrantedPermissions
 
 GATEWAY_HOST = "gateway.vai.internal"
-"""Reserved: inside a sandbox it is the gateway's own socket."""
+"""Reserved host name: inside a sandbox it leads to the gateway's unix socket."""
 WEB_PORTS = (80, 443)
 BLOCK = 4096
-"""Bytes of a file past the limit of its folder: enough for a look to see that it is past it."""
+"""Bytes by which a file may exceed the scratch limit, so that a measurement can detect the excess."""
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Python without a sandbox would write `__pycache__` into the installed package, which no release has."""
+"""Keeps Python without a sandbox from writing `__pycache__` into the installed package, whose files are
+verified."""
 SHARED = 1024
-"""Requests in a process that serves every tenant, each of them within its own binding's limit."""
+"""Concurrent requests of a process that serves every tenant; each tenant is limited by its own binding."""
 
 
 def process_spec(
@@ -35,6 +36,7 @@ def process_spec(
     limits: ResourceLimits,
     sandbox: str,
 ) -> PluginSpec:
+    """Builds the spec of a process that runs one export with the permissions it was granted."""
     endpoints: list[Endpoint] = []
     if granted.network == "egress":
         for host in ("*",) if granted.egress_domains is None else granted.egress_domains:
@@ -58,7 +60,8 @@ def process_spec(
 
 
 def _in_flight(export: Export, granted: GrantedPermissions) -> int:
-    """Requests at a time; one where it may write, since all in a process write to the same places."""
+    """Concurrent requests per process; one where it may write, because all requests write to the same
+    places."""
     if granted.filesystem == "scratch":
         return 1
     if granted.execution_class == "inline":
@@ -67,7 +70,7 @@ def _in_flight(export: Export, granted: GrantedPermissions) -> int:
 
 
 def _within_scratch(limits: ResourceLimits) -> ResourceLimits:
-    """No single file is larger than all of a scratch folder: that the kernel sees to, without a look."""
+    """Limits the size of a single file to that of the scratch folder, so that the kernel enforces it."""
     sizes = [limits.file_size, None if limits.scratch is None else limits.scratch + BLOCK]
     return msgspec.structs.replace(
         limits, file_size=min((size for size in sizes if size is not None), default=None)

@@ -1,4 +1,4 @@
-"""What an export answered: checked against its manifest, and written where the host writes for it."""
+"""Results of exports: checked against the manifest's schemas, and persisted as artifacts and chain blocks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest,
 from plughost.vai.state.chains import Block, ChainSink
 
 LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
-"""Characters of a plugin's own words for its failure: they go into a record."""
+"""Characters of a plugin's own error code and message in a record."""
 
 
 class ResultHandler:
+    """Evaluates the answer of an export, and persists what outlives its invocation."""
+
     def __init__(self, chains: ChainSink | None, artifacts: str | None = None) -> None:
         self._chains = chains
         self._artifacts = artifacts
 
     def evaluate(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
-        """Malformed when it is not what its kind of export answers.
+        """The outcome that a small answer means. Malformed when the answer has not the form of its kind.
 
-        Only for a small answer; None when what is wrong with it takes too long to be told here.
+        None when the answer does not fit its schema and listing the problems here takes too long.
         """
         told = read_outcome(run.prepared.op, answer)
         result: Any = None if told.result is None else run.hidden.redact_json(plain(told.result))
@@ -49,7 +51,7 @@ class ResultHandler:
         return wrong_output(run, schema.problems(output), missing=output is None)
 
     def is_to_be_kept(self, run: Execution, outcome: Outcome) -> bool:
-        """Whether something of it outlives its invocation."""
+        """Whether the result has something to persist: artifacts of a harness, or blocks for a chain."""
         if outcome.status != "succeeded":
             return False
         work = run.wanted.work
@@ -60,7 +62,8 @@ class ResultHandler:
         return isinstance(work, CompactionRequest) or run.wanted.related.chain_id is not None
 
     async def persist(self, run: Execution, outcome: Outcome, scratch: str | None = None) -> Outcome:
-        """The same, as it is told when its files and blocks are where they stay."""
+        """Stores artifacts and chain blocks. Returns the outcome with digests and chain ids instead of
+        paths."""
         result = outcome.payload if isinstance(run.wanted.work, ToolRequest) else outcome.result
         if isinstance(run.wanted.work, HarnessRequest) and result["artifacts"]:
             files = await asyncio.to_thread(
@@ -75,7 +78,7 @@ class ResultHandler:
         return msgspec.structs.replace(outcome, payload=result)
 
     async def _written(self, chains: ChainSink, run: Execution, result: Any) -> Any:
-        """A tool's result into its chain, a compaction into one of its own."""
+        """Writes the result of a tool into its chain, or a compaction into a new chain."""
         work, chain_id = run.wanted.work, run.wanted.related.chain_id
         if isinstance(work, ToolRequest) and chain_id is not None:
             await chains.insert_tool_result(run.scope, chain_id, work.tool_execution_id, result)
@@ -90,7 +93,8 @@ class ResultHandler:
 
 
 def _pinned(work: CompactionRequest, seeds: list[Block]) -> list[Block]:
-    """The pinned items that are not among the seeds: a block of the chain by its id, or something said."""
+    """The pinned items that are missing in the seed blocks: blocks of the chain by id, others as new
+    blocks."""
     known = {block["id"]: block for block in work.blocks if _has_name(block)}
     there = {seed.more["id"] for seed in seeds if _has_name(seed.told)}
     pins = []
@@ -110,7 +114,7 @@ def _has_name(block: Any) -> bool:
 
 
 def failure(run: Execution, error: PluginError) -> tuple[Outcome, bool]:
-    """What an error means for an invocation, and whether another try could end otherwise."""
+    """The outcome that an error means for an invocation, and whether to retry."""
     judged = verdict(error, retryable=run.prepared.retryable)
     why = judged.message or error.message
     shared = run.process is not None and run.process.shared
@@ -121,7 +125,8 @@ def failure(run: Execution, error: PluginError) -> tuple[Outcome, bool]:
 def unsuccessful(
     run: Execution, status: str, code: TruncatedText, message: TruncatedText | None, payload: Any
 ) -> Outcome:
-    """What a plugin said of its failure, with secrets hidden before it is cut."""
+    """The outcome of a failure that the plugin itself reported. Secrets are redacted before texts are
+    truncated."""
     word = run.hidden.redact_truncated(code)
     reason = f"{PLUGINS_OWN}{word}"[:LONGEST_REASON] if word else SAID_SO
     why = None if message is None else run.hidden.redact_truncated(message)[:LONGEST_MESSAGE]
@@ -129,6 +134,7 @@ def unsuccessful(
 
 
 def wrong_output(run: Execution, problems: list[TruncatedText], *, missing: bool) -> Outcome:
+    """The outcome of an answer that does not fit the tool's output schema."""
     if missing and (tool := run.prepared.export.tool) is not None:
         problems = [TruncatedText(f"there is no structured_output, and {tool.output_schema} wants one")]
     return run.ended_as("failed", "invalid_output", "; ".join(map(run.hidden.redact_truncated, problems)))

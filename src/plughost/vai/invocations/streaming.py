@@ -1,4 +1,4 @@
-"""An invocation as what it says: its events as they come, and its outcome as the last."""
+"""An invocation as an async generator: its events as they come, then its outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from plughost.vai.invocations.outcome import Outcome
 
 
 async def stream(invoker: Invoker, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
-    """Whoever stops listening cancels it. What waits to be heard is bounded by what it may say in all."""
+    """Yields the events of an invocation, then its outcome. Closing the generator cancels the invocation.
+
+    The queue has no limit of its own, since the number of events of an invocation is limited.
+    """
     said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
     task = asyncio.ensure_future(invoker.invoke(wanted, said.put_nowait))
     task.add_done_callback(lambda _: said.put_nowait(None))

@@ -1,7 +1,7 @@
-"""Delegated credentials: a token per invocation that opens the gateway's API for its scopes only.
+"""Delegation tokens: a credential per invocation, valid for its scopes of the gateway's API only.
 
-A JWT signed with Ed25519 behind the prefix `vai_dlg_`. It is good while its invocation runs: the issuer knows
-which do, so a token ends with it even when its time is not over.
+A token is a JWT, signed with Ed25519, behind the prefix `vai_dlg_`. It is valid while its invocation runs:
+the issuer keeps the list of those, so a token is revoked with its invocation, even before it expires.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from plughost.errors import Denied
 
 PREFIX = "vai_dlg_"
 SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"
-"""Any token, and any in base64: `e` is how every JWT begins."""
+"""A regular expression for any token, also in base64: every JWT begins with `e`."""
 ALGORITHM = "Ed25519"
 HEADER = {"alg": ALGORITHM, "typ": "JWT"}
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"
 LARGEST = 4096
+"""Characters of a token; a longer one is refused unread."""
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token stands for."""
+    """The rights of one token: its invocation, tenant, scopes and expiry."""
 
     invocation_id: str
     org_id: str
@@ -41,7 +42,7 @@ class _Claims(msgspec.Struct):
 
 
 class InvalidToken(Denied):
-    """A token that opens nothing, any more or ever."""
+    """A token that is forged, expired, or of an invocation that has ended."""
 
     def __init__(self, message: str, names: str) -> None:
         super().__init__(message)
@@ -50,7 +51,7 @@ class InvalidToken(Denied):
 
 
 class OutOfScope(Denied):
-    """A good token, for something else."""
+    """A valid token without the scope that the request needs."""
 
     def __init__(self, message: str, delegation: Delegation) -> None:
         super().__init__(message)
@@ -58,14 +59,15 @@ class OutOfScope(Denied):
 
 
 class TokenVerifier(Protocol):
-    """The seam to the gateway: who may do what."""
+    """Verifies delegation tokens (implemented by `SigningIssuer`)."""
 
     def verify(self, token: str, scope: str) -> Delegation:
-        """OutOfScope when it stands for less, Denied when it stands for nothing."""
+        """The delegation of a token. OutOfScope when it lacks the scope, Denied when it is not valid."""
 
 
 class SigningIssuer:
-    """Mints tokens for running invocations and verifies them; its key never leaves the process."""
+    """Signs delegation tokens for running invocations and verifies them. The private key never leaves the
+    process."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         try:
@@ -105,10 +107,11 @@ class SigningIssuer:
         return PREFIX + token
 
     def revoke(self, invocation_id: str) -> None:
-        """At the end of an invocation, whatever the end was."""
+        """Revokes the token of an invocation that has ended, however it ended."""
         self._running.pop(invocation_id, None)
 
     def verify(self, token: str, scope: str) -> Delegation:
+        """The delegation of a token; see `TokenVerifier.verify`."""
         from joserfc import errors, jwt
 
         if not token.startswith(PREFIX) or len(token) > LARGEST:
@@ -131,7 +134,7 @@ class SigningIssuer:
 
 
 def _claimed(token: str) -> str:
-    """The invocation that a token names which nobody has vouched for."""
+    """The invocation id (`jti`) in a token whose signature was not verified; empty when there is none."""
     try:
         told = token.split(".")[1]
         return msgspec.json.decode(base64.urlsafe_b64decode(told + "=="), type=_Claims).jti

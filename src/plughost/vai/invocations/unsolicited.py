@@ -1,8 +1,8 @@
-"""What a process says that belongs to no request of its own: nobody's result, and told in a record.
+"""Unsolicited messages: what a process sent without a request that it could belong to, kept for the record.
 
-Nothing tells which of its invocations said it. It stands in the record of the one that ends next in that
-process, or of its last one when the process is gone, which has the same package, export and, unless it is
-inline, tenant.
+Nobody knows which invocation caused such a message. It is recorded with the invocation that ends next in that
+process, or with its last one when the process is gone. That one has the same package, export and, unless the
+class is inline, tenant.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from plughost.events import Dropped
 from plughost.host import Host
 
 WAITING = 1000
-"""Of all processes, until somebody asks."""
+"""Messages of all processes that are queued until `take`."""
 MOST = 20
-"""Of one process at a time."""
+"""Messages of one process that are kept."""
 
 
 class UnsolicitedMessages:
+    """Collects the messages that the host dropped, by process."""
+
     def __init__(self, host: Host) -> None:
         self._events = host.events(WAITING, only=Dropped)
         self._known: dict[str, list[str]] = {}
@@ -27,7 +29,7 @@ class UnsolicitedMessages:
         return bool(self._known or self._events)
 
     def take(self, process: str) -> list[str]:
-        """What that process has said, once."""
+        """The messages of that process, once."""
         while isinstance(event := self._events.take(), Dropped):
             said = self._known.setdefault(event.plugin, [])
             if len(said) < MOST:

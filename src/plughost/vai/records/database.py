@@ -1,4 +1,4 @@
-"""The records of invocations in one SQLite file, for whoever looks back."""
+"""RecordDatabase: the records of all invocations in one SQLite file, for queries and pruning."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ GIVE_BACK = "PRAGMA incremental_vacuum(256)"
 
 
 BITE = 256
-"""Invocations that are looked at together."""
+"""Invocations that one step of pruning reads together."""
 LONGEST_BITE = 0.02
-"""Seconds of one transaction that removes records: whoever else writes waits for so long."""
+"""Longest transaction of pruning, in seconds: other writers wait for that long."""
 
 
 class _Bound(msgspec.Struct):
@@ -76,7 +76,7 @@ _brief = msgspec.json.Decoder(_Began | _Said | _Ended)
 
 
 class RecordDatabase:
-    """Blocking; one thread at a time. `with RecordBook(folder) as book`."""
+    """The database of records: `with RecordDatabase(folder) as database`. Blocking; one thread at a time."""
 
     def __init__(self, folder: str) -> None:
         # The journal has what a power cut takes from the database.
@@ -96,7 +96,8 @@ class RecordDatabase:
         self._connection.close()
 
     def take(self, host: str, lines: Iterable[bytes]) -> None:
-        """In one transaction; a line that was taken before changes nothing."""
+        """Inserts lines of a host's journal in one transaction. Idempotent: a line inserted before changes
+        nothing."""
         begun: dict[str, tuple[_Began, bytes]] = {}
         said: list[dict[str, Any]] = []
         ended: dict[str, tuple[str, bytes]] = {}
@@ -122,7 +123,7 @@ class RecordDatabase:
             self._connection.executemany(END, [(status, line, id) for id, (status, line) in ended.items()])
 
     def end_all_of(self, host: str, at: float) -> None:
-        """What a host left running when it ended: failed."""
+        """Records the running invocations of a host that has ended as failed."""
         with transaction(self._connection):
             for (left,) in self._connection.execute(LEFT, (host,)).fetchall():
                 end = Finished(invocation_id=left, ended_at=at, status="failed", reason="host_ended")
@@ -130,12 +131,12 @@ class RecordDatabase:
 
     @property
     def used(self) -> int:
-        """Bytes on the disk that hold something."""
+        """Bytes of the file that are in use, without free pages."""
         found: int = self._connection.execute(USED).fetchone()[0]
         return found
 
     def prune(self, retention: Retention, now: float) -> Pruned:
-        """Remove the oldest that are not to be kept: one small bite of them."""
+        """Removes the oldest records that exceed the retention: one small batch of them."""
         if (first := self._first_to_go(retention, now)) is None:
             return Pruned()
         removed = size = 0
@@ -153,7 +154,7 @@ class RecordDatabase:
         return Pruned(removed, size, self._first_to_go(retention, now) is not None)
 
     def would_prune(self, retention: Retention, now: float) -> Pruned:
-        """Everything that pruning would remove, about."""
+        """Dry run of pruning: about what it would remove in all."""
         removed = size = last = 0
         excess = self._excess(retention)
         while rows := self._connection.execute(OLDEST, (last, BITE)).fetchall():
@@ -178,7 +179,7 @@ class RecordDatabase:
     def latest(
         self, limit: int, *, status: str | None = None, export: str | None = None
     ) -> list[dict[str, Any]]:
-        """The newest first."""
+        """The newest records first, filtered by status and export id."""
         where, values = ["1"], []
         for column, wanted in (("status", status), ("export_id", export)):
             if wanted is not None:
@@ -191,7 +192,7 @@ class RecordDatabase:
         return [_told(row) for row in found]
 
     def one(self, invocation_id: str) -> dict[str, Any] | None:
-        """With its events."""
+        """The record of one invocation with its events; None when it is unknown."""
         row = self._connection.execute(ONE, (invocation_id,)).fetchone()
         if row is None:
             return None
@@ -209,7 +210,7 @@ def _is_to_go(row: sqlite3.Row, retention: Retention, now: float, excess: int) -
 
 
 def _told(row: sqlite3.Row) -> dict[str, Any]:
-    """Everything that is known of an invocation; what has not come to an end yet is null there."""
+    """A record as one flat dict; fields of an end that has not come yet are null."""
     began = msgspec.json.decode(row["began"])
     bound = began.pop("bound")
     ended: dict[str, Any] = dict.fromkeys(Finished.__struct_fields__)

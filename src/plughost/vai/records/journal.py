@@ -1,9 +1,10 @@
-"""Records as lines, written before an answer is released; a database follows behind in batches.
+"""Journal: a write-ahead log of records, written before an answer is released and copied to the database in
+batches.
 
-The lines go into memory that the kernel keeps in a file: that costs a call next to nothing, and outlives
-kill -9 (not a power cut). Taking lines into the database twice changes nothing, so nobody needs to remember
-how far it got. A host holds the locks of its files while it lives; whoever finds files without them ends what
-that host left running. Records that are older or more than are to be kept go in small bites.
+Lines are written into a memory-mapped file: that costs a call next to nothing, and survives kill -9 (not a
+power cut). Inserting lines into the database is idempotent, so nobody needs to remember how far it got. A
+host holds the locks of its files while it lives; whoever finds files without a lock records the invocations
+that their host left running as failed. Records that exceed the retention are removed in small batches.
 """
 
 from __future__ import annotations
@@ -28,25 +29,26 @@ from plughost.vai.records.retention import Retention
 SUFFIX = ".journal"
 NEW = ".new"
 SIZE = 4 << 20
-"""Bytes of a file; a longer line gets a longer one."""
+"""Bytes of a journal file; a longer line gets a longer file."""
 DELAY = 0.2
-"""Seconds that a line may wait for the database."""
+"""Longest time in seconds before a line is copied to the database."""
 PATIENCE = 5.0
-"""Seconds until the next try when the database takes nothing."""
+"""Seconds until the next attempt after the database failed."""
 BITE = 64
-"""Lines taken in at a time: the thread that does it holds everybody else up for so long."""
+"""Lines inserted at a time: the thread that inserts them blocks the others (GIL) for that long."""
 BREATH = 0.002
+"""Pause between two batches, in seconds."""
 MOST_BEHIND = 64 << 20
-"""Bytes that may wait for the database, and so of the files: past that no invocation begins, and events are
-left out. How those end that run is written in any case."""
+"""Limit in bytes of lines that wait for the database, and so of the files. Above it no invocation starts and
+events are left out. The end of a running invocation is always written."""
 PRUNE_EVERY = 60.0
-"""Seconds between two looks for records that are not to be kept, while others are written."""
+"""Seconds between two prunings, while records are written."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Journal:
-    """This process's own files, and the book that all processes of one folder share."""
+    """The journal files of this process, and the database that all processes of one folder share."""
 
     def __init__(self, folder: str, clock: Clock, retention: Retention | None = None) -> None:
         self._retention = retention or Retention()
@@ -68,6 +70,8 @@ class Journal:
         """There is more to remove than the last bite took."""
 
     def tell(self, entry: Entry) -> None:
+        """Writes one entry to the journal; implements `RecordSink.tell`. PluginError when there is no
+        room."""
         line = _encode(entry) + b"\n"
         if self._behind_bytes > MOST_BEHIND and not isinstance(entry, Finished):
             if isinstance(entry, EventLogged):
@@ -103,7 +107,7 @@ class Journal:
             self._due = self._clock.call_at(self._clock.time() + delay, self._catch_up)
 
     async def caught_up(self) -> None:
-        """Until the database has everything that was told."""
+        """Waits until every entry is in the database."""
         while self._behind or self._catching_up is not None:
             self._catch_up()
             if self._catching_up is not None:
@@ -111,6 +115,7 @@ class Journal:
                 await asyncio.sleep(0)  # one that was done before is forgotten in the next pass
 
     async def close(self) -> None:
+        """Copies everything to the database and closes it. On failure the files stay for the next host."""
         if self._closed:
             return
         self._closed = True
@@ -156,7 +161,7 @@ class Journal:
             full -= 1
 
     def _into_book(self, lines: list[bytes], prunes: bool) -> bool:
-        """Whether there is more to prune."""
+        """Inserts lines into the database, and prunes one batch. Returns whether there is more to prune."""
         if self._book is None:
             self._book = RecordDatabase(self._folder)
         for start in range(0, len(lines), BITE):
@@ -176,7 +181,7 @@ class Journal:
 
 
 class _Page:
-    """A locked file with room for lines, and zeros after the last."""
+    """A locked, memory-mapped file for lines, filled with zeros after the last one."""
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
@@ -201,7 +206,7 @@ class _Page:
 
 
 def _locked(path: str) -> int:
-    """A new file that has never been there without its lock: else its host would look dead."""
+    """Creates a file that never exists without its lock: otherwise its host would look dead."""
     while True:
         fd = os.open(path + NEW, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -216,9 +221,9 @@ def _locked(path: str) -> int:
 
 
 def settle(folder: str, retention: Retention | None = None) -> None:
-    """Take in what live hosts wrote, and end in the records what dead ones left running.
+    """Recovers journals: inserts what live hosts wrote, and records what dead hosts left running as failed.
 
-    With a `retention`, a bite of what is not to be kept is removed, too.
+    With a `retention`, also prunes one batch of records.
     """
     with RecordDatabase(folder) as book:
         dead: dict[str, list[str]] = {}
@@ -254,7 +259,8 @@ def _pages(folder: str) -> Iterator[tuple[str, str, int]]:
 
 
 def _in_order(name: str) -> tuple[str, int]:
-    """Of one host the first file first: nothing is taken in before what it is about."""
+    """Sort key: the files of a host in the order of their numbers, so that a start is inserted before its
+    events."""
     host, _, rest = name.partition(".")
     number = rest.partition(".")[0]
     return host, int(number) if number.isdecimal() else 0
@@ -276,5 +282,5 @@ def _is_held(fd: int) -> bool:
 
 
 def _whole_lines(data: bytes) -> list[bytes]:
-    """A host killed in the middle of a line had not released that answer."""
+    """Complete lines only: a host killed in the middle of a line had not released that answer."""
     return data[: data.rfind(b"\n") + 1].splitlines()

@@ -1,7 +1,7 @@
-"""Chains of blocks: what the host writes for tools and compactors, which never write themselves.
+"""Chains of blocks, written by the host for tools and compactors, which never write themselves.
 
-A tool's result is in its chain once for each tool_execution_id, however often the call was tried. A
-compaction makes a chain of its own that names its source, and the source stays as it is.
+The result of a tool is in its chain once for each tool_execution_id, however often the call was retried. A
+compaction creates a new chain that names its source; the source is not changed.
 """
 
 from __future__ import annotations
@@ -39,22 +39,28 @@ SIZE = "SELECT coalesce(sum(length(content) + length(more) - 2), 0) FROM blocks 
 
 
 class Block(msgspec.Struct, frozen=True):
+    """One block of a chain: a kind and a list of content items."""
+
     kind: str
     content: list[Any]
     more: Mapping[str, Any] = {}
-    """Its other members, such as its `id`: a block that is kept stays as it is."""
+    """The other members, such as `id`: a stored block keeps all of its members."""
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Block:
+        """A block from its JSON object."""
         more = {name: value for name, value in told.items() if name not in ("kind", "content")}
         return cls(told["kind"], told["content"], more)
 
     @property
     def told(self) -> dict[str, Any]:
+        """The block as a JSON object."""
         return {**self.more, "kind": self.kind, "content": self.content}
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of a chain: its tenant and session and, of a derived chain, its source."""
+
     chain_id: str
     org_id: str
     project_id: str | None = None
@@ -68,59 +74,66 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainPage(msgspec.Struct, frozen=True):
+    """One page of a chain's blocks, for cursor pagination."""
+
     blocks: list[tuple[int, Block]]
     """Each with its number in the chain."""
     following: int | None
-    """The number to go on after; None at the end."""
+    """The cursor of the next page; None at the end."""
 
 
 class ChainSink(Protocol):
-    """The seam to whoever keeps chains. What it cannot keep is an error, of its own kind or the system's."""
+    """Stores tool results and compactions in chains. Raises its own error or the system's when it cannot."""
 
     async def insert_tool_result(
         self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
     ) -> bool:
-        """True when it is there now, False when it was before. InvalidSpec for a chain of another tenant."""
+        """Appends the result of a tool, idempotently: False when it was there before. InvalidSpec for a chain
+        of another tenant."""
 
     async def derive(
         self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
     ) -> str:
-        """The chain that a compaction has made: the same one for the same compaction.
+        """Creates the chain of a compaction, idempotently, and returns its id.
 
         InvalidSpec for a source of another tenant.
         """
 
 
 class Chains:
-    """InvalidSpec for a chain that is not there. Another tenant's is not there."""
+    """The chains in the state database. InvalidSpec for an unknown chain; another tenant's counts as
+    unknown."""
 
     def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
         self._database = database
         self._happened = happened
 
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
+        """Creates a chain, with its first blocks."""
         await self._database.do(lambda connection: _create(connection, chain, blocks))
 
     async def append(self, chain_id: str, blocks: Sequence[Block], once: str | None = None) -> int:
-        """The number of the chain's last block then. With `once` nothing is added a second time."""
+        """Appends blocks and returns the number of the last one. `once` is an idempotency key."""
         return await self._database.do(lambda connection: _append(connection, chain_id, blocks, once))
 
     async def chain(self, chain_id: str) -> Chain:
+        """The head of a chain."""
         return await self._database.do(lambda connection: _chain(connection, chain_id))
 
     async def blocks(self, chain_id: str) -> list[Block]:
+        """All blocks of a chain."""
         return [block for _, block in (await self.page(chain_id)).blocks]
 
     async def page(
         self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
     ) -> ChainPage:
-        """The blocks that come next after that number: at least one, if there is one."""
+        """The blocks after that number: at least one, if there is one."""
         return await self._database.do(
             lambda connection: _page(connection, chain_id, after, limit, most_bytes)
         )
 
     async def size(self, chain_id: str) -> int:
-        """Bytes of all its blocks."""
+        """Bytes of all blocks of a chain."""
         return await self._database.do(
             lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
         )
@@ -128,6 +141,7 @@ class Chains:
     async def insert_tool_result(
         self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
     ) -> bool:
+        """Appends the result of a tool; see `ChainSink.insert_tool_result`."""
         block = Block(
             "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
         )
@@ -136,7 +150,7 @@ class Chains:
         )
 
     async def derived(self, compaction_id: str) -> str | None:
-        """The chain that a compaction has made."""
+        """The id of the chain that a compaction created; None when there is none."""
         row = await self._database.do(
             lambda connection: connection.execute(DERIVED, (compaction_id,)).fetchone()
         )
@@ -145,7 +159,8 @@ class Chains:
     async def derive(
         self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
     ) -> str:
-        """And an event for hooks, the first time."""
+        """Creates the chain of a compaction, and the first time an event for hooks; see
+        `ChainSink.derive`."""
         try:
             return await self._database.do(
                 lambda connection: _derive(connection, scope, source_chain_id, compaction_id, seed_blocks)
@@ -201,7 +216,8 @@ def _page(
 
 
 def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str, block: Block) -> bool:
-    """Tenants name their executions themselves, so two may have the same name."""
+    """Appends a block unless its key is known. The key includes the tenant, because tenants choose their own
+    execution ids."""
     _chain(connection, chain_id, scope)
     own = msgspec.json.encode([scope, once]).decode()
     if connection.execute(IS_THERE, (own,)).fetchone():

@@ -1,7 +1,7 @@
-"""Events delivered to hooks: kept before anybody is told, tried until acknowledged or given up.
+"""Webhook-like delivery of events to hooks: stored first, retried with backoff until acknowledged or dead.
 
-A delivery's attempt is counted in the file before it is made, so a host that is killed in the middle of one
-makes the next with a higher number and the same delivery_id.
+An attempt is counted in the database before it is made. So a host that is killed during an attempt makes the
+next one with a higher number and the same delivery_id (at-least-once delivery).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plughost.vai.state.retry_schedule import Backoff
 FILE = "deliveries.db"
 LOCK = "deliveries.lock"
 TAKE_OVER = 5.0
-"""Seconds between looks whether the host that delivers has ended."""
+"""Seconds between checks whether the host that delivers has ended, so that this one takes over."""
 VERSION = 2
 TABLES = (
     """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id,
@@ -45,23 +45,25 @@ REPLAY = """UPDATE deliveries SET status = 'pending', attempt = 0, due_at = ?
 LEFT = "UPDATE deliveries SET status = 'pending' WHERE status = 'under way'"
 
 AT_ONCE = 16
-"""Deliveries under way at a time."""
+"""Concurrent deliveries."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One event on its way to one binding, with its attempts and status."""
+
     delivery_id: str
     binding_id: str
     org_id: str
     project_id: str | None = None
-    """Where it happened, for a binding of the whole organisation, too."""
+    """The project of the event, also for a binding of the whole organisation."""
     event: HookEvent
     attempt: int
     due_at: float | None
-    """Seconds since 1970; None when it is over."""
+    """Time of the next attempt, in seconds since 1970; None when there is none."""
     status: str
     """pending, under way, acknowledged or dead."""
     why: str | None = None
-    """What the last attempt came to."""
+    """The reason why the last attempt failed."""
 
     @property
     def scope(self) -> Scope:
@@ -69,11 +71,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
-"""Makes one attempt: the terminal status of its invocation, and why it is not `succeeded`."""
+"""Makes one attempt: returns the status of its invocation, and why it is not `succeeded`."""
 
 
 class Deliveries:
-    """`now` is the time of day. Nothing is delivered before `start`, nor to who is not served."""
+    """The delivery queue of a folder. Delivers after `start`, and only to tenants that this host serves.
+
+    `now` is the wall clock.
+    """
 
     def __init__(
         self,
@@ -103,11 +108,11 @@ class Deliveries:
 
     @property
     def is_there(self) -> bool:
-        """Whether this host or an earlier one has had anything to deliver."""
+        """Whether the file exists: this host or an earlier one had something to deliver."""
         return os.path.exists(os.path.join(self._folder, FILE))
 
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
-        """Kept for each binding when this returns; the same event twice is delivered once."""
+        """Stores a delivery for each binding and returns their ids; an event is stored once per binding."""
         told = msgspec.json.encode(event)
         rows = [
             (f"del_{secrets.token_hex(12)}", binding_id, scope.org_id, scope.project_id, told, self._now())
@@ -122,12 +127,12 @@ class Deliveries:
         return kept
 
     def start(self) -> None:
-        """From now on, what is due is delivered; what an earlier host left, too."""
+        """Starts to deliver what is due, including what an earlier host left."""
         self._started = True
         self._look()
 
     async def all(self, status: str | None = None) -> list[Delivery]:
-        """The dead letters with `dead`."""
+        """All deliveries, or those with a status: `dead` for the dead letters."""
         where = "" if status is None else "WHERE status = ?"
         values = () if status is None else (status,)
         return await self._database.do(
@@ -140,14 +145,14 @@ class Deliveries:
         )
 
     async def replay(self, delivery_id: str) -> None:
-        """Try a dead one again, from its first attempt on."""
+        """Retries a dead letter, from its first attempt on."""
         values = (self._now(), delivery_id)
         if not await self._database.run(REPLAY, values):
             raise InvalidSpec(f"there is no dead letter {delivery_id}")
         self._look()
 
     async def close(self) -> None:
-        """Attempts under way are cut short, and made again by the next host."""
+        """Cancels running attempts; the next host makes them again."""
         self._started = False
         if self._timer is not None:
             self._timer.cancel()
@@ -178,7 +183,7 @@ class Deliveries:
             self._look()
 
     def _failed(self, task: asyncio.Task[None]) -> bool:
-        """Whether the database could not be used, which is told."""
+        """Whether the database could not be used; reports that to the loop's exception handler."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return False
@@ -203,7 +208,7 @@ class Deliveries:
             self._look_at(following)
 
     async def _is_ours(self) -> bool:
-        """Of several hosts that share the file one delivers, until it ends."""
+        """Whether this host delivers: of several hosts that share the file, the one that holds the lock."""
         if self._lock < 0:
             os.makedirs(self._folder, 0o700, exist_ok=True)
             lock = os.open(os.path.join(self._folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -245,7 +250,8 @@ class Deliveries:
 
 
 def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
-    """What becomes of a delivery after an attempt: `failed` is given up at once, others are tried again."""
+    """The next status of a delivery and when it is due: `failed` is dead at once, other failures are
+    retried."""
     if status == "succeeded":
         return "acknowledged", None
     if status == "failed" or delay is None:
@@ -256,7 +262,7 @@ def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float |
 def _begin(
     connection: sqlite3.Connection, serves: Callable[[Scope], bool], now: float, room: int
 ) -> tuple[list[Delivery], float | None]:
-    """What is due now, each with one attempt more, before anybody makes it; and when the next one is."""
+    """Counts and returns the deliveries that are due now, and the time of the next one."""
     due: list[Delivery] = []
     following = None
     for row in connection.execute(PENDING):

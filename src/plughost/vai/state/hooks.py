@@ -1,4 +1,4 @@
-"""Semantic events and the hooks that are told of them: who subscribes, and one attempt to tell it."""
+"""Hooks: matches events in the outbox with subscribed bindings, and delivers them by invocations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plughost.vai.state.outbox import Outbox
 
 
 class Hooks:
-    """Hands what has happened to `deliveries`, for each binding whose export subscribes to it."""
+    """Moves events from the outbox to `deliveries`, for each binding whose export subscribes to them."""
 
     def __init__(
         self, happened: Outbox, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
@@ -32,11 +32,11 @@ class Hooks:
         happened.announce = self.soon
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
-        """Kept when this returns, and delivered from then on."""
+        """Stores an event in the outbox; it is delivered later."""
         await self._happened.tell(scope, event)
 
     def soon(self) -> None:
-        """Look for what has happened."""
+        """Wakes the task that empties the outbox."""
         if self._closed:
             return  # it is kept, and the next host's
         if self._handing is not None:
@@ -46,6 +46,7 @@ class Hooks:
         self._handing.add_done_callback(self._handed)
 
     async def close(self) -> None:
+        """Waits until the outbox is not being read any more."""
         self._closed = True
         if self._handing is not None:
             await asyncio.wait([self._handing])
@@ -89,7 +90,7 @@ class Hooks:
         return export is not None and export.hook is not None and kind in export.hook.subscribes_to
 
     async def deliver(self, invoker: Invoker, delivery: Delivery) -> tuple[str, str | None]:
-        """One attempt: the status of its invocation, and why it is not `succeeded`."""
+        """Makes one delivery attempt. Returns the status of its invocation, and why it is not `succeeded`."""
         binding = self._bindings.by_id(delivery.binding_id)
         if binding is None:
             return "failed", f"the binding {delivery.binding_id} is gone"

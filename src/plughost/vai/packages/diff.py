@@ -1,4 +1,4 @@
-"""What changed between two versions of a package: files, what exports are and ask for, schemas."""
+"""Diff of two versions of a package: files, permissions, other manifest fields, and schemas."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ Files = dict[str, Look]
 
 
 class File(msgspec.Struct, frozen=True):
+    """A file that was added, removed or changed."""
+
     path: str
     change: Change
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A field of the manifest; None where there is no such field."""
+    """A changed field of the manifest; None where there is no such field."""
 
     field: str
     before: Any
@@ -32,6 +34,8 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class SchemaChange(msgspec.Struct, frozen=True):
+    """A changed schema of an export."""
+
     export: str
     field: str
     path: str
@@ -39,16 +43,19 @@ class SchemaChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
+    """All differences between two versions."""
+
     before: str
     after: str
     files: list[File]
     permissions: list[Value]
     manifest: list[Value]
-    """The other fields."""
+    """The changed fields other than permissions."""
     schemas: list[SchemaChange]
 
 
 def diff(before: InstalledRelease, after: InstalledRelease) -> Difference:
+    """Compares two installed releases."""
     old, new = _files(before), _files(after)
     values = list(_values(_flat(before.manifest), _flat(after.manifest)))
     return Difference(
@@ -85,7 +92,7 @@ def _change(was: Look | None, now: Look | None) -> Change | None:
 
 
 def _flat(manifest: VaiManifest) -> dict[str, Any]:
-    """Fields by their dotted names; exports by their ids, wherever they stand in the file."""
+    """Manifest fields by dotted name; exports by id, so that their order in the file does not matter."""
     told: dict[str, Any] = msgspec.to_builtins(manifest)
     told["exports"] = {export["id"]: export for export in told["exports"]}
     return dict(_leaves("", told))

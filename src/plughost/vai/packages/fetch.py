@@ -1,7 +1,6 @@
-"""What a package is and what its signature is worth, before any of it is kept.
+"""Fetches a package: first its metadata (manifest and signature), then its archive.
 
-First its manifest and signature, which say whether it is wanted at all; then its archive. Every digest is
-checked before a byte is looked into.
+The metadata tells whether the package is wanted at all. Every digest is checked before the bytes are parsed.
 """
 
 from __future__ import annotations
@@ -42,18 +41,19 @@ from plughost.vai.packages.validate import validate_contents
 
 _MOST_SIGNATURES = 256
 _NO_SIGNATURE = b" "
-"""What is there in the place of one: anybody may say something about a package. Not the same as nothing."""
+"""Stands for a referrer that is not a signature: anybody may attach something to a package. It counts as
+invalid, other than no signature."""
 BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invalid", "altered")
-"""Which of several signatures counts: whoever may publish may add worthless ones, and no harm is done."""
+"""Which of several signatures counts: whoever may publish may add worthless ones, and that does no harm."""
 
 
 class PackageMetadata(msgspec.Struct, frozen=True):
-    """A release as its manifest and its signature tell it; its archive has not been seen."""
+    """A release with its manifest and the verdict on its signature, before its archive is fetched."""
 
     release: Release
     manifest: VaiManifest
     text: bytes
-    """Of `vai-plugin.toml`."""
+    """The content of `vai-plugin.toml`."""
     body: bytes
     """The OCI manifest."""
     layer: Descriptor
@@ -69,10 +69,10 @@ async def fetch_metadata(
     limits: PackageLimits = USUAL,
     pins: Lockfile | None = None,
 ) -> PackageMetadata:
-    """What a package says to be. `folder` is for what is fetched meanwhile.
+    """Fetches the manifest and the signatures of a package, into `folder`, and verifies them.
 
-    Of several trusted signatures that by a pinned key counts. Altered when it was asked for by the tag of
-    another version: a signature says which version it is, a tag is only the registry's word.
+    Of several trusted signatures the one by a pinned key counts. Altered when the package was requested by
+    the tag of another version: the version is signed, while the registry alone decides what a tag refers to.
     """
     found, body = await place.content.manifest(place.name)
     check(body, found.digest)
@@ -96,7 +96,8 @@ async def fetch_archive(
     watch: Watch = no_watch,
     limits: PackageLimits = USUAL,
 ) -> Path:
-    """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
+    """Fetches the archive of a package into `folder`, and checks its digest, its canonical form and its
+    content."""
     path = folder / "layer"
     await place.content.fetch(one.layer, path, counting(watch, one.layer.size))
     await in_thread(partial(_refuse_unfit, place, one, path, limits))
@@ -118,7 +119,7 @@ def _refuse_unfit(place: PackageLocation, one: PackageMetadata, path: Path, limi
 async def _best(
     envelopes: AsyncIterator[bytes], judge: Callable[[bytes | None], SignatureVerdict], pinned: str
 ) -> tuple[SignatureVerdict, bytes | None]:
-    """The signature that is worth most. Once none can be worth more, no others are fetched."""
+    """The signature with the best verdict. Fetches no more of them once none can be better."""
     best: tuple[SignatureVerdict, bytes | None] | None = None
 
     def rank(verdict: SignatureVerdict) -> tuple[int, bool]:
@@ -134,7 +135,7 @@ async def _best(
 
 
 async def _envelopes(place: PackageLocation, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
-    """The signature beside a file, or those that the content has."""
+    """The signature file beside a packed file, or the signatures attached in the content store."""
     if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
         yield beside
         return

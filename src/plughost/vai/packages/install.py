@@ -1,4 +1,4 @@
-"""A package enters the store, or nothing of it does."""
+"""Installs a package into the store, atomically."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ from plughost.vai.packages.trust.publishers import TrustedPublishers
 from plughost.vai.packages.trust.signature import SignatureVerdict
 
 KEPT_IN_DEVELOPMENT = ("trusted", "unsigned", "unknown_key")
+"""The postures with which a package may be installed in development mode."""
 
 
 class InstallResult(msgspec.Struct, frozen=True):
+    """An installed release and the verdict on its signature."""
+
     installed: InstalledRelease
     verdict: SignatureVerdict
 
@@ -44,10 +47,11 @@ async def install(
     watch: Watch = no_watch,
     limits: PackageLimits = USUAL,
 ) -> InstallResult:
-    """Verify, fetch, check, unpack, put in its place; PackageRefused and its kin when it cannot be.
+    """Verifies, fetches, checks and unpacks a package, and adds it to the store. PackageRefused when it
+    cannot be used.
 
-    In production only a trusted signature counts. In development a package that nobody trusted has signed is
-    kept, with its posture. With `pins`, only what is pinned.
+    In production mode only a trusted signature counts. In development mode a package without one is
+    installed, too, and its posture is reported. With `pins`, only what the lock file pins is installed.
     """
     try:
         with store.staging() as folder:
@@ -71,7 +75,7 @@ async def install(
 
 
 def refuse_unwanted(one: PackageMetadata, trust: TrustedPublishers) -> None:
-    """What the mode does not let in."""
+    """Raises when the trust mode does not allow a package with this signature."""
     refusal = one.verdict.refusal(one.release)
     if refusal is not None and (trust.mode == "production" or one.verdict.posture not in KEPT_IN_DEVELOPMENT):
         raise refusal

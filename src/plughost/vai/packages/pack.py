@@ -1,4 +1,4 @@
-"""A folder becomes one file: an OCI layout in a tar, the same to the byte wherever it is made, and when."""
+"""Packs a folder into one file: an OCI layout in a tar. Reproducible: equal content gives equal bytes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ SUFFIX = ".vai.tar"
 
 
 class Packed(msgspec.Struct, frozen=True):
+    """The packed file, with the id, version and digest of its package."""
+
     file: str
     package_id: str
     version: str
@@ -38,9 +40,10 @@ class Packed(msgspec.Struct, frozen=True):
 
 
 def pack(folder: Path, into: Path = Path(), limits: PackageLimits = USUAL) -> Packed:
-    """Write `NAME-VERSION.vai.tar` into a folder, or to a file that ends so.
+    """Writes `NAME-VERSION.vai.tar` into a folder, or to the path of a file with that suffix.
 
-    InvalidConfig tells everything that keeps the folder from being a package, HoldsSecret where secrets are.
+    InvalidConfig lists everything that keeps the folder from being a package; HoldsSecret lists where secrets
+    are.
     """
     if not (folder / FILE).is_file():
         raise InvalidConfig([LocatedProblem(str(folder), 0, "", f"there is no {FILE}")])
@@ -60,7 +63,7 @@ def pack(folder: Path, into: Path = Path(), limits: PackageLimits = USUAL) -> Pa
 
 
 def _write(files: SourceTree, made: Path, limits: PackageLimits) -> tuple[VaiManifest, Packed]:
-    """The archive as `layer`, checked, and the file around it as `whole`."""
+    """Writes the archive as `layer`, validates it, and writes the packed file as `whole`."""
     with Path(made, "layer").open("wb") as file:
         archive_file.write(files, archived := archive_file.Sum(file))
     with archive_file.ArchiveFile(made / "layer", limits) as inside:
@@ -78,7 +81,7 @@ def _write(files: SourceTree, made: Path, limits: PackageLimits) -> tuple[VaiMan
 
 
 def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: archive_file.Sum) -> None:
-    """The one file of a release, from its OCI manifest and its two blobs."""
+    """Writes the packed file of a release, from its OCI manifest and its two blobs."""
     described = describe(body, MANIFEST, artifact_type=PACKAGE)
     index = write_index([msgspec.structs.replace(described, annotations={TAG: tag_of(version)})])
     contents: dict[str, bytes | Path] = {"index.json": index, "oci-layout": VERSION}
@@ -97,11 +100,11 @@ def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out
 
 
 def tag_of(version: str) -> str:
-    """A version as a tag, which cannot hold a plus."""
+    """The tag of a version: a tag cannot contain a plus sign."""
     return version.replace("+", "_")
 
 
 def misnamed(tag: str, version: str) -> bool:
-    """Whether a tag is a version, and another one: whoever asks for that must not get this."""
+    """Whether a tag is a version, but another one: a request for that version must not get this package."""
     bare = tag.removeprefix("v")
     return bare != tag_of(version) and is_semantic(bare.replace("_", "+", 1))

@@ -1,4 +1,4 @@
-"""A package out of a registry: a file as it was packed, its signature beside it."""
+"""Pulls a package from a registry into the file that was packed, with its signature beside it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,13 @@ from plughost.vai.packages.trust import signature
 from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 WHOLE = "whole"
-"""The file that it becomes, until it gets its name."""
+"""The temporary name of the file."""
 _APART = "keep each package in a folder of its own"
 
 
 class Pulled(msgspec.Struct, frozen=True):
+    """A pulled release, its file, and the digests of its signatures."""
+
     release: Release
     file: str
     signatures: list[str]
@@ -52,10 +54,10 @@ async def pull(
     *,
     plain_http: bool = False,
 ) -> Pulled:
-    """Into a file, a folder for the file, or a layout (`oci-layout:PATH[:TAG]`).
+    """Pulls into a file, into a folder, or into an OCI layout (`oci-layout:PATH[:TAG]`).
 
-    `*.vai.tar` is the file as it was packed, and beside it the signature that is worth most by `trust`. Any
-    other file is a layout with all signatures in it.
+    A `*.vai.tar` is the file as it was packed, and the signature with the best verdict by `trust` is put
+    beside it. Any other file is an OCI layout in a tar, with all signatures in it.
     """
     async with open_content(source, plain_http=plain_http) as content:
         if output.startswith(LAYOUT):
@@ -85,9 +87,10 @@ async def _into_layout(content: ContentStore, source: Reference, output: str, wa
 
 @contextmanager
 def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
-    """On the disk of the file that it will be, the same for every try, and for one at a time.
+    """A temporary layout for one pull, locked, on the disk of the target file and with the same name for
+    every attempt.
 
-    After a failure what has arrived stays for the next try, unless it is of no use.
+    After a failure it stays for the next attempt, which resumes the transfer, unless its content is useless.
     """
     parent = output if output.is_dir() else output.parent
     if not parent.is_dir():
@@ -117,7 +120,8 @@ def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Where others may write, too, they know its name and could put another in its place."""
+    """Raises unless only this user can write to the folder. Where others can write, too, they know its name
+    and could create it first."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
@@ -135,7 +139,7 @@ def _hold(lock: int, parent: Path) -> None:
 
 
 def _written(one: PackageMetadata, landing: LayoutFolder, output: Path) -> Path:
-    """The file, and what belongs beside it; what is there already stays what it is."""
+    """Writes the file and its signature in their places; refuses to overwrite other content."""
     if output.is_dir():
         output = output / f"{one.release.package_id.partition('/')[2]}-{one.release.version}{SUFFIX}"
     placed = {landing.root / WHOLE: output}

@@ -1,4 +1,4 @@
-"""A package into a registry: a file with its signature beside it becomes an artifact with its referrers."""
+"""Pushes a package to a registry: the file becomes an OCI artifact, and its signatures become referrers."""
 
 from __future__ import annotations
 
@@ -27,16 +27,19 @@ from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 
 class Pushed(msgspec.Struct, frozen=True):
+    """A pushed release, its reference, and the digests of its signatures."""
+
     release: Release
     reference: str
-    """With the tag and the digest."""
+    """With tag and digest."""
     signatures: list[str]
 
 
 async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
-    """A packed file, a layout, another registry's. Its version is a tag, and `to` may name one more.
+    """Pushes a packed file, a layout, or a package of another registry. The tag is the version; `to` may name
+    one more.
 
-    The version comes first: whatever else it is called, nobody publishes other bytes under it.
+    The version's tag is set first, and never moved to other bytes, whatever the second tag is.
     """
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
@@ -59,7 +62,7 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
 async def _gathered(
     place: PackageLocation, folder: Path, watch: Watch
 ) -> tuple[PackageMetadata, LayoutFolder]:
-    """The package and its signatures in one layout, wherever they were."""
+    """Copies the package and all of its signatures into one layout."""
     one = await fetch_metadata(place, folder, TrustedPublishers())
     if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
         raise refusal

@@ -1,7 +1,7 @@
-"""One release of a package as an OCI artifact: its manifest names the bytes of all the rest.
+"""A release of a package as an OCI artifact. The digest of its OCI manifest covers everything else.
 
-The config is the package's `vai-plugin.toml`, the one layer its archive. A signature is a second artifact
-that has the release as its subject.
+The config blob is the package's `vai-plugin.toml`, the only layer is its archive. A signature is a second
+artifact whose `subject` is the release.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ ARCHIVE = "application/vnd.vai.plugin.package.v1.tar"
 SIGNATURE = "application/vnd.vai.signature.v1"
 ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 NOTHING = b"{}"
+"""The empty config of a signature."""
 
 
 class Release(msgspec.Struct, frozen=True):
-    """What is signed, pinned and installed."""
+    """The identity of a release: what is signed, pinned and installed."""
 
     package_id: str
     version: str
     digest: str
-    """Of the OCI manifest, and so of everything."""
+    """The digest of the OCI manifest, and so of everything."""
     manifest_digest: str
-    """Of `vai-plugin.toml`."""
+    """The digest of `vai-plugin.toml`."""
 
     @property
     def publisher(self) -> str:
+        """The part of the package id before the slash."""
         return self.package_id.partition("/")[0]
 
     def __str__(self) -> str:
@@ -42,7 +44,7 @@ class Release(msgspec.Struct, frozen=True):
 
 
 def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) -> bytes:
-    """The OCI manifest of a package."""
+    """The OCI manifest of a package, encoded."""
     return _encoded(
         ImageManifest(
             schemaVersion=2,
@@ -59,7 +61,7 @@ def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) 
 
 
 def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
-    """The OCI manifest of a signature."""
+    """The OCI manifest of a signature, encoded."""
     return _encoded(
         ImageManifest(
             schemaVersion=2,
@@ -73,7 +75,7 @@ def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
 
 
 def parts(body: bytes, limits: PackageLimits = USUAL) -> tuple[Descriptor, Descriptor]:
-    """Config and layer of a package's OCI manifest; Unacceptable when it is none."""
+    """The config and the layer of a package's OCI manifest; Unacceptable when it is not that of a package."""
     found = read_manifest(body)
     if found.kind not in (PACKAGE, TOML):
         raise Unacceptable(f"not a package but {found.kind[:80]!a}")
@@ -86,7 +88,7 @@ def parts(body: bytes, limits: PackageLimits = USUAL) -> tuple[Descriptor, Descr
 
 
 def identify(digest: str, config: Descriptor, text: bytes) -> tuple[Release, manifest.VaiManifest]:
-    """Which release it is, by the text of its manifest."""
+    """The release and the manifest, parsed from the text of `vai-plugin.toml`."""
     told = manifest.parse(text, manifest.FILE)
     return Release(told.package_id, told.version, digest, config.digest), told
 

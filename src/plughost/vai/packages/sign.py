@@ -1,4 +1,4 @@
-"""A signature gets its place: beside a packed file, or in a layout as an artifact about the release."""
+"""Signs a package: the signature goes beside a packed file, or into a content store as an OCI referrer."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 
 
 class Signed(msgspec.Struct, frozen=True):
+    """The result of signing: the release, the key, and the file of the signature."""
+
     release: Release
     key_id: str
     file: str | None
-    """None when it went into a layout or a registry."""
+    """None when the signature went into a layout or a registry."""
 
 
 async def sign(
@@ -47,7 +49,7 @@ async def sign(
     into: Path | None = None,
     watch: Watch = no_watch,
 ) -> Signed:
-    """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
+    """Checks and signs a package. `into` is another file for the signature."""
     if into is not None and not into.name:
         raise InvalidSpec(f"{into} is a folder", hint="name a file for the signature")
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
@@ -68,14 +70,14 @@ async def sign(
 
 
 async def attach(content: ContentStore, subject: Descriptor, envelope: bytes) -> None:
-    """Put a signature where those who look at its subject will find it."""
+    """Pushes a signature as a referrer of its subject."""
     for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
         await content.push_blob(describe(data, media_type), data, no_progress)
     await content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as file:  # new, and no link that somebody has put there

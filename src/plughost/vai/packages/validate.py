@@ -1,4 +1,4 @@
-"""What a package must be, before it leaves its author and again before it enters a store."""
+"""Validates the content of a package: before its author publishes it, and again before it is installed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from plughost.vai.packages.errors import HoldsSecret
 
 
 def validate_contents(layer: ArchiveFile, shown: Path) -> manifest.VaiManifest:
-    """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
+    """Checks manifest, entrypoint, schemas and secrets. Returns the manifest; raises InvalidConfig or
+    HoldsSecret.
 
-    `shown` is the folder that its files are said to be in.
+    `shown` is the folder to name in messages.
     """
     if manifest.FILE not in layer.members:
         raise InvalidConfig([LocatedProblem(str(shown), 0, "", f"there is no {manifest.FILE}")])

@@ -1,4 +1,4 @@
-"""One answer about a package that is not installed: what its signature is worth, and whether it is whole."""
+"""Verifies a package that is not installed: its signature, and whether it is complete and unaltered."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from plughost.vai.packages.trust.signature import SignatureVerdict
 
 
 class Verified(msgspec.Struct, frozen=True):
+    """The verdict on a package, and its release."""
+
     verdict: SignatureVerdict
     release: Release | None
-    """None when not even its manifest is what it was."""
+    """None when not even its manifest could be read."""
 
 
 async def verify_package(
     place: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = no_watch
 ) -> Verified:
-    """Exactly one posture. What cannot be read as the package that it was is altered.
+    """The verdict on a package: exactly one posture. A package whose content cannot be read any more is
+    altered.
 
-    What never was one, neither by its name nor by its form, is invalid.
+    A file that was never a package, neither by its name nor by its form, is invalid.
     """
     release = None
     with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:

@@ -1,4 +1,4 @@
-"""A package's archive as a file: written from a folder, and looked into without unpacking it."""
+"""The archive of a package as a file: written from a folder, and read without unpacking it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plughost.vai.packages.archive.source_tree import SourceTree
 
 
 class Part:
-    """The bytes of one file in an archive."""
+    """Reads the bytes of one file in an archive."""
 
     def __init__(self, fd: int, start: int, size: int) -> None:
         self._fd = fd
@@ -31,7 +31,7 @@ class Part:
 
 
 class ArchiveFile:
-    """An archive that keeps to the form, open for reading; Unacceptable when it does not."""
+    """A canonical archive, open for reading; Unacceptable when it is not canonical."""
 
     def __init__(self, path: Path, limits: PackageLimits = USUAL) -> None:
         self._file = path.open("rb")
@@ -43,9 +43,11 @@ class ArchiveFile:
         self.members = {member.name: member for member in self._starts}
 
     def open(self, member: ArchiveMember) -> Part:
+        """A reader for one file of the archive."""
         return Part(self._file.fileno(), self._starts[member], member.size)
 
     def read(self, member: ArchiveMember) -> bytes:
+        """The content of one file of the archive."""
         return self.open(member).read(member.size)
 
     def __enter__(self) -> Self:
@@ -58,7 +60,8 @@ class ArchiveFile:
 
 
 class Sum:
-    """Counts and hashes what is written through it; with nothing below, it only does that."""
+    """A writer that counts and hashes (SHA-256) what is written, and passes it on to `below`, if there is
+    one."""
 
     def __init__(self, below: BinaryIO | None = None) -> None:
         self._below = below
@@ -78,6 +81,7 @@ class Sum:
 
 
 def sum_of(file: Readable) -> Sum:
+    """The size and digest of a file."""
     out = Sum()
     while piece := file.read(1 << 20):
         out.write(piece)
@@ -85,7 +89,7 @@ def sum_of(file: Readable) -> Sum:
 
 
 def write(folder: SourceTree, out: Sum) -> None:
-    """A folder's files as an archive."""
+    """Writes the files of a folder as an archive."""
     for member in folder.members:
         start = out.size
         head = canonical_tar.header(member)

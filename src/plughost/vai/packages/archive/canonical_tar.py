@@ -1,9 +1,9 @@
-"""The one form of a package's archive: a plain tar that has one spelling for one content.
+"""Canonical tar: the only form of a package's archive, so that equal content gives equal bytes.
 
-Sorted names, no folders of their own, no owner, no time, mode 0644 or 0755, and a pax header only for a name
-that the old header cannot hold. Reading takes nothing else: each header is written again and compared, so
-whatever else a tar can say (links, devices, doubled names, other sizes in other headers) is refused
-without having to be understood.
+Sorted names, no entries for folders, no owner, no time, mode 0644 or 0755, and a pax header only for a name
+that the ustar header cannot hold. Reading accepts nothing else: each header is written again and compared. So
+whatever else a tar can contain (links, devices, duplicate names, contradicting sizes) is refused without
+having to be understood.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAGIC = b"ustar\x0000"
 
 
 class ArchiveMember(msgspec.Struct, frozen=True):
-    """One file of a package."""
+    """One file of a package: name, size, and whether it is executable."""
 
     name: str
     executable: bool
@@ -33,7 +33,7 @@ class ArchiveMember(msgspec.Struct, frozen=True):
 
 
 def header(member: ArchiveMember) -> bytes:
-    """What stands before the bytes of a file."""
+    """The tar header of a file."""
     mode = 0o755 if member.executable else 0o644
     path = member.name.encode()
     if (split := _split(path)) is not None:
@@ -48,14 +48,14 @@ def header(member: ArchiveMember) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """What stands after the bytes of a file."""
+    """The zeros after the content of a file."""
     return bytes(-size % BLOCK)
 
 
 def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[ArchiveMember]:
-    """The files of an archive; at each step `archive` stands at the first byte of that file.
+    """The files of an archive; at each step `archive` is positioned at the first byte of that file.
 
-    How much of a file is read between two steps makes no difference.
+    How much of the file the caller reads makes no difference.
     """
     listing = Listing(limits)
     while (first := _exactly(archive, BLOCK)) != END[:BLOCK]:
@@ -78,7 +78,7 @@ def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[Archiv
 
 
 def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
-    """The file that the next header is about, if the header is spelled as ours are."""
+    """Reads the next header, which must be exactly as `header` writes it."""
     whole, name = first, _joined(first)
     if first[156:157] == b"x":
         size = _number(first[124:136])
@@ -99,7 +99,7 @@ def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
 
 
 def _split(path: bytes) -> tuple[bytes, bytes] | None:
-    """Name and prefix of the old header; None when they cannot hold the path."""
+    """Name and prefix for the ustar header; None when they cannot hold the path."""
     if not path.isascii():
         return None
     if len(path) <= 100:
@@ -116,7 +116,7 @@ def _joined(block: bytes) -> bytes:
 
 
 def _record(path: bytes) -> bytes:
-    """A pax record, whose length counts its own digits."""
+    """A pax record, whose length includes its own digits."""
     body = b" path=" + path + b"\n"
     size = len(body) + len(str(len(body)))
     if len(str(size)) + len(body) != size:

@@ -1,4 +1,4 @@
-"""Which paths a package may hold: those that mean the same file on every machine."""
+"""Legal paths of files in a package: only those that mean the same file on every operating system."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$
 
 
 def from_disk(name: str) -> str:
-    """A name as a package has it: UTF-8, whatever the locale has Python take it for."""
+    """A file name as UTF-8 text, whatever the locale's encoding is."""
     return os.fsencode(name).decode(errors="surrogateescape")
 
 
 def to_disk(name: str) -> str:
-    """The other way round: how Python spells a package's name on this machine."""
+    """The reverse of `from_disk`: a package's file name as Python spells it on this machine."""
     return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
@@ -55,7 +55,8 @@ def _wrong_step(step: str) -> str | None:
 
 
 class Listing:
-    """The paths of one package, taken one by one: ascending, and no two the same on any system."""
+    """Checks the paths of one package one by one: in ascending order, and no two that collide on some
+    system."""
 
     def __init__(self, limits: PackageLimits = USUAL) -> None:
         self._limits = limits
@@ -64,7 +65,7 @@ class Listing:
         self._count = 0
 
     def add(self, path: str) -> None:
-        """ValueError says why this one cannot follow."""
+        """Adds a path; ValueError says why it is not allowed."""
         if why := path_problem(path, self._limits):
             raise ValueError(why)
         encoded = path.encode()

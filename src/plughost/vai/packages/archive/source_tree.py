@@ -1,4 +1,4 @@
-"""The files of a folder that become a package, in the archive's order."""
+"""The source tree of a package: the files of a folder that are packed, in the order of the archive."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from plughost.vai.packages.archive.legal_paths import Listing, from_disk, to_dis
 from plughost.vai.packages.archive.limits import USUAL, PackageLimits
 
 MOST_PROBLEMS = 20
+"""Problems reported at a time."""
 _NO_FILE = "neither a file nor a folder"
 
 
 class SourceTree(msgspec.Struct, frozen=True):
-    """Some files of a folder."""
+    """A folder and those of its files that are packed."""
 
     path: Path
     members: list[ArchiveMember]
 
     def open(self, member: ArchiveMember) -> BinaryIO:
+        """Opens a file of the folder, never one outside of it."""
         root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return os.fdopen(open_beneath(root, to_disk(member.name)), "rb")
@@ -39,15 +41,15 @@ class SourceTree(msgspec.Struct, frozen=True):
 
 
 def packable(path: Path, limits: PackageLimits = USUAL) -> SourceTree:
-    """What of an author's folder is packed; InvalidConfig with everything that cannot be."""
+    """The files of an author's folder that are packed; InvalidConfig lists everything that cannot be."""
     lines = read_text(path / FILE).splitlines() if (path / FILE).exists() else []
     return list_files(path, limits, IgnoreRules(lines))
 
 
 def list_files(path: Path, limits: PackageLimits = USUAL, ignored: IgnoreRules | None = None) -> SourceTree:
-    """All files of a folder but the ignored ones; InvalidConfig with everything that is no file.
+    """All files of a folder but the ignored ones; InvalidConfig lists everything that is not a regular file.
 
-    Where something may be ignored, an author is at work, and a link is the file that it leads to.
+    With ignore rules it is an author's folder, where a symlink stands for the file that it leads to.
     """
     problems: list[LocatedProblem] = []
     members: list[ArchiveMember] = []
@@ -92,7 +94,7 @@ def _names(
 
 
 def _looked_at(root: int, name: str) -> ArchiveMember | str:
-    """One file, or why it is none. A link is the file that it leads to, if that is in the folder, too."""
+    """The file, or why it is not one. A symlink is followed if it leads to a file in the same folder."""
     try:
         fd = open_beneath(root, to_disk(name))
     except EscapesFolder:

@@ -1,4 +1,4 @@
-"""An artifact from one place to another, with all that is said about it: its signatures come first."""
+"""Copies an OCI artifact with its referrers (signatures first) from one content store to another."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from plughost.vai.packages.oci.referrers_tag import older_tag
 MAX_ARTIFACT = 8 << 30
 MAX_SIGNATURES = 1024
 MAX_NOTES = 64
-"""What else others say of an artifact: anybody may add as much as he likes."""
+"""Limit on other referrers: anybody may attach as many as they like."""
 MAX_NOTE = 16 << 20
+"""Bytes of one referrer."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A manifest and what it was made from."""
+    """A manifest: its descriptor, its bytes, and its parsed form."""
 
     descriptor: Descriptor
     body: bytes
@@ -40,13 +41,13 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What was moved."""
+    """The result of a copy."""
 
     digest: str
     size: int
-    """Of the artifact's blobs."""
+    """Bytes of the artifact's blobs."""
     referrers: list[str]
-    """Digests of what is said about it: signatures."""
+    """Digests of the referrers: signatures and others."""
     artifactType: str
 
 
@@ -59,10 +60,11 @@ async def copy(
     *,
     signatures: str = "",
 ) -> Copied:
-    """The artifact, and what refers to it. Its tag, if it gets one, is set last: who sees it sees all of it.
+    """Copies an artifact and its referrers. The tag, if any, is set last: whoever sees it finds everything
+    there.
 
-    A tag that means something else already is left alone, and that is an error. Referrers of the type
-    `signatures` come along before any others, of which those stay behind that are too large or too many.
+    A tag that refers to another artifact already is not moved, and that is an error. Referrers of the type
+    `signatures` are copied before others; of those, the ones that are too large or too many are left out.
     """
     artifact = await _piece(source, reference)
     _bounded(artifact, MAX_ARTIFACT)
@@ -91,10 +93,11 @@ async def copy(
 
 
 async def set_tag(target: ContentStore, body: bytes, tag: str) -> None:
-    """A tag for a manifest that is there.
+    """Sets a tag for a manifest that is stored already.
 
-    A registry cannot be told to set it only if it is free. So it is looked at just before, because all that
-    was sent took its time, and once more afterwards: of two who did so together one is told, mostly.
+    A registry cannot set a tag only if it is free (no compare-and-swap). So the tag is read just before,
+    since the transfer took its time, and once more afterwards: of two who pushed at once, mostly one gets an
+    error.
     """
     await refuse_another(target, tag, digest_of(body))
     await target.push_manifest(body, MANIFEST, tag)
@@ -102,7 +105,7 @@ async def set_tag(target: ContentStore, body: bytes, tag: str) -> None:
 
 
 async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> None:
-    """A published version stays what it is."""
+    """Raises when the tag refers to another digest: a published version never changes."""
     if tag is None:
         return
     try:
@@ -117,7 +120,7 @@ async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> 
 
 
 async def _notes(source: ContentStore, about: list[Descriptor], most: int) -> list[Piece]:
-    """What is listed and still there, for lists outlive what they list, and can be taken along."""
+    """Fetches the listed referrers that still exist (lists outlive what they list) and are not too large."""
     notes: list[Piece] = []
     for entry in about:
         try:

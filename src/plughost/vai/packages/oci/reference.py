@@ -30,7 +30,7 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 class InRegistry(msgspec.Struct, frozen=True):
-    """A repository of a registry, and perhaps which artifact of it."""
+    """A reference to a repository of a registry, with an optional tag or digest."""
 
     host: str
     """A name in lower case or an IP address, without brackets."""
@@ -41,17 +41,18 @@ class InRegistry(msgspec.Struct, frozen=True):
 
     @property
     def registry(self) -> str:
-        """The host as credentials are filed under it."""
+        """HOST[:PORT], as credentials are stored under it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
     def name(self) -> str:
-        """The digest where there is one: a tag beside it is for people."""
+        """The digest if there is one, else the tag: a tag beside a digest is only for people."""
         return self.digest or self.tag
 
     @property
     def is_loopback(self) -> bool:
+        """Whether the registry is on this machine."""
         address = literal(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 
@@ -61,7 +62,7 @@ class InRegistry(msgspec.Struct, frozen=True):
 
 
 class InLayout(msgspec.Struct, frozen=True):
-    """A layout on this machine, and perhaps which artifact of it."""
+    """A reference to a layout on this machine, with an optional tag or digest."""
 
     path: Path
     tag: str = ""
@@ -69,6 +70,7 @@ class InLayout(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The digest if there is one, else the tag."""
         return self.digest or self.tag
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ Reference = InRegistry | InLayout
 
 
 def parse_reference(text: str) -> Reference:
-    """The one reading of a reference; InvalidSpec says what is wrong and where."""
+    """Parses a reference; InvalidSpec says what is wrong, and at which character."""
     if len(text) > MAX_REFERENCE:
         raise InvalidSpec(f"a reference of more than {MAX_REFERENCE} characters")
     for at, character in enumerate(text):
@@ -90,6 +92,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def is_tag(text: str) -> bool:
+    """Whether a text is a valid tag."""
     return _TAG.fullmatch(text) is not None
 
 

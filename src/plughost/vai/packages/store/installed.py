@@ -1,4 +1,4 @@
-"""A release in a store."""
+"""InstalledRelease: a release in a store."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from plughost.vai.packages.store.integrity import PACKAGE, SIGNATURE, examine
 
 
 class InstalledRelease(msgspec.Struct, frozen=True):
+    """An installed release and its folder."""
+
     release: Release
     folder: Path
 
     @property
     def package(self) -> Path:
-        """The package's own files."""
+        """The folder of the package's own files."""
         return self.folder / PACKAGE
 
     @property
     def envelope(self) -> bytes | None:
-        """Its signature."""
+        """The signature; None when it has none."""
         try:
             return (self.folder / SIGNATURE).read_bytes()
         except FileNotFoundError:
@@ -49,7 +51,7 @@ class InstalledRelease(msgspec.Struct, frozen=True):
         return examine(self.folder, self.release.digest).damage
 
     def damaged(self, why: str) -> Damaged:
-        """The refusal of a release that differs from what was installed, with the remedy."""
+        """The error for a release that differs from what was installed, with what to do about it."""
         return Damaged(
             f"the installed files of {self.release} were changed: {why}",
             plugin=str(self.release),

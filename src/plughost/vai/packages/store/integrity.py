@@ -50,7 +50,7 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileState(NamedTuple):
-    """What changes whenever a file or a directory does."""
+    """Metadata of a file or directory that changes whenever it is modified."""
 
     device: int
     inode: int
@@ -62,14 +62,16 @@ class FileState(NamedTuple):
 
 
 States = dict[str, FileState]
-"""Of a release's directory (``.``) and everything below it, by relative path."""
+"""The states of a release's directory (``.``) and everything below it, by relative path."""
 
 
 class Examined(msgspec.Struct, frozen=True):
+    """The result of an examination."""
+
     damage: str | None
     """The first difference from what was installed; None when there is none."""
     states: States = {}
-    """As they were before the files were read."""
+    """The states of the files before they were read."""
 
 
 class _Damage(Exception):
@@ -77,7 +79,8 @@ class _Damage(Exception):
 
 
 def examine(folder: Path, digest: str) -> Examined:
-    """Read and hash all files of the release in `folder`; `digest` is that of its OCI manifest. Blocking."""
+    """Reads and hashes all files of the release in `folder`; `digest` is that of its OCI manifest.
+    Blocking."""
     try:
         root = os.open(folder, _OPEN_DIRECTORY)
     except OSError as error:
@@ -106,7 +109,7 @@ class _Entry:
 
 
 class IntegrityCache:
-    """Releases that were examined, so that unchanged ones are not read again. Used from any thread."""
+    """Remembers examined releases, so that unchanged ones are not read again. Usable from any thread."""
 
     def __init__(self, now: Callable[[], int] | None = None) -> None:
         """`now` is the clock that the kernel takes timestamps from, in nanoseconds; another one for tests."""
@@ -144,7 +147,7 @@ def _kernel_time() -> int:
 
 
 def _settled(states: States, started: int) -> bool:
-    """Whether every later change gets other timestamps than these."""
+    """Whether every later change must give a file other timestamps than these."""
     newest = max(max(state.mtime_ns, state.ctime_ns) for state in states.values())
     return newest < started - TIMESTAMP_MARGIN
 
@@ -178,7 +181,8 @@ def _state(info: os.stat_result) -> FileState:
 
 
 def _states(root: int) -> States:
-    """Of all that is in a release, which must have the owner, kind and mode that an installation gives it."""
+    """The states of everything in a release, which must have the owner, type and mode that an installation
+    gives it."""
     states = {".": _state(os.fstat(root))}
     _check_state(".", states["."])
     for name in _walk(root, "", states, USUAL.depth + 1):
@@ -194,7 +198,7 @@ def _states(root: int) -> States:
 
 
 def _walk(folder: int, below: str, states: States, depth: int) -> Iterator[str]:
-    """Adds what is in a directory to `states`, names it, and goes on below it."""
+    """Adds the entries of a directory to `states`, yields their names, and descends."""
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{below}{entry.name}"
@@ -230,7 +234,7 @@ def _check_state(name: str, state: FileState) -> None:
 
 
 def _layer(root: int, states: States, digest: str) -> Descriptor:
-    """The archive that the release was unpacked from."""
+    """The descriptor of the archive that the release was unpacked from."""
     body = b"".join(_content(root, MANIFEST, states[MANIFEST])) if states[MANIFEST].size <= SMALL else b""
     if digest_of(body) != digest:
         raise _Damage(f"{MANIFEST} is not the one that was installed")
@@ -238,7 +242,7 @@ def _layer(root: int, states: States, digest: str) -> Descriptor:
 
 
 def _check_archive(root: int, states: States, layer: Descriptor) -> None:
-    """The files, archived again, must give the same bytes. No more than those are read."""
+    """Archives the files again: the bytes must be the same. Reads no more bytes than the archive has."""
     try:
         members = _members(states)
         headers = [canonical_tar.header(member) for member, _ in members]
@@ -263,7 +267,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
 
 
 def _members(states: States) -> list[tuple[ArchiveMember, str]]:
-    """The package's files in the archive's order, with their paths; _Damage for a directory without any."""
+    """The package's files in the order of the archive, with their paths; _Damage for an empty directory."""
     top = f"{PACKAGE}/"
     members, directories, needed = [], [], {PACKAGE}
     for name, state in states.items():
@@ -283,7 +287,7 @@ def _members(states: States) -> list[tuple[ArchiveMember, str]]:
 
 
 def _content(root: int, name: str, state: FileState) -> Iterator[bytes]:
-    """The bytes of a file that is still the one that was looked at."""
+    """The bytes of a file, which must still be the one whose state was taken."""
     fd = os.open(name, _OPEN, dir_fd=root)
     try:
         if _state(os.fstat(fd)) != state:

@@ -1,7 +1,7 @@
-"""The records of a store: which release each version is, in `versions/PUBLISHER/NAME/VERSION`.
+"""The version records of a store: which release each version is, in `versions/PUBLISHER/NAME/VERSION`.
 
-They are read through descriptors, from the folder of all records down. Every folder and file on the way must
-belong to this user, and no other may write to it: whoever could, could give a version another release.
+They are read through file descriptors, from the top folder down. Every folder and file on the way must belong
+to this user, and no other user may write to it: whoever could, could assign another release to a version.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ _HINT = "find out who changed it; then make it yours alone (chown, chmod go-w), 
 
 
 def path_of(versions: Path, release: Release) -> Path:
+    """The path of the record for a release's version."""
     return versions / release.package_id / release.version
 
 
 def read_all(versions: Path) -> Iterator[Release]:
-    """Every release that is written down; InvalidSpec for one that others may have changed."""
+    """All recorded releases; InvalidSpec for a record that others may have changed."""
     with _folder(versions, None) as top:
         yield from _below(versions, top, 2)
 
 
 def _below(path: Path, folder: int, folders: int) -> Iterator[Release]:
-    """The records in a folder; `folders` is how many further ones are between it and them."""
+    """The records in a folder; `folders` is the number of levels between it and them."""
     for name in os.listdir(folder):
         try:
             if folders == 0:
@@ -48,7 +49,7 @@ def _below(path: Path, folder: int, folders: int) -> Iterator[Release]:
 
 
 def read(versions: Path, release: Release) -> Release | None:
-    """The release that is written down for the version of another; None when there is none."""
+    """The release that is recorded for the version of `release`; None when there is none."""
     path = path_of(versions, release)
     try:
         with (
@@ -62,7 +63,7 @@ def read(versions: Path, release: Release) -> Release | None:
 
 
 def refuse_foreign(path: Path, info: os.stat_result, kind: str) -> None:
-    """Whoever else may write here could put other programs in place of the installed ones."""
+    """Raises unless only this user can write to a path: others could replace the installed programs."""
     is_kind = stat.S_ISDIR(info.st_mode) if kind == "folder" else stat.S_ISREG(info.st_mode)
     if not is_kind or info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise InvalidSpec(
@@ -71,12 +72,12 @@ def refuse_foreign(path: Path, info: os.stat_result, kind: str) -> None:
 
 
 class _Gone(Exception):
-    """A folder or record was removed since it was listed, or never was there."""
+    """A folder or record does not exist, or was removed since it was listed."""
 
 
 @contextmanager
 def _folder(path: Path, above: int | None) -> Iterator[int]:
-    """A descriptor of a folder, which lies in the folder `above` if that is given."""
+    """A descriptor of a folder, opened relative to the folder `above` if that is given."""
     fd = _opened(path, above, "folder")
     try:
         yield fd
@@ -94,7 +95,7 @@ def _read(path: Path, folder: int) -> Release:
 
 
 def _opened(path: Path, above: int | None, kind: str) -> int:
-    """A descriptor of what was checked: no symlink is followed, and no pipe waited for."""
+    """A descriptor of a checked file or folder: follows no symlink, and does not block on a pipe."""
     try:
         fd = os.open(path if above is None else path.name, _OPEN, dir_fd=above)
     except FileNotFoundError:

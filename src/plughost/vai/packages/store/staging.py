@@ -1,4 +1,4 @@
-"""Folders in which releases are put together, each held by a lock that ends with its process."""
+"""Staging folders, in which releases are assembled. Each is locked, and the lock ends with its process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 @contextmanager
 def hold_staging(parent: Path) -> Iterator[Path]:
-    """A new folder, gone afterwards."""
+    """A new, locked folder, removed afterwards."""
     folder, lock = _hold(parent)
     try:
         yield folder
@@ -23,7 +23,7 @@ def hold_staging(parent: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders of those who were killed; whoever lives holds on to his."""
+    """Removes the folders of killed processes; living ones hold their locks."""
     for folder in parent.iterdir():
         try:
             lock = _open(folder)

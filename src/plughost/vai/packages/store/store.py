@@ -1,13 +1,14 @@
-"""Installed packages, by the digest of their bytes.
+"""Store: installed packages, by the digest of their bytes.
 
-    lock                              held while something is put in its place or taken away
-    staging/                          one folder for each installer, held by it as long as it lives
-    releases/HEX/                     a release whole: manifest.json, signature.json, package/
-    versions/PUBLISHER/NAME/VERSION   which release that version is, once and for all
+    lock                              held while a release is added or removed
+    staging/                          one folder for each installer, locked by it as long as it lives
+    releases/HEX/                     a complete release: manifest.json, signature.json, package/
+    versions/PUBLISHER/NAME/VERSION   which release that version is, forever
 
-A release is put together in staging, synced, and renamed to its place; then its version is written down.
-Whoever is killed in between leaves a folder that nobody names or holds, and the next to open the store
-removes it. A version stays written down when its release is removed: it never gets other bytes.
+A release is assembled in staging, synced, and renamed to its place; then its version is recorded. An
+installer that is killed in between leaves a folder without a record or a lock, and the next process that
+opens the store removes it. The record of a version stays when its release is removed: a version never gets
+other bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from plughost.vai.packages.store.integrity import SIGNATURE, IntegrityCache
 
 
 class Store:
-    """Opened by any number of processes at once."""
+    """A package store in a folder. Any number of processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -43,7 +44,7 @@ class Store:
         self.integrity = IntegrityCache()
 
     def open(self) -> Store:
-        """Made if it is not there, and rid of what killed installers have left."""
+        """Creates the store if it is missing, and removes what killed installers have left."""
         try:
             for above in reversed(self.root.parents[1:]):
                 above.mkdir(mode=0o755, exist_ok=True)
@@ -59,13 +60,13 @@ class Store:
         return self
 
     def staging(self) -> AbstractContextManager[Path]:
-        """A folder on the store's disk for one installer, gone afterwards."""
+        """A temporary folder on the store's disk for one installer."""
         return staging.hold_staging(self._staging)
 
     def add(self, staged: Path, release: Release, *, trusted: bool) -> InstalledRelease:
-        """A release out of staging put in its place; VersionTaken if its version is another release.
+        """Moves a release from staging into the store; VersionTaken if its version is another release.
 
-        If it is there already, a trusted signature takes the place of the one that it has.
+        If it is installed already, a trusted signature replaces the one that it has.
         """
         installed = self._installed(release)
         damaged = installed.folder.exists() and self.damage(installed) is not None
@@ -89,7 +90,7 @@ class Store:
         return installed
 
     def refuse_other(self, release: Release) -> None:
-        """VersionTaken when the version is written down with other bytes."""
+        """Raises VersionTaken when the version is recorded with other bytes."""
         known = records.read(self._versions, release) or release
         if known.digest != release.digest:
             raise VersionTaken(
@@ -99,13 +100,14 @@ class Store:
             )
 
     def installed(self) -> list[InstalledRelease]:
-        """In the order of their names and versions."""
+        """All installed releases, sorted by name and version."""
         found = [self._installed(release) for release in self._written_down()]
         there = [one for one in found if one.folder.exists()]
         return sorted(there, key=lambda one: (one.release.package_id, _ordered(one.release.version)))
 
     def find(self, package_id: str, version: str = "") -> InstalledRelease:
-        """By its name, and its version where there are several; NotInstalled tells what is there."""
+        """The release of a package, by version where there are several; NotInstalled says what is
+        installed."""
         there = [one for one in self.installed() if one.release.package_id == package_id]
         found = [one for one in there if version in ("", one.release.version)]
         if len(found) == 1:
@@ -120,17 +122,17 @@ class Store:
     def damage(self, installed: InstalledRelease) -> str | None:
         """The first difference of a release from what was installed; None when there is none. Blocking.
 
-        An unchanged release is read only once, however often this is asked.
+        An unchanged release is read only once, however often this is called.
         """
         return self.integrity.damage(installed.folder, installed.release.digest)
 
     def check(self, installed: InstalledRelease) -> None:
-        """Damaged when a release is not what was installed. Blocking."""
+        """Raises Damaged when a release is not what was installed. Blocking."""
         if (damage := self.damage(installed)) is not None:
             raise installed.damaged(damage)
 
     def remove(self, installed: InstalledRelease, *, forget: bool = False) -> None:
-        """Its files; with `forget` also that its version is taken."""
+        """Removes the files of a release; with `forget` also the record of its version."""
         record = self._record(installed.release)
         with self.staging() as folder, self._locked():
             if forget and record.exists():
@@ -185,13 +187,13 @@ class Store:
             os.close(fd)
 
     def _refuse_foreign(self) -> None:
-        """Of what lies in these, releases and records are checked whenever they are read."""
+        """Checks the top folders; releases and records are checked whenever they are read."""
         for folder in (self.root, self._staging, self._releases, self._versions):
             records.refuse_foreign(folder, os.lstat(folder), "folder")
 
 
 def default_root() -> Path:
-    """`/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
+    """The default store: `/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_DATA_HOME"):
         return Path("/var/lib/plughost/vai/packages")
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local/share")

@@ -1,4 +1,5 @@
-"""Ed25519 keys of publishers: a private one in a file for its owner alone, a public one as a line of text."""
+"""Ed25519 keys of publishers: the private key in a file for its owner only, the public key as a line of
+text."""
 
 from __future__ import annotations
 
@@ -19,29 +20,34 @@ if TYPE_CHECKING:
 PREFIX = "ed25519:"
 _LARGEST = 16 << 10
 _SPKI = bytes.fromhex("302a300506032b6570032100")
-"""What precedes the 32 bytes of an Ed25519 key in its standard form (RFC 8410)."""
+"""The prefix of the 32 bytes of an Ed25519 key in DER SubjectPublicKeyInfo form (RFC 8410)."""
 
 
 _PRIME = 2**255 - 19
 _HEIGHT = 2**255 - 1
 _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _EIGHTH, _PRIME - _EIGHTH}
-"""The points of small order by their height, in every spelling: some signature of each holds for any text."""
+"""The points of small order by their y coordinate, in every encoding: each has a signature that is valid for
+any text."""
 
 
 class PublicKey(msgspec.Struct, frozen=True):
+    """An Ed25519 public key."""
+
     raw: bytes
 
     @property
     def text(self) -> str:
+        """The key as `ed25519:` and base64."""
         return PREFIX + base64.b64encode(self.raw).decode()
 
     @property
     def id(self) -> str:
-        """sha256 of the key's standard form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
+        """The SHA-256 of the DER form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
         return hashlib.sha256(_SPKI + self.raw).hexdigest()
 
     def usable(self) -> Ed25519PublicKey:
+        """The key as an object of the library cryptography."""
         require()
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -49,7 +55,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 def parse_public(text: str) -> PublicKey:
-    """The key that a line like `ed25519:…` is; ValueError when it is none."""
+    """Parses a key such as `ed25519:…`; ValueError when it is not one."""
     if not text.startswith(PREFIX):
         raise ValueError(f"expected {PREFIX} and a key in base64")
     raw = exact_base64(text.removeprefix(PREFIX))
@@ -61,7 +67,7 @@ def parse_public(text: str) -> PublicKey:
 
 
 def exact_base64(text: str) -> bytes:
-    """Bytes that have this spelling and no other; ValueError for anything else."""
+    """Decodes canonical base64; ValueError for any other spelling of the same bytes."""
     raw = base64.b64decode(text, validate=True)
     if base64.b64encode(raw).decode() != text:
         raise ValueError("not base64")
@@ -69,11 +75,13 @@ def exact_base64(text: str) -> bytes:
 
 
 def public_of(private: Ed25519PrivateKey) -> PublicKey:
+    """The public key of a private key."""
     return PublicKey(private.public_key().public_bytes_raw())
 
 
 def generate(path: Path) -> PublicKey:
-    """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`; never over others."""
+    """Generates a key in `path`, for its owner only, and its public key in `path` + `.pub`. Overwrites
+    nothing."""
     require()
     if not path.name:
         raise InvalidSpec(f"{path} is a folder", hint="name a file for the key")
@@ -93,7 +101,7 @@ def generate(path: Path) -> PublicKey:
 
 
 def read_private(path: Path) -> Ed25519PrivateKey:
-    """The key in a file that nobody else may read."""
+    """Reads a private key from a file that nobody else may read."""
     require()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -116,7 +124,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
 
 
 def require() -> None:
-    """InvalidSpec where the libraries for signatures are not installed."""
+    """Raises InvalidSpec when the libraries for signatures are not installed."""
     try:
         import cryptography  # noqa: F401
         import securesystemslib  # noqa: F401

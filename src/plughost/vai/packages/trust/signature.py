@@ -1,6 +1,6 @@
-"""Signatures of releases: a DSSE envelope around an in-toto statement, and what it is worth.
+"""Signatures of releases: a DSSE envelope around an in-toto statement, and the verdict on it.
 
-Others can make and check them: the formats are https://github.com/secure-systems-lab/dsse and
+Other tools can create and verify them: the formats are https://github.com/secure-systems-lab/dsse and
 https://in-toto.io/Statement/v1.
 """
 
@@ -27,14 +27,14 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PAYLOAD = "application/vnd.in-toto+json"
 PREDICATE = "vai:plugin.release.v1"
 _SKEW = timedelta(hours=1)
-"""How wrong a signer's clock may be."""
+"""By how much a signer's clock may be ahead."""
 _MOST_SIGNATURES = 16
 
 Posture = Literal["trusted", "unknown_key", "unsigned", "altered", "invalid"]
 
 
 class SignatureVerdict(msgspec.Struct, frozen=True):
-    """What a release's signature is worth."""
+    """The verdict on the signature of a release."""
 
     posture: Posture
     publisher: str = ""
@@ -43,7 +43,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
     why: str = ""
 
     def refusal(self, release: Release | str) -> PackageRefused | None:
-        """Why it cannot be relied upon; None when it can."""
+        """The error for a release without a trusted signature; None when it has one."""
         if self.posture == "trusted":
             return None
         if self.posture == "altered":
@@ -82,7 +82,7 @@ class _Predicate(msgspec.Struct):
 
 
 class Statement(msgspec.Struct):
-    """What a signer says: this package, in this version, is these bytes."""
+    """The in-toto statement that is signed: this version of this package has these bytes."""
 
     type: str = msgspec.field(name="_type")
     subject: list[_Subject]
@@ -91,6 +91,7 @@ class Statement(msgspec.Struct):
 
     @classmethod
     def of(cls, release: Release, signed_at: datetime) -> Statement:
+        """The statement for a release."""
         return cls(
             type=STATEMENT,
             subject=[_Subject(release.package_id, _Sum(release.digest.removeprefix("sha256:")))],
@@ -105,7 +106,7 @@ class Statement(msgspec.Struct):
 
 
 def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> bytes:
-    """The envelope, as `marketplace.signature.json` has it."""
+    """Signs a release. Returns the envelope, as it is stored in `marketplace.signature.json`."""
     require()
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
@@ -119,7 +120,7 @@ def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> b
 def verify(
     envelope: bytes | None, release: Release, trust: TrustedPublishers, now: datetime
 ) -> SignatureVerdict:
-    """Exactly one posture, and why."""
+    """The verdict on an envelope: exactly one posture, and why."""
     publisher = release.publisher
     if envelope is None:
         return SignatureVerdict("unsigned", publisher, why="nobody has signed it")

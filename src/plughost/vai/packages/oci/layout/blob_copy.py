@@ -1,4 +1,4 @@
-"""A blob out of a file that is here already."""
+"""Copies a blob from a local file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobWriter, rece
 
 
 async def copy_blob(source: Path, start: int, blob: Descriptor, into: Path, progress: Progress) -> None:
-    """The blob's bytes from `start` on, checked, as a new file."""
+    """Copies the blob's bytes, from `start` on in `source`, into a new file, verified against the digest."""
     async with receive_blob(blob, into) as file:
         progress(file.offset)
         while moved := await in_thread(partial(_pour_some, source, start, file)):

@@ -1,6 +1,6 @@
 """An OCI image layout as a folder: `oci-layout`, `index.json`, `blobs/sha256/…`.
 
-Files appear whole or not at all, and only `index.json` ever changes, under a lock on the folder itself: any
+Files are written atomically, and only `index.json` ever changes, under a lock on the folder itself: any
 number of processes may write to it at once.
 """
 
@@ -27,11 +27,13 @@ VERSION = b'{"imageLayoutVersion":"1.0.0"}'
 
 
 class LayoutFolder:
+    """A layout folder; implements `ContentStore`."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path_of(self, blob: Descriptor) -> Path:
-        """Where the blob is or belongs."""
+        """The path of a blob, whether or not it exists."""
         return self.root / "blobs/sha256" / hex_of(blob.digest)
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
@@ -61,14 +63,14 @@ class LayoutFolder:
         return await in_thread(partial(self._push_manifest, body, media_type, reference))
 
     def holds(self, blob: Descriptor) -> bool:
-        """Whether a blob of that size is there; its bytes are checked whenever they are read."""
+        """Whether a blob of that size is there; its bytes are verified whenever they are read."""
         try:
             return self.path_of(blob).stat().st_size == blob.size
         except OSError:
             return False
 
     def index(self) -> ImageIndex:
-        """What the layout holds; empty when there is none yet."""
+        """The index of the layout; empty when there is none yet."""
         try:
             return read_index(_bounded(self.root / "index.json"))
         except FileNotFoundError:
@@ -77,7 +79,7 @@ class LayoutFolder:
             raise no_room(error, self.root) from error
 
     def read(self, digest: str) -> bytes:
-        """A manifest's bytes."""
+        """The bytes of a manifest, verified."""
         try:
             body = _bounded(self.root / "blobs/sha256" / hex_of(digest))
         except FileNotFoundError:
@@ -88,7 +90,7 @@ class LayoutFolder:
         return body
 
     def prepare(self) -> None:
-        """The folders and the version file, which every layout has."""
+        """Creates the folders and the version file of a layout."""
         try:
             (self.root / "blobs/sha256").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -125,7 +127,7 @@ class LayoutFolder:
             raise no_room(error, path) from error
 
     def _once(self, path: Path, content: bytes) -> None:
-        """Unless somebody else was faster."""
+        """Writes a file unless another process was faster."""
         temporary = self._temporary(path, content)
         try:
             os.link(temporary, path)

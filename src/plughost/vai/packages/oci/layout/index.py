@@ -1,4 +1,5 @@
-"""What a layout's index says: which manifest a name means, which ones are about another. Over values only."""
+"""Queries of a layout's index: which manifest a name refers to, and which manifests refer to another. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from plughost.vai.packages.oci.manifests import TAG, ImageIndex, ImageManifest, 
 from plughost.vai.packages.oci.referrers_tag import is_fallback, older_tag
 
 Read = Callable[[str], bytes]
-"""The bytes of the manifest with that digest, checked."""
+"""Returns the verified bytes of the manifest with that digest."""
 
 
 def named(index: ImageIndex, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
-    """The manifest that a tag, a digest or nothing at all means."""
+    """The manifest that a tag, a digest or the empty reference means."""
     if is_digest(reference):
         found = [entry for entry in index.manifests if entry.digest == reference]
     elif reference:
@@ -48,11 +49,12 @@ def about(index: ImageIndex, digest: str, artifact_type: str, read: Read) -> lis
 
 
 def of_type(entries: list[Descriptor], artifact_type: str) -> list[Descriptor]:
+    """The entries of an artifact type; all of them when it is empty."""
     return [entry for entry in entries if artifact_type in ("", entry.artifactType)]
 
 
 def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> list[Descriptor]:
-    """The index with one manifest more, and a tag that means it and nothing else."""
+    """The index with one more manifest, and with the tag on that manifest only."""
     if tag is None:
         known = any(entry.digest == pushed.digest for entry in entries)
         return entries if known else [*entries, pushed]
@@ -65,6 +67,7 @@ def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> li
 
 
 def tags_of(index: ImageIndex) -> list[str]:
+    """The tags in an index, sorted."""
     return sorted({tag for entry in index.manifests if (tag := entry.annotations.get(TAG))})
 
 

@@ -1,4 +1,4 @@
-"""An OCI image layout as one tar file: what is carried to where no registry is."""
+"""An OCI image layout as one tar file, for machines without a registry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plughost.vai.packages.oci.manifests import TAG, ImageIndex, read_index, wri
 
 
 class LayoutTar:
-    """For reading; `write_tar` makes one."""
+    """A read-only layout in a tar; implements `ContentStore`. `write_tar` creates one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,7 +99,7 @@ class LayoutTar:
 
 
 def write_tar(layout: LayoutFolder, into: Path) -> None:
-    """The layout as a tar: equal content gives equal bytes. Whole or not at all; blocking."""
+    """Writes a layout as a tar, atomically; equal content gives equal bytes. Blocking."""
     temporary = into.with_name(f".{into.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as out:
@@ -135,6 +135,6 @@ def _add_file(out: BinaryIO, name: str, path: Path) -> None:
 
 
 def _place(entry: Descriptor) -> tuple[bool, str, str]:
-    """What has a tag comes first, whatever the order of pushing."""
+    """Sort key of the index: tagged entries first, whatever the order of pushing."""
     tag = entry.annotations.get(TAG, "")
     return not tag, tag, entry.digest

@@ -1,4 +1,4 @@
-"""From the network into a file without either waiting for the other."""
+"""A double-buffered writer: receives from the network while a thread writes to the file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from plughost.vai.packages.oci.content_store import Progress
 from plughost.vai.packages.oci.layout.blob_writer import BlobWriter
 
 GULP = 2 << 20
-"""Bytes that are collected before a thread hashes and writes them, while the next ones come."""
+"""Bytes collected before a thread hashes and writes them, while the next ones arrive."""
 
 
 class BufferedWriter:
-    """Between the loop and the file: a thread writes, while the loop collects what it will write next."""
+    """Collects chunks on the event loop, and writes them in a thread at the same time."""
 
     def __init__(self, file: BlobWriter, progress: Progress) -> None:
         self._file = file
@@ -24,12 +24,13 @@ class BufferedWriter:
         self._failed = False
 
     async def take(self, chunk: bytes) -> None:
+        """Adds a chunk; waits when the thread is behind."""
         self._collected += chunk
         if len(self._collected) >= GULP:
             await self._write()
 
     async def empty(self) -> None:
-        """All that has come is in the file: also when the rest will not come."""
+        """Flushes: everything received is in the file, also after a failed transfer."""
         if not self._failed and self._collected:
             await self._write()
         await self._settle()

@@ -1,6 +1,6 @@
-"""HTTP with one registry: authorization, redirects, refusals, every answer bounded.
+"""RegistryClient: HTTP requests to one registry, with authorization, redirects, retries and size limits.
 
-Imported late: httpx is large.
+Imported late, because httpx is large.
 """
 
 from __future__ import annotations
@@ -33,22 +33,24 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 Result = TypeVar("Result")
 Body = bytes | Callable[[], AsyncIterable[bytes]]
-"""What is sent; made anew for each try."""
+"""The body of a request; a function creates it anew for each attempt."""
 
 
 class RegistryProblem(msgspec.Struct, frozen=True):
+    """One error in a registry's answer."""
+
     code: str = ""
     message: str | None = ""
 
 
 class RegistryProblems(msgspec.Struct, frozen=True):
-    """A registry's own words for a failure."""
+    """The error document of a registry."""
 
     errors: list[RegistryProblem] = []
 
 
 class RegistryClient:
-    """Everything that is sent to one registry for one repository."""
+    """An HTTP client for one repository of one registry."""
 
     def __init__(
         self,
@@ -76,9 +78,11 @@ class RegistryClient:
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     async def close(self) -> None:
+        """Closes the connections."""
         await self._client.aclose()
 
     async def persist(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """Retries an attempt by the retry policy. Secrets are redacted from the error."""
         try:
             return await retry(attempt, self.patience, self.clock, self._luck)
         except TransferFailed as error:  # a server may repeat our secrets anywhere, also in a Location
@@ -94,7 +98,8 @@ class RegistryClient:
         *,
         patience: float | None = None,
     ) -> httpx.Response:
-        """The answer, its body still to be read and closed. Redirects are followed where nothing is sent."""
+        """Sends a request and returns the response, whose body the caller must read and close. Follows
+        redirects of GET and HEAD only."""
         for _ in range(MAX_REDIRECTS + 1):
             response = await self._authorized(method, target, headers or {}, body, patience)
             if response.status_code not in _REDIRECTS or "location" not in response.headers:
@@ -115,7 +120,7 @@ class RegistryClient:
         good: tuple[int, ...] = (200,),
         limit: int = MAX_SMALL,
     ) -> tuple[httpx.Response, bytes]:
-        """A whole answer of no more than `limit` bytes, tried as often as patience lasts."""
+        """Sends a request, with retries, and reads the whole answer of at most `limit` bytes."""
 
         async def attempt() -> tuple[httpx.Response, bytes]:
             response = await self.open(method, target, headers, body)
@@ -130,7 +135,7 @@ class RegistryClient:
         return await self.persist(attempt)
 
     async def refusal(self, response: httpx.Response, target: UrlTarget) -> Exception:
-        """What a status that is not a good one means; Again when it may pass."""
+        """The exception for an error status; Retryable when the error may be temporary."""
         status = response.status_code
         words = [f"{status} {response.reason_phrase[:40]}".rstrip()]
         try:
@@ -150,7 +155,8 @@ class RegistryClient:
     async def _authorized(
         self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
     ) -> httpx.Response:
-        """Once more with what the registry asks for. Other hosts are not told who we are."""
+        """Sends a request, and repeats it once with the authorization that the registry asks for. Other hosts
+        get none."""
         if target.origin != self.registry.origin:
             return await self._send(method, target, headers, body, patience)
         response = await self._send(method, target, self._with_header(headers), body, patience)
@@ -181,7 +187,7 @@ class RegistryClient:
     async def _send(
         self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
     ) -> httpx.Response:
-        """One request and the head of its answer; Again when there is none."""
+        """Sends one request and awaits the head of the response; Retryable when there is none."""
         content = body if isinstance(body, bytes) else body()
         request = self._client.build_request(method, target.url, headers=dict(headers), content=content)
         try:
@@ -192,7 +198,7 @@ class RegistryClient:
 
 
 def follow(target: UrlTarget, location: str) -> UrlTarget:
-    """Where a Location leads, never from TLS to plain HTTP."""
+    """The target of a Location header; never from TLS to plain HTTP."""
     try:
         following = parse_url(urljoin(target.url, quote(location[: 16 << 10], safe=IN_URLS)))
     except ValueError as error:
@@ -203,7 +209,7 @@ def follow(target: UrlTarget, location: str) -> UrlTarget:
 
 
 async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes:
-    """The whole body; BadContent when it is larger."""
+    """Reads a whole body; BadContent when it is larger than the limit."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():
@@ -216,7 +222,7 @@ async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes
 
 
 def as_transfer_failure(error: Exception, target: UrlTarget) -> Exception:
-    """A broken connection may hold the next time; a certificate or a name that is wrong stays wrong."""
+    """Maps a network error: a broken connection is Retryable, a wrong certificate or host name is not."""
     deepest: BaseException = error
     while (cause := deepest.__cause__ or deepest.__context__) is not None:
         deepest = cause

@@ -1,6 +1,6 @@
-"""Who we are to a registry: from the environment, or from the file that docker and podman keep.
+"""Registry credentials: from the environment, or from the auth file of docker and podman.
 
-Never from the command line, where every user of the machine can read it, and never shown.
+Never from the command line, which every user of the machine can read, and never shown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_FILE = 1 << 20
 HELPER_PATIENCE = 30.0
 USER, PASSWORD = "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"
 HOST = "PLUGHOST_REGISTRY_HOST"
-"""The only registry, `HOST[:PORT]`, that is told those two; without it, whichever is asked."""
+"""The only registry, `HOST[:PORT]`, to which these credentials are sent; without it, any registry."""
 _HELPER = re.compile(r"[A-Za-z0-9._-]+")
 _PATHS = ("", "/", "/v1", "/v1/", "/v2", "/v2/")
 
@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class Credentials:
-    """`refresh` instead of a password is what a login in a browser has left."""
+    """A user with a password, or with a `refresh` token from a login in a browser."""
 
     def __init__(self, user: str, password: str, refresh: str = "") -> None:
         self.user = user
@@ -39,11 +39,12 @@ class Credentials:
 
     @property
     def basic(self) -> str:
+        """The value of a basic Authorization header."""
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be shown, in every spelling that is sent."""
+        """The texts to redact, in every form that is sent."""
         return [text for text in (self.password, self.refresh, self.basic.removeprefix("Basic ")) if text]
 
     def __repr__(self) -> str:
@@ -51,6 +52,8 @@ class Credentials:
 
 
 class AuthFileEntry(msgspec.Struct, frozen=True):
+    """The entry of one registry in an auth file."""
+
     auth: str = ""
     username: str = ""
     password: str = ""
@@ -58,20 +61,22 @@ class AuthFileEntry(msgspec.Struct, frozen=True):
 
 
 class AuthFile(msgspec.Struct, frozen=True):
+    """The auth file of docker or podman."""
+
     auths: dict[str, AuthFileEntry] = {}
     credHelpers: dict[str, str] = {}
     credsStore: str = ""
 
 
 class Helped(msgspec.Struct, frozen=True):
-    """A credential helper's answer."""
+    """The answer of a docker credential helper."""
 
     Username: str = ""
     Secret: str = ""
 
 
 def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | None:
-    """For `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
+    """The credentials for `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
     user, password = environ.get(USER), environ.get(PASSWORD)
     if (user is None) != (password is None):
         raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
@@ -81,7 +86,8 @@ def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | 
 
 
 def auth_files(environ: Mapping[str, str]) -> list[Path]:
-    """The first that knows the registry counts. Podman forgets its own with the session."""
+    """The auth files to read; the first that knows the registry counts. Podman's own lasts for a login
+    session."""
     if named := environ.get("REGISTRY_AUTH_FILE"):
         return [Path(named)]
     docker = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
@@ -101,6 +107,7 @@ def _in_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentia
 
 
 def read_auth_file(path: Path) -> AuthFile:
+    """Reads an auth file; empty when it does not exist."""
     try:
         with path.open("rb") as opened:
             body = opened.read(MAX_FILE + 1)
@@ -114,7 +121,7 @@ def read_auth_file(path: Path) -> AuthFile:
 
 
 def _of(entries: Mapping[str, Value], registry: str) -> Value | None:
-    """The entry for that host and port, however it is written; one for a part of a registry is not ours."""
+    """The entry for that host and port, in any spelling; an entry for a part of a registry does not count."""
     for key, value in entries.items():
         host, slash, path = key.removeprefix("https://").removeprefix("http://").partition("/")
         if host.lower() == registry and slash + path in _PATHS:
@@ -136,7 +143,8 @@ def _read(entry: AuthFileEntry, registry: str, path: Path) -> Credentials | None
 
 
 def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
-    """By docker's protocol for helpers: the host on stdin, JSON on stdout, a failure when it knows none."""
+    """Runs a docker credential helper: the host on stdin, JSON on stdout, a failing exit status when it knows
+    none."""
     if not _HELPER.fullmatch(helper):
         raise InvalidSpec(f"{path}: {helper[:64]!a} is no credential helper's name")
     try:

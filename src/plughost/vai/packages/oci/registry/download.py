@@ -1,4 +1,4 @@
-"""A blob out of a registry: hashed while it comes, continued where it was cut."""
+"""Downloads a blob from a registry: hashed while it arrives, resumed with a Range request when it was cut."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 async def download(
     session: RegistryClient, target: UrlTarget, blob: Descriptor, into: Path, progress: Progress
 ) -> None:
+    """Downloads a blob into a file, with retries."""
     async with receive_blob(blob, into) as file:
         inherited = file.offset
         progress(inherited)
@@ -38,7 +39,7 @@ async def download(
 
 
 async def _some(session: RegistryClient, target: UrlTarget, file: BlobWriter, progress: Progress) -> None:
-    """As much of the rest as comes; Again when that is not all."""
+    """Downloads the rest of a blob, as far as it gets; Retryable when that is not all."""
     if file.complete:
         return
     begin = file.offset

@@ -1,4 +1,4 @@
-"""A repository of a registry, by OCI's distribution protocol."""
+"""Registry: a repository of an OCI registry, by the OCI distribution protocol."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ from plughost.vai.packages.oci.registry.upload import Upload
 MAX_PAGES = 16
 MAX_TAGS = 10_000
 LISTING_ROUNDS = 3
-"""How often a list of referrers is written when somebody else writes it, too."""
+"""Attempts to write a list of referrers that others write, too."""
 
 
 class Tags(msgspec.Struct, frozen=True):
+    """A page of the list of tags."""
+
     tags: list[str] | None = None
 
 
@@ -51,7 +53,8 @@ async def open_registry(
     patience: RetryPolicy | None = None,
     luck: Callable[[], float] = random.random,
 ) -> AsyncIterator[Registry]:
-    """The repository, for as long as the block. Without TLS only on this machine itself, unless told so."""
+    """Opens a repository for the duration of the block. Plain HTTP only to this machine, or with
+    `plain_http`."""
     insecure = plain_http or reference.is_loopback
     port = reference.port or (80 if insecure else 443)
     origin = UrlTarget("http" if insecure else "https", reference.host, port, "/")
@@ -77,6 +80,8 @@ async def open_registry(
 
 
 class Registry:
+    """One repository of a registry; implements `ContentStore`."""
+
     def __init__(self, session: RegistryClient, reference: InRegistry) -> None:
         self._session = session
         self._reference = reference
@@ -124,7 +129,7 @@ class Registry:
         return pushed
 
     async def tags(self) -> list[str]:
-        """At most `MAX_TAGS`, in the registry's order."""
+        """All tags, at most `MAX_TAGS`, in the registry's order."""
         found: list[str] = []
         async for body in self._pages(self._at("tags/list?n=1000")):
             try:
@@ -147,7 +152,7 @@ class Registry:
         return f"it has the tags {', '.join(ascii(tag)[1:-1][:128] for tag in tags[-10:])}" if tags else ""
 
     async def _listed_referrers(self, digest: str) -> list[Descriptor] | None:
-        """By the referrers API; None when the registry has none."""
+        """Referrers by the referrers API; None when the registry does not have it."""
         found: list[Descriptor] = []
         try:
             async for body in self._pages(self._at(f"referrers/{digest}")):
@@ -157,7 +162,7 @@ class Registry:
         return found
 
     async def _fallback(self, digest: str) -> list[Descriptor]:
-        """By the tag that stands in for the referrers API."""
+        """Referrers by the tag schema that stands in for the referrers API."""
         try:
             found, body = await self._manifest(fallback_tag(digest))
         except NotFound:
@@ -165,7 +170,7 @@ class Registry:
         return read_index(body).manifests if found.mediaType == INDEX else []
 
     async def _signature_tag(self, digest: str) -> list[Descriptor]:
-        """By the tag that older signing tools use."""
+        """Signatures by the tag that older signing tools use."""
         try:
             found, body = await self._manifest(older_tag(digest))
         except NotFound:
@@ -175,7 +180,8 @@ class Registry:
         return [_as_entry(found, read_manifest(body))]
 
     async def _list_as_referrer(self, subject: str, entry: Descriptor) -> None:
-        """Nothing keeps two writers of the list apart: each looks whether the other has left it out."""
+        """Adds an entry to the referrers tag. Two writers are not isolated: each checks whether the other
+        dropped its entry."""
         for _ in range(LISTING_ROUNDS):
             entries = await self._fallback(subject)
             if any(known.digest == entry.digest for known in entries):

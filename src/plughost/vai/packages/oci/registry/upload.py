@@ -1,4 +1,4 @@
-"""A blob into a registry: in one piece, continued where it was cut if the registry tells where that was."""
+"""Uploads a blob to a registry in one piece; resumed after a cut if the registry reports the offset."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from plughost.vai.packages.oci.registry.client import RegistryClient, follow
 from plughost.vai.packages.oci.registry.retry import Retryable, TransferPace, pacing
 
 PIECE = 1 << 20
+"""Bytes read from the file at a time."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,16})")
 
 
 class Upload:
-    """One blob on its way; `run` is the whole of it."""
+    """The upload of one blob."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Upload:
         self._sent = 0
 
     async def run(self) -> None:
+        """Uploads the blob, with retries."""
         await self._session.persist(self._attempt)
 
     async def _attempt(self) -> None:
@@ -62,7 +64,7 @@ class Upload:
         return follow(self._uploads, response.headers.get("location", ""))
 
     async def _where_it_was_cut(self) -> int:
-        """How many bytes the registry has; 0, and a new upload, when it does not say."""
+        """The bytes that the registry has; 0, and a new upload, when it does not report that."""
         if self._location is None:
             return 0
         response = await self._session.open("GET", self._location)
@@ -77,7 +79,7 @@ class Upload:
         return 0
 
     async def _send(self, method: str, target: UrlTarget, offset: int, headers: dict[str, str]) -> None:
-        """What is left from `offset` on; the location for what follows is in the answer."""
+        """Sends the rest from `offset` on, and remembers the location in the answer for the next request."""
         headers["Content-Type"] = "application/octet-stream"
         headers["Content-Length"] = str(self._blob.size - offset)
         async with pacing(self._session.patience, self._session.clock, str(target)) as pace:

@@ -81,7 +81,7 @@ class Desk:
             self.kept,
             None,
         )
-        run.hidden.add([SECRET])
+        run.redactor.add([SECRET])
         self.runs.append(run)
         return self.gateway.admit(run)
 

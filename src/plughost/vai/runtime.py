@@ -105,9 +105,9 @@ class VaiRuntime:
     ) -> None:
         await self._closing.aclose()
 
-    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+    async def invoke(self, invocation: Invocation, on_event: OnEvent | None = None) -> Outcome:
         """Runs one invocation and returns its outcome; see `Invoker.invoke`."""
-        return await self.invoker.invoke(wanted, on_event)
+        return await self.invoker.invoke(invocation, on_event)
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
         """Cancels a running invocation. False when it has ended already."""

@@ -39,13 +39,13 @@ def open_shared_database(
 def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
-        os.mknod(path, 0o600)  # not by open(): closing it would end the locks of others in this process
+        os.mknod(path, 0o600)  # not open(): closing the file would drop all POSIX locks of this process on it
     except FileExistsError:
         pass
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; what is removed can shrink it
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective for a new file only
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -87,7 +87,7 @@ class SqliteDatabase:
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            await asyncio.wait([done])  # whoever goes on from here finds it done or undone
+            await asyncio.wait([done])  # so that the transaction has ended, either way, for the caller
             raise
 
     def close(self) -> None:

@@ -25,7 +25,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "scopes": get_args(manifest.Scope),
 }
 """The values that a policy may have, by field."""
-USUAL_CONCURRENCY = 16
+DEFAULT_CONCURRENCY = 16
 """Concurrent requests of an export whose manifest sets no limit."""
 
 ENCODER = msgspec.json.Encoder(order="deterministic")

@@ -30,7 +30,7 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
     """None where even compiling the schema takes long."""
     at_once: int
     """Bytes, as JSON, of a value that may be checked on the event loop."""
-    told_at_once: int
+    explained_at_once: int
     """Bytes of a value whose problems may be listed on the event loop."""
 
     def fits(self, value: Any) -> bool:

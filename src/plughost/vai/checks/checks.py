@@ -58,7 +58,7 @@ class Checks:
         self._good[binding.binding_id] = prepared
 
     def input(
-        self, run: Execution, schema: CompiledSchema, value: Any
+        self, execution: Execution, schema: CompiledSchema, value: Any
     ) -> Outcome | Awaitable[Outcome | None] | None:
         """The outcome of an invocation whose input is invalid; None when it is valid.
 
@@ -68,51 +68,57 @@ class Checks:
         if len(written) <= schema.at_once:
             if schema.fits(value):
                 return None
-            if len(written) <= schema.told_at_once:
-                return _wrong_input(run, schema.problems(value))
-        return self._input(run, schema, written)
+            if len(written) <= schema.explained_at_once:
+                return _wrong_input(execution, schema.problems(value))
+        return self._input(execution, schema, written)
 
-    async def _input(self, run: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
+    async def _input(self, execution: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
         try:
-            wrong = await self._problems(schema, written, _key(run.prepared, run.scope), run.deadline)
+            wrong = await self._problems(
+                schema, written, _key(execution.prepared, execution.scope), execution.deadline
+            )
         except PluginError as error:
-            return failure(run, error)[0]
-        return _wrong_input(run, wrong) if wrong else None
+            return failure(execution, error)[0]
+        return _wrong_input(execution, wrong) if wrong else None
 
-    async def answer(self, run: Execution, answer: msgspec.Raw) -> Outcome:
+    async def answer(self, execution: Execution, answer: msgspec.Raw) -> Outcome:
         """Evaluates a large answer, as `ResultHandler.evaluate` does a small one. The result stays JSON."""
-        schema = run.prepared.output
+        schema = execution.prepared.output
         text = b"" if schema is None else schema.text
-        head = {"job": "answer", "op": run.prepared.op, "schema": len(text)}
-        key = _key(run.prepared, run.scope)
-        told, written = await self.pool.ask(head, text, memoryview(answer), key=key, deadline=run.deadline)
+        head = {"job": "answer", "op": execution.prepared.op, "schema": len(text)}
+        key = _key(execution.prepared, execution.scope)
+        told, written = await self.pool.ask(
+            head, text, memoryview(answer), key=key, deadline=execution.deadline
+        )
         _refuse(told, schema)
         if (why := told.get("malformed")) is not None:
             raise Malformed(why, head=bytes.fromhex(told["head"]))
         if "problems" in told:
-            return wrong_output(run, _heads(told), missing=told["missing"])
-        payload = await self._payload(run, told["pieces"], written)
+            return wrong_output(execution, _heads(told), missing=told["missing"])
+        payload = await self._payload(execution, told["pieces"], written)
         if told["status"] != "succeeded":
             code, message = msgspec.convert(
                 (told["code"], told["message"]), tuple[TruncatedText, TruncatedText | None]
             )
-            return unsuccessful(run, told["status"], code, message, payload)
-        return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
+            return unsuccessful(execution, told["status"], code, message, payload)
+        return Outcome(
+            invocation_id=execution.id, status="succeeded", payload=payload, retries=execution.retries
+        )
 
-    async def _payload(self, run: Execution, pieces: list[int] | None, written: memoryview) -> Any:
+    async def _payload(self, execution: Execution, pieces: list[int] | None, written: memoryview) -> Any:
         """The result with secrets redacted, piece by piece, so that other tasks run in between."""
         if pieces is None:
             return None
         try:
-            async with asyncio.timeout(run.left):
-                shown = await run.hidden.json(written, pieces)
+            async with asyncio.timeout(execution.left):
+                shown = await execution.redactor.json(written, pieces)
         except TimeoutError:
             raise Timeout("looking for secrets in its answer took too long") from None
-        if isinstance(run.wanted.work, ToolRequest):
+        if isinstance(execution.invocation.work, ToolRequest):
             return msgspec.Raw(shown)
         if len(shown) > LARGEST_DECODED:
-            why = f"its result of {run.prepared.op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}"
-            raise Malformed(why)
+            op = execution.prepared.op
+            raise Malformed(f"its result of {op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}")
         return msgspec.json.decode(shown)
 
     async def _problems(
@@ -128,8 +134,10 @@ def _heads(told: dict[str, Any]) -> list[TruncatedText]:
     return msgspec.convert(told["problems"], list[TruncatedText])
 
 
-def _wrong_input(run: Execution, problems: list[TruncatedText]) -> Outcome:
-    return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.redact_truncated, problems)))
+def _wrong_input(execution: Execution, problems: list[TruncatedText]) -> Outcome:
+    return execution.make_outcome(
+        "failed", "invalid_input", "; ".join(map(execution.redactor.redact_truncated, problems))
+    )
 
 
 def _key(prepared: PreparedBinding, scope: Scope) -> Key:

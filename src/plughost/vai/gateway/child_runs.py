@@ -66,7 +66,7 @@ class ChildRuns:
         if policy.max_depth < 1:
             raise HttpProblem(403, "too_deep", "runs are not nested any deeper here")
         asked = read(body, NewRun)
-        if asked.parent_run_id not in (None, guest.run.wanted.related.run_id):
+        if asked.parent_run_id not in (None, guest.run.invocation.related.run_id):
             raise HttpProblem(403, "not_its_own", "a child run is a part of its parent's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
@@ -76,7 +76,7 @@ class ChildRuns:
         if asked.export is not None:
             binding = bound(self._bindings, guest, asked.export, asked.package_id)
         guest.spend(len(body))
-        task = await guest.run.hidden.everything(asked.task)
+        task = await guest.run.redactor.everything(asked.task)
         run = _record(guest, asked, named(guest, "run", head.key), task)
         guest.has_runs = True
         try:
@@ -115,7 +115,7 @@ class ChildRuns:
             task.cancel(BY_PARENT)
             await asyncio.wait([task])
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
-        output = await guest.run.hidden.everything(asked.output)
+        output = await guest.run.redactor.everything(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
             raise HttpProblem(409, "run_is_over", "the run is over already")
         return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
@@ -148,7 +148,7 @@ def _record(guest: Guest, asked: NewRun, run_id: str, task: str) -> RunRecord:
         project_id=guest.scope.project_id,
         session_id=asked.session_id or parent.session_id,
         chain_id=asked.chain_id or parent.chain_id,
-        parent_run_id=guest.run.wanted.related.run_id,
+        parent_run_id=guest.run.invocation.related.run_id,
         invocation_id=guest.run.id,
         export_id=asked.export,
         task=task,

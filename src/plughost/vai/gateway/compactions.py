@@ -65,7 +65,7 @@ class Compactions:
                 compaction_id=compaction_id,
                 chain_id=chain.chain_id,
                 blocks=blocks,
-                pinned_items=await guest.run.hidden.everything(asked.pinned_items),
+                pinned_items=await guest.run.redactor.everything(asked.pinned_items),
                 token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,
@@ -73,7 +73,7 @@ class Compactions:
             related=Related(
                 session_id=chain.session_id,
                 chain_id=chain.chain_id,
-                run_id=guest.run.wanted.related.run_id,
+                run_id=guest.run.invocation.related.run_id,
                 trace_id=guest.run.trace_id,
                 project_id=guest.scope.project_id,
             ),

@@ -165,7 +165,7 @@ class Gateway:
         except Denied as error:
             problem = HttpProblem(401, "unauthenticated", error.message)
             if isinstance(error, InvalidToken):
-                self._refuse(error.names, head, problem)
+                self._refuse(error.invocation_id, head, problem)
             raise problem from error
         if known is None:
             raise over()

@@ -37,7 +37,7 @@ class Guest:
     @property
     def harness(self) -> HarnessRequest:
         """What was asked of it; others begin nothing."""
-        work = self.run.wanted.work
+        work = self.run.invocation.work
         if not isinstance(work, HarnessRequest):
             raise HttpProblem(403, "harness_only", "runs and compactions are begun by harnesses only")
         return work

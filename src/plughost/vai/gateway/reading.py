@@ -61,7 +61,7 @@ class Reading:
         if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
             raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
         guest.spend(len(body))
-        blocks = [Block.of(block) for block in await guest.run.hidden.everything(asked.blocks)]
+        blocks = [Block.of(block) for block in await guest.run.redactor.everything(asked.blocks)]
         once = named(guest, "append", head.key) if head.key else None
         last = await self._state.chains.append(chain_id, blocks, once)
         return HttpAnswer(201, {"chain_id": chain_id, "last": last})

@@ -40,7 +40,7 @@ class Invoker(Protocol):
     """Executes invocations. Requests carry milliseconds and digests, never paths, so that they could be
     executed on another machine."""
 
-    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+    async def invoke(self, invocation: Invocation, on_event: OnEvent | None = None) -> Outcome:
         """Executes and records one invocation. InvalidSpec, without an invocation, for an unusable
         binding."""
 

@@ -41,21 +41,21 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     def report(self) -> dict[str, Any]:
         """All fields as a dict, to be encoded as JSON; a large result stays encoded."""
-        told = msgspec.structs.asdict(self)
-        told["result"] = told.pop("payload")
-        return told
+        fields = msgspec.structs.asdict(self)
+        fields["result"] = fields.pop("payload")
+        return fields
 
     @property
     def ok(self) -> bool:
         return self.status == "succeeded"
 
 
-SAID_SO = "plugin_said_so"
+NO_REASON_GIVEN = "plugin_said_so"
 """The reason of a failure for which the plugin gave no code."""
-PLUGINS_OWN = "plugin:"
+PLUGIN_REASON_PREFIX = "plugin:"
 """Prefix of a plugin's own error code, which could otherwise equal one of the host's."""
 DEADLINE = "deadline_exceeded"
-EXCEEDED = {
+LIMIT_SIGNALS = {
     signal.SIGXCPU: "it used more processor time than cpu_seconds allows",
     signal.SIGXFSZ: "it wrote past the end of the largest file that it may have",
 }
@@ -67,7 +67,7 @@ class OutcomeVerdict(msgspec.Struct, frozen=True):
 
     status: str
     reason: str
-    again: bool
+    retry: bool
     """Whether a retry could succeed."""
     message: str | None = None
     """A clearer message than that of the error."""
@@ -77,26 +77,30 @@ def verdict(error: PluginError, *, retryable: bool) -> OutcomeVerdict:
     """Maps an error of the engine to a status. `retryable`: the invocation may be executed twice without
     harm."""
     if isinstance(error, Timeout):
-        return OutcomeVerdict("cancelled", DEADLINE, again=False)
+        return OutcomeVerdict("cancelled", DEADLINE, retry=False)
     if isinstance(error, Overloaded | BudgetExceeded):
-        return OutcomeVerdict("failed", BudgetExceeded.code, again=False)
-    if (exceeded := _exceeded(error.exit_status)) is not None:
-        return OutcomeVerdict("failed", BudgetExceeded.code, again=False, message=exceeded)
+        return OutcomeVerdict("failed", BudgetExceeded.code, retry=False)
+    if (exceeded := _exceeded_limit(error.exit_status)) is not None:
+        return OutcomeVerdict("failed", BudgetExceeded.code, retry=False, message=exceeded)
     if isinstance(error, Crashed):
-        return OutcomeVerdict("retryable_failure" if retryable else "failed", error.code, again=retryable)
+        return OutcomeVerdict("retryable_failure" if retryable else "failed", error.code, retry=retryable)
     if isinstance(error, CallFailed):
-        said = error.error  # as it came: what is to be hidden in it its invocation knows
-        told = f"it answered with {said['code']}: {said['message']}" if isinstance(said, dict) else None
-        return OutcomeVerdict("failed", "protocol_failure", again=False, message=told)
-    if isinstance(error, Damaged):  # nothing of it was run, and it can be repaired
-        return OutcomeVerdict("retryable_failure", error.code, again=False)
+        answer = error.error  # as it came: `Execution.make_outcome` redacts it
+        message = (
+            f"it answered with {answer['code']}: {answer['message']}" if isinstance(answer, dict) else None
+        )
+        return OutcomeVerdict("failed", "protocol_failure", retry=False, message=message)
+    if isinstance(error, Damaged):  # nothing of it was executed, and it can be repaired
+        return OutcomeVerdict("retryable_failure", error.code, retry=False)
     if isinstance(error, InvalidSpec):
-        return OutcomeVerdict("failed", "invalid_request", again=False)
-    return OutcomeVerdict("failed", error.code, again=False)
+        return OutcomeVerdict("failed", "invalid_request", retry=False)
+    return OutcomeVerdict("failed", error.code, retry=False)
 
 
-def _exceeded(exit_status: int | None) -> str | None:
+def _exceeded_limit(exit_status: int | None) -> str | None:
     """The message for a process that exceeded a resource limit. The init process of a sandbox reports a
     signal as shells do: 128 plus its number."""
-    ends = {status: words for number, words in EXCEEDED.items() for status in (-number, 128 + number)}
-    return None if exit_status is None else ends.get(exit_status)
+    messages = {
+        status: message for number, message in LIMIT_SIGNALS.items() for status in (-number, 128 + number)
+    }
+    return None if exit_status is None else messages.get(exit_status)

@@ -11,7 +11,7 @@ from plughost.contracts.vai.manifest import Export
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.spec import PluginSpec
 from plughost.vai.bindings.package import Package
-from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, GrantedPermissions
+from plughost.vai.bindings.permissions import DEFAULT_CONCURRENCY, GrantedPermissions
 
 GATEWAY_HOST = "gateway.vai.internal"
 """Reserved host name: inside a sandbox it leads to the gateway's unix socket."""
@@ -21,7 +21,7 @@ BLOCK = 4096
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
 """Keeps Python without a sandbox from writing `__pycache__` into the installed package, whose files are
 verified."""
-SHARED = 1024
+MAX_SHARED_REQUESTS = 1024
 """Concurrent requests of a process that serves every tenant; each tenant is limited by its own binding."""
 
 
@@ -48,28 +48,30 @@ def process_spec(
         sandbox=sandbox,
         allow=Access(connect=tuple(endpoints)),
         env={} if package.check is None else NO_BYTECODE,
-        limits=limits if scratch is None else _within_scratch(limits),
+        limits=limits if scratch is None else _limit_file_size(limits),
         options={
             "exports": [export.id],
-            "max_in_flight": _in_flight(export, granted),
+            "max_in_flight": _max_in_flight(export, granted),
             "filesystem": granted.filesystem,
-            "failure_limit": 1,  # the pool makes another one, and nobody waits for that
+            "failure_limit": 1,  # the pool starts another process instead of restarting this one
             **({} if scratch is None else {"scratch": scratch}),
         },
     )
 
 
-def _in_flight(export: Export, granted: GrantedPermissions) -> int:
+def _max_in_flight(export: Export, granted: GrantedPermissions) -> int:
     """Concurrent requests per process; one where it may write, because all requests write to the same
     places."""
     if granted.filesystem == "scratch":
         return 1
     if granted.execution_class == "inline":
-        return SHARED
-    return export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
+        return MAX_SHARED_REQUESTS
+    return (
+        export.max_concurrency or DEFAULT_CONCURRENCY
+    )  # a binding with a lower limit has its ConcurrencyLimit
 
 
-def _within_scratch(limits: ResourceLimits) -> ResourceLimits:
+def _limit_file_size(limits: ResourceLimits) -> ResourceLimits:
     """Limits the size of a single file to that of the scratch folder, so that the kernel enforces it."""
     sizes = [limits.file_size, None if limits.scratch is None else limits.scratch + BLOCK]
     return msgspec.structs.replace(

@@ -31,11 +31,11 @@ from plughost.contracts.vai.request_bodies import (
 from plughost.errors import HostFailed
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
-INLINE = 256 << 10
+MAX_INLINE = 256 << 10
 """Bytes of a projection that is sent inline; a larger one is written to a file in the scratch folder."""
 PROJECTION = "projection.json"
 
-Whose = tuple[RequestContext, Any, dict[str, str]]
+TenantPart = tuple[RequestContext, Any, dict[str, str]]
 """The tenant's part of every body: the context, the configuration, and the secrets by slot."""
 
 
@@ -53,7 +53,7 @@ class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def body(self, export: Export, context: RequestContext, config: Any, secrets: dict[str, str]) -> ToolBody:
         """The body of the request on the wire."""
-        # Most invocations come by here, and to unpack three arguments takes as long as all of this.
+        # Hot path: unpacking the three arguments would take as long as all of the rest.
         return ToolBody(
             export.id, context, config, secrets, tool_execution_id=self.tool_execution_id, input=self.input
         )
@@ -72,10 +72,10 @@ class HookRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The caller's own id of this request, which goes into the record."""
         return self.delivery_id
 
-    def body(self, export: Export, *whose: *Whose) -> HookBody:
+    def body(self, export: Export, *tenant_part: *TenantPart) -> HookBody:
         """The body of the request on the wire."""
         return HookBody(
-            export.id, *whose, delivery_id=self.delivery_id, attempt=self.attempt, event=self.event
+            export.id, *tenant_part, delivery_id=self.delivery_id, attempt=self.attempt, event=self.event
         )
 
 
@@ -96,15 +96,16 @@ class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The caller's own id of this request, which goes into the record."""
         return self.compaction_id
 
-    def body(self, export: Export, *whose: *Whose) -> CompactorBody:
+    def body(self, export: Export, *tenant_part: *TenantPart) -> CompactorBody:
         """The body of the request on the wire. Writes a large projection into the scratch folder."""
-        keeps_pins = export.compactor is not None and export.compactor.supports_pinned_items
-        projected = self if keeps_pins else msgspec.structs.replace(self, pinned_items=[])  # the host does
+        supports_pins = export.compactor is not None and export.compactor.supports_pinned_items
+        # Where the compactor does not keep pinned items, the host does (`results.py`).
+        projected = self if supports_pins else msgspec.structs.replace(self, pinned_items=[])
         return CompactorBody(
             export.id,
-            *whose,
+            *tenant_part,
             compaction_id=self.compaction_id,
-            source=CompactionSource(self.chain_id, projected._projection(whose[0].scratch_dir)),
+            source=CompactionSource(self.chain_id, projected._projection(tenant_part[0].scratch_dir)),
             target=self.target,
             policy=self.policy,
         )
@@ -112,30 +113,30 @@ class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_large(self) -> bool:
         """Whether the projection is too large to be sent inline, and needs a scratch folder."""
-        return len(self._written()) > INLINE
+        return len(self._encode_projection()) > MAX_INLINE
 
-    def _written(self) -> bytes:
+    def _encode_projection(self) -> bytes:
         return msgspec.json.encode({"blocks": self.blocks, "pinned_items": self.pinned_items})
 
     def _projection(self, scratch: str | None) -> Inline | Artifact:
-        written = self._written()
-        if len(written) <= INLINE or scratch is None:
+        encoded = self._encode_projection()
+        if len(encoded) <= MAX_INLINE or scratch is None:
             return Inline(
                 blocks=self.blocks, pinned_items=self.pinned_items, token_estimate=self.token_estimate
             )
         try:
-            _put(written, scratch)
+            _write_projection(encoded, scratch)
         except OSError as error:
             raise HostFailed(f"its projection could not be written: {error.strerror}") from error
         return Artifact(
             path=os.path.join(scratch, PROJECTION),
-            sha256=hashlib.sha256(written).hexdigest(),
-            bytes=len(written),
+            sha256=hashlib.sha256(encoded).hexdigest(),
+            bytes=len(encoded),
             token_estimate=self.token_estimate,
         )
 
 
-def _put(projection: bytes, scratch: str) -> None:
+def _write_projection(projection: bytes, scratch: str) -> None:
     """Writes the projection by a file descriptor of the folder: a running process of the tenant could replace
     what is at its path."""
     folder = open_folder(scratch)
@@ -166,11 +167,11 @@ class HarnessRequest(msgspec.Struct, frozen=True, kw_only=True):
         """The caller's own id of this request, which goes into the record."""
         return self.target.execution_id
 
-    def body(self, export: Export, *whose: *Whose) -> HarnessBody:
+    def body(self, export: Export, *tenant_part: *TenantPart) -> HarnessBody:
         """The body of the request on the wire."""
         return HarnessBody(
             export.id,
-            *whose,
+            *tenant_part,
             mode="start" if self.checkpoint is msgspec.UNSET else "resume",
             target=self.target,
             trigger=self.trigger,

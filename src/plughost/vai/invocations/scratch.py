@@ -18,18 +18,18 @@ from plughost.sandbox.run_dir import create_locked_dir, remove_abandoned
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 PREFIX = "plughost-scratch-"
-MOST_COUNTED = 100_000
+MAX_ENTRIES = 100_000
 """Files and folders of one invocation; more count as over any limit."""
-MOST_REMOVED = 2 * MOST_COUNTED
+MAX_REMOVED = 2 * MAX_ENTRIES
 """Folders to remove while a process may still create more; the rest is removed when the host closes."""
 TOO_MUCH = 1 << 62
 """The size reported for a folder that cannot be measured: over any limit."""
-FASTEST = 1 << 30
+MAX_WRITE_RATE = 1 << 30
 """Assumed highest write speed, in bytes a second."""
-SOONEST, LATEST = 0.02, 0.5
+MIN_INTERVAL, MAX_INTERVAL = 0.02, 0.5
 """Shortest and longest interval between two measurements of a folder, in seconds."""
-LOOKING = 0.05
-"""The share of one processor that measuring all folders may use, unless `LATEST` demands more."""
+MAX_LOAD = 0.05
+"""The share of one processor that measuring all folders may use, unless `MAX_INTERVAL` demands more."""
 
 
 class Scratch:
@@ -62,7 +62,7 @@ class Scratch:
         path = os.path.join(root, invocation_id)
         try:
             os.mkdir(path, 0o700)
-            folder = open_folder(path)  # whose process may have put a symlink there meanwhile
+            folder = open_folder(path)  # a running process could have put a symlink there meanwhile
             try:
                 owner = os.stat(root)
                 if owner.st_uid != os.geteuid():
@@ -74,17 +74,17 @@ class Scratch:
         self._live.add(path)
         return path
 
-    def look(self, path: str) -> tuple[int, float]:
+    def measure(self, path: str) -> tuple[int, float]:
         """Measures the bytes that an invocation uses, in its folder and beside it where no invocation has a
         folder.
 
         Returns them with the estimated seconds that measuring every folder takes. Blocking.
         """
-        began = time.monotonic()
-        total = sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
-        return total, (time.monotonic() - began) * len(self._live)
+        started = time.monotonic()
+        total = sum(map(disk_usage, [path, *self.stray_paths(os.path.dirname(path))]))
+        return total, (time.monotonic() - started) * len(self._live)
 
-    def strewn(self, root: str) -> list[str]:
+    def stray_paths(self, root: str) -> list[str]:
         """Files that a process has left in its root, outside the folders of its invocations."""
         try:
             return [path for name in os.listdir(root) if (path := os.path.join(root, name)) not in self._live]
@@ -96,7 +96,7 @@ class Scratch:
         try:
             os.rmdir(path)
         except OSError:
-            removed = asyncio.get_running_loop().run_in_executor(None, rmtree, path, MOST_REMOVED)
+            removed = asyncio.get_running_loop().run_in_executor(None, rmtree, path, MAX_REMOVED)
             try:
                 await asyncio.shield(removed)
             except asyncio.CancelledError:
@@ -113,13 +113,13 @@ class Scratch:
             self._lock = -1
 
 
-def until_next_look(left: int, all_take: float) -> float:
+def measure_interval(left: int, all_take: float) -> float:
     """Seconds until the next measurement: short enough to catch a fast writer when its `left` bytes are used
     up, longer where measuring all folders takes long."""
-    return min(max(left / FASTEST, all_take / LOOKING, SOONEST), LATEST)
+    return min(max(left / MAX_WRITE_RATE, all_take / MAX_LOAD, MIN_INTERVAL), MAX_INTERVAL)
 
 
-def used(path: str) -> int:
+def disk_usage(path: str) -> int:
     """Disk usage of a folder in bytes, without following symlinks. Blocking.
 
     What cannot be measured, because it is too deep or not readable, counts as over any limit.
@@ -131,14 +131,14 @@ def used(path: str) -> int:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     count += 1
-                    about = entry.stat(follow_symlinks=False)
-                    total += max(about.st_blocks * 512, 512)
+                    info = entry.stat(follow_symlinks=False)
+                    total += max(info.st_blocks * 512, 512)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    if count > MOST_COUNTED:
+                    if count > MAX_ENTRIES:
                         return TOO_MUCH
         except (FileNotFoundError, NotADirectoryError):
-            continue  # gone meanwhile
+            continue  # removed meanwhile
         except OSError:
             return TOO_MUCH
     return total

@@ -10,16 +10,16 @@ from plughost.vai.invocations.invocation import Invocation, Invoker
 from plughost.vai.invocations.outcome import Outcome
 
 
-async def stream(invoker: Invoker, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
+async def stream(invoker: Invoker, invocation: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
     """Yields the events of an invocation, then its outcome. Closing the generator cancels the invocation.
 
     The queue has no limit of its own, since the number of events of an invocation is limited.
     """
-    said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-    task = asyncio.ensure_future(invoker.invoke(wanted, said.put_nowait))
-    task.add_done_callback(lambda _: said.put_nowait(None))
+    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    task = asyncio.ensure_future(invoker.invoke(invocation, events.put_nowait))
+    task.add_done_callback(lambda _: events.put_nowait(None))
     try:
-        while (event := await said.get()) is not None:
+        while (event := await events.get()) is not None:
             yield event
         yield await task
     finally:

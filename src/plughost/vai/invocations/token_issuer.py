@@ -14,8 +14,8 @@ class TokenIssuer(Protocol):
     async def open(self) -> str:
         """Starts to listen, if it does not yet, and returns the path of the unix socket."""
 
-    def admit(self, run: Execution) -> str:
+    def admit(self, execution: Execution) -> str:
         """Issues the token of an invocation, valid for its scopes until `dismiss` or its deadline."""
 
-    def dismiss(self, run: Execution) -> None:
+    def dismiss(self, execution: Execution) -> None:
         """Revokes the token of an invocation, and cancels everything that it has started."""

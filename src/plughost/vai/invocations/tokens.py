@@ -22,7 +22,7 @@ ALGORITHM = "Ed25519"
 HEADER = {"alg": ALGORITHM, "typ": "JWT"}
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"
-LARGEST = 4096
+MAX_LENGTH = 4096
 """Characters of a token; a longer one is refused unread."""
 
 
@@ -44,10 +44,10 @@ class _Claims(msgspec.Struct):
 class InvalidToken(Denied):
     """A token that is forged, expired, or of an invocation that has ended."""
 
-    def __init__(self, message: str, names: str) -> None:
+    def __init__(self, message: str, invocation_id: str) -> None:
         super().__init__(message)
-        self.names = names
-        """The invocation that it names, truly or not; empty when it names none."""
+        self.invocation_id = invocation_id
+        """The invocation that the token claims, verified or not; empty when it claims none."""
 
 
 class OutOfScope(Denied):
@@ -78,7 +78,7 @@ class SigningIssuer:
         self._key: Any = OKPKey.generate_key("Ed25519")
         trial: str = jwt.encode(HEADER, {}, self._key, algorithms=[ALGORITHM])
         self._header = PREFIX + trial.partition(".")[0]
-        """How every token of ours begins, to the letter."""
+        """The prefix and header with which each of our tokens begins."""
         self._now = now
         self._running: dict[str, Delegation] = {}
 
@@ -100,7 +100,7 @@ class SigningIssuer:
             "org": delegation.org_id,
             "project": delegation.project_id,
             "scope": " ".join(delegation.scopes),
-            "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` knows the deadline itself
+            "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` checks the exact deadline
         }
         token: str = jwt.encode(HEADER, claims, self._key, algorithms=[ALGORITHM])
         self._running[delegation.invocation_id] = delegation
@@ -114,29 +114,29 @@ class SigningIssuer:
         """The delegation of a token; see `TokenVerifier.verify`."""
         from joserfc import errors, jwt
 
-        if not token.startswith(PREFIX) or len(token) > LARGEST:
+        if not token.startswith(PREFIX) or len(token) > MAX_LENGTH:
             raise Denied("that is no delegation token")
-        if token.partition(".")[0] != self._header:  # no word of a stranger's is followed, or even read
-            raise InvalidToken("the delegation token is not one of ours", _claimed(token))
+        if token.partition(".")[0] != self._header:  # a header that is not ours is not even parsed
+            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token))
         try:
             claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
-            raise InvalidToken("the delegation token is not one of ours", _claimed(token)) from error
-        names = str(claims.get("jti"))
-        delegation = self._running.get(names)
+            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token)) from error
+        invocation_id = str(claims.get("jti"))
+        delegation = self._running.get(invocation_id)
         if delegation is None or claims.get("aud") != AUDIENCE or claims.get("iss") != ISSUER:
-            raise InvalidToken("the delegation token's invocation is over", names)
+            raise InvalidToken("the delegation token's invocation is over", invocation_id)
         if self._now() >= delegation.expires_at:
-            raise InvalidToken("the delegation token has expired", names)
+            raise InvalidToken("the delegation token has expired", invocation_id)
         if scope not in delegation.scopes:
             raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation
 
 
-def _claimed(token: str) -> str:
+def _unverified_id(token: str) -> str:
     """The invocation id (`jti`) in a token whose signature was not verified; empty when there is none."""
     try:
-        told = token.split(".")[1]
-        return msgspec.json.decode(base64.urlsafe_b64decode(told + "=="), type=_Claims).jti
+        payload = token.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=="), type=_Claims).jti
     except (IndexError, ValueError, RecursionError):
         return ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 from plughost.events import Dropped
 from plughost.host import Host
 
-WAITING = 1000
+MAX_QUEUED = 1000
 """Messages of all processes that are queued until `take`."""
-MOST = 20
+MAX_PER_PROCESS = 20
 """Messages of one process that are kept."""
 
 
@@ -20,18 +20,18 @@ class UnsolicitedMessages:
     """Collects the messages that the host dropped, by process."""
 
     def __init__(self, host: Host) -> None:
-        self._events = host.events(WAITING, only=Dropped)
-        self._known: dict[str, list[str]] = {}
+        self._events = host.events(MAX_QUEUED, only=Dropped)
+        self._messages: dict[str, list[str]] = {}
         """By the name of the process."""
 
     def __bool__(self) -> bool:
         """Whether there may be any."""
-        return bool(self._known or self._events)
+        return bool(self._messages or self._events)
 
     def take(self, process: str) -> list[str]:
         """The messages of that process, once."""
         while isinstance(event := self._events.take(), Dropped):
-            said = self._known.setdefault(event.plugin, [])
-            if len(said) < MOST:
-                said.append(event.what)
-        return self._known.pop(process, [])
+            messages = self._messages.setdefault(event.plugin, [])
+            if len(messages) < MAX_PER_PROCESS:
+                messages.append(event.what)
+        return self._messages.pop(process, [])

@@ -9,9 +9,9 @@ import msgspec
 
 from plughost.vai.bindings.permissions import GrantedPermissions
 
-AFTERWARDS = 1 << 30
+FIRST_REFUSAL = 1 << 30
 """The number of the first event after an invocation's own: what the gateway refused it."""
-STRAY = AFTERWARDS + (1 << 20)
+FIRST_UNSOLICITED = FIRST_REFUSAL + (1 << 20)
 """The number of the first unsolicited message of its process after the last invocation in it ended."""
 TRUNCATED = "record.truncated"
 """The type of the event that marks where a record reached its limit of events."""

@@ -97,7 +97,7 @@ class Hooks:
         if binding.scope not in (Scope(delivery.org_id), delivery.scope):
             return "failed", f"the binding {delivery.binding_id} is another tenant's"
         event = delivery.event
-        wanted = Invocation(
+        invocation = Invocation(
             binding=binding,
             work=HookRequest(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
             related=Related(
@@ -109,7 +109,7 @@ class Hooks:
         try:
             if not self._subscribes(binding, event.type):
                 return "failed", f"the binding {delivery.binding_id} does not subscribe to {event.type}"
-            outcome = await invoker.invoke(wanted)
+            outcome = await invoker.invoke(invocation)
         except InvalidSpec as error:  # no later attempt could begin either
             return "failed", error.message
         return outcome.status, outcome.message or outcome.reason

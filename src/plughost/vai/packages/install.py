@@ -13,7 +13,7 @@ from plughost._util import fsync
 from plughost._util.threads import in_thread
 from plughost.contracts.vai.target_platform import refuse_foreign
 from plughost.vai.packages.archive.archive_file import ArchiveFile
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.archive.unpack import READ_ONLY, unpack
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.packages.fetch import PackageMetadata, fetch_archive, fetch_metadata
@@ -38,14 +38,14 @@ class InstallResult(msgspec.Struct, frozen=True):
 
 
 async def install(
-    place: PackageLocation,
+    location: PackageLocation,
     store: Store,
     trust: TrustedPublishers,
     *,
     pins: Lockfile | None = None,
     now: datetime | None = None,
     watch: Watch = no_watch,
-    limits: PackageLimits = USUAL,
+    limits: PackageLimits = DEFAULT_LIMITS,
 ) -> InstallResult:
     """Verifies, fetches, checks and unpacks a package, and adds it to the store. PackageRefused when it
     cannot be used.
@@ -55,18 +55,18 @@ async def install(
     """
     try:
         with store.staging() as folder:
-            one = await fetch_metadata(place, folder, trust, now, limits, pins)
-            refuse_foreign(one.manifest)
-            refuse_unwanted(one, trust)
+            metadata = await fetch_metadata(location, folder, trust, now, limits, pins)
+            refuse_foreign(metadata.manifest)
+            refuse_unwanted(metadata, trust)
             if pins is not None:
-                pins.refuse(one.release, one.verdict)
-            store.refuse_other(one.release)
-            archived = await fetch_archive(place, one, folder, watch, limits)
+                pins.check(metadata.release, metadata.verdict)
+            store.refuse_other(metadata.release)
+            archived = await fetch_archive(location, metadata, folder, watch, limits)
             staged = folder / "release"
-            await in_thread(partial(_stage, one, archived, staged, limits))
-            trusted = one.verdict.posture == "trusted"
-            added = await in_thread(partial(store.add, staged, one.release, trusted=trusted))
-            return InstallResult(added, one.verdict)
+            await in_thread(partial(_stage, metadata, archived, staged, limits))
+            trusted = metadata.verdict.posture == "trusted"
+            added = await in_thread(partial(store.add, staged, metadata.release, trusted=trusted))
+            return InstallResult(added, metadata.verdict)
     except OSError as error:
         raise PackageRefused(
             f"it could not be installed: {os.strerror(error.errno) if error.errno else error}",
@@ -74,17 +74,19 @@ async def install(
         ) from error
 
 
-def refuse_unwanted(one: PackageMetadata, trust: TrustedPublishers) -> None:
+def refuse_unwanted(metadata: PackageMetadata, trust: TrustedPublishers) -> None:
     """Raises when the trust mode does not allow a package with this signature."""
-    refusal = one.verdict.refusal(one.release)
-    if refusal is not None and (trust.mode == "production" or one.verdict.posture not in KEPT_IN_DEVELOPMENT):
+    refusal = metadata.verdict.refusal(metadata.release)
+    if refusal is not None and (
+        trust.mode == "production" or metadata.verdict.posture not in KEPT_IN_DEVELOPMENT
+    ):
         raise refusal
 
 
-def _stage(one: PackageMetadata, archived: Path, staged: Path, limits: PackageLimits) -> None:
+def _stage(metadata: PackageMetadata, archived: Path, staged: Path, limits: PackageLimits) -> None:
     fsync.make_folder(staged)
     with ArchiveFile(archived, limits) as layer:
         unpack(layer, staged / PACKAGE)
-    fsync.write_new(staged / MANIFEST, one.body, READ_ONLY)
-    if one.envelope is not None:
-        fsync.write_new(staged / SIGNATURE, one.envelope, READ_ONLY)
+    fsync.write_new(staged / MANIFEST, metadata.body, READ_ONLY)
+    if metadata.envelope is not None:
+        fsync.write_new(staged / SIGNATURE, metadata.envelope, READ_ONLY)

@@ -64,7 +64,7 @@ def on_disk(path: Path) -> PackageLocation | None:
     """The package in a file or folder; None when there is nothing at that path."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # also one that is no file's name at all
+    except OSError:  # also for a text that cannot be a file name
         return None
     if stat.S_ISDIR(mode):
         return PackageLocation(open_layout(path))

@@ -19,7 +19,9 @@ from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust.signature import SignatureVerdict
 
 FILE = "plughost-packages.lock"
-_HEAD = "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
+_HEADER = (
+    "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
+)
 _KEY = re.compile(r"(?:[0-9a-f]{64})?")
 
 
@@ -42,7 +44,7 @@ class Lockfile(msgspec.Struct, frozen=True):
         """The id of the key that must have signed a release; empty when none is pinned."""
         return next((pin.key for pin in self.package if pin.digest == release.digest), "")
 
-    def refuse(self, release: Release, verdict: SignatureVerdict) -> None:
+    def check(self, release: Release, verdict: SignatureVerdict) -> None:
         """Raises Unpinned unless exactly this release, signed by exactly this key, is pinned."""
         named = [pin for pin in self.package if pin.package_id == release.package_id]
         versions = [pin for pin in named if pin.version == release.version]
@@ -53,16 +55,16 @@ class Lockfile(msgspec.Struct, frozen=True):
         (pin,) = versions
         if pin.digest != release.digest:
             raise Unpinned(f"the lock file has {release} as {pin.digest}, and this is {release.digest}")
-        if pin.key != _counted(verdict):
+        if pin.key != _key_of(verdict):
             raise Unpinned(
-                f"{release} was signed by {pin.key or 'nobody'}, and now by {_counted(verdict) or 'nobody'}",
+                f"{release} was signed by {pin.key or 'nobody'}, and now by {_key_of(verdict) or 'nobody'}",
                 hint=hint,
             )
 
-    def with_(self, release: Release, verdict: SignatureVerdict) -> Lockfile:
+    def with_release(self, release: Release, verdict: SignatureVerdict) -> Lockfile:
         """A copy with this release, in place of any other version of its package."""
         kept = [pin for pin in self.package if pin.package_id != release.package_id]
-        new = LockedPackage(release.package_id, release.version, release.digest, _counted(verdict))
+        new = LockedPackage(release.package_id, release.version, release.digest, _key_of(verdict))
         return Lockfile(sorted([*kept, new], key=lambda pin: pin.package_id))
 
 
@@ -104,14 +106,14 @@ def save(path: Path, release: Release, verdict: SignatureVerdict) -> None:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         before = read(path) if path.exists() else Lockfile()
-        write(path, before.with_(release, verdict))
+        write(path, before.with_release(release, verdict))
     finally:
         os.close(folder)
 
 
 def write(path: Path, pins: Lockfile) -> None:
     """Writes a lock file atomically."""
-    text = _HEAD + "".join(map(_table, pins.package))
+    text = _HEADER + "".join(map(_table, pins.package))
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             try:
@@ -133,5 +135,5 @@ def _table(pin: LockedPackage) -> str:
     return "".join(["\n[[package]]\n", *rows])
 
 
-def _counted(verdict: SignatureVerdict) -> str:
+def _key_of(verdict: SignatureVerdict) -> str:
     return verdict.key_id if verdict.posture == "trusted" else ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from plughost.contracts.vai import manifest
-from plughost.vai.packages.archive.limits import SMALL, USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, MAX_DOCUMENT_BYTES, PackageLimits
 from plughost.vai.packages.errors import Unacceptable
 from plughost.vai.packages.oci.content_store import EMPTY, MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import describe
@@ -20,7 +20,7 @@ TOML = "application/vnd.vai.plugin.manifest.v1+toml"
 ARCHIVE = "application/vnd.vai.plugin.package.v1.tar"
 SIGNATURE = "application/vnd.vai.signature.v1"
 ENVELOPE = "application/vnd.dsse.envelope.v1+json"
-NOTHING = b"{}"
+EMPTY_CONFIG = b"{}"
 """The empty config of a signature."""
 
 
@@ -43,9 +43,9 @@ class Release(msgspec.Struct, frozen=True):
         return f"{self.package_id}@{self.version}"
 
 
-def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) -> bytes:
+def document(package_manifest: manifest.VaiManifest, config: Descriptor, layer: Descriptor) -> bytes:
     """The OCI manifest of a package, encoded."""
-    return _encoded(
+    return _encode(
         ImageManifest(
             schemaVersion=2,
             mediaType=MANIFEST,
@@ -53,8 +53,8 @@ def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) 
             config=config,
             layers=[layer],
             annotations={
-                "org.opencontainers.image.title": told.package_id,
-                "org.opencontainers.image.version": told.version,
+                "org.opencontainers.image.title": package_manifest.package_id,
+                "org.opencontainers.image.version": package_manifest.version,
             },
         )
     )
@@ -62,19 +62,19 @@ def document(told: manifest.VaiManifest, config: Descriptor, layer: Descriptor) 
 
 def signature_document(subject: Descriptor, envelope: bytes) -> bytes:
     """The OCI manifest of a signature, encoded."""
-    return _encoded(
+    return _encode(
         ImageManifest(
             schemaVersion=2,
             mediaType=MANIFEST,
             artifactType=SIGNATURE,
-            config=describe(NOTHING, EMPTY),
+            config=describe(EMPTY_CONFIG, EMPTY),
             layers=[describe(envelope, ENVELOPE)],
             subject=Descriptor(subject.mediaType, subject.digest, subject.size),
         )
     )
 
 
-def parts(body: bytes, limits: PackageLimits = USUAL) -> tuple[Descriptor, Descriptor]:
+def parts(body: bytes, limits: PackageLimits = DEFAULT_LIMITS) -> tuple[Descriptor, Descriptor]:
     """The config and the layer of a package's OCI manifest; Unacceptable when it is not that of a package."""
     found = read_manifest(body)
     if found.kind not in (PACKAGE, TOML):
@@ -82,16 +82,18 @@ def parts(body: bytes, limits: PackageLimits = USUAL) -> tuple[Descriptor, Descr
     if found.config.mediaType != TOML or [layer.mediaType for layer in found.layers] != [ARCHIVE]:
         raise Unacceptable("a package is one manifest and one archive; this one is something else")
     (layer,) = found.layers
-    if found.config.size > SMALL or layer.size > limits.total_bytes:
+    if found.config.size > MAX_DOCUMENT_BYTES or layer.size > limits.total_bytes:
         raise Unacceptable(f"the package is larger than {limits.total_bytes} bytes")
     return found.config, layer
 
 
 def identify(digest: str, config: Descriptor, text: bytes) -> tuple[Release, manifest.VaiManifest]:
     """The release and the manifest, parsed from the text of `vai-plugin.toml`."""
-    told = manifest.parse(text, manifest.FILE)
-    return Release(told.package_id, told.version, digest, config.digest), told
+    package_manifest = manifest.parse(text, manifest.FILE)
+    return Release(
+        package_manifest.package_id, package_manifest.version, digest, config.digest
+    ), package_manifest
 
 
-def _encoded(body: ImageManifest) -> bytes:
+def _encode(body: ImageManifest) -> bytes:
     return msgspec.json.encode(body)

@@ -11,10 +11,10 @@ import msgspec
 
 from plughost._util.fsync import Readable
 
-MOST = 50
+MAX_FINDINGS = 50
 """Reported findings per file."""
 _WINDOW = 256 << 10
-_LONGEST = 16 << 10
+_OVERLAP = 16 << 10
 """Bytes by which two windows overlap, so that a match (also in UTF-16) between them is not missed."""
 
 
@@ -47,7 +47,9 @@ _PUTTY = (
 """A PuTTY file always contains the private key, too."""
 
 FORMATS = (
-    _format("AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END),  # as manuals show
+    _format(
+        "AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END
+    ),  # not AWS's examples
     _format("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,255}" + _END),
     _format("GitHub token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}" + _END),
     _format("GitLab token", "glpat- gldt- glrt- glptt-", r"[A-Za-z0-9_-]{20}"),
@@ -98,22 +100,24 @@ def scan(file: Readable) -> list[FoundSecret]:
         runs = window.translate(_AS_RUNS)
         likely = [*(_hits(window) if _RUN in runs else ()), *_wide_hits(window, runs)]
         hits = sorted((place, kind) for place, kind in likely if place < fresh)
-        found += [FoundSecret(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
-        if len(found) >= MOST:
-            return found[:MOST]
+        found += [
+            FoundSecret(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MAX_FINDINGS]
+        ]
+        if len(found) >= MAX_FINDINGS:
+            return found[:MAX_FINDINGS]
         line += window.count(b"\n", 0, fresh)
     return found
 
 
 def _windows(file: Readable) -> Iterator[tuple[bytes, int]]:
     """Overlapping windows of a file, each with the number of bytes that the next one does not repeat."""
-    kept = b""
+    overlap = b""
     while data := file.read(_WINDOW):
-        window = kept + data
-        fresh = max(0, len(window) - _LONGEST)
+        window = overlap + data
+        fresh = max(0, len(window) - _OVERLAP)
         yield window, fresh
-        kept = window[fresh:]
-    yield kept, len(kept)
+        overlap = window[fresh:]
+    yield overlap, len(overlap)
 
 
 def _hits(window: bytes) -> Iterator[tuple[int, str]]:
@@ -121,12 +125,12 @@ def _hits(window: bytes) -> Iterator[tuple[int, str]]:
         for start in form.starts:
             place = window.find(start)
             while place >= 0:
-                if _alone(window, place) and form.rest.match(window, place + len(start)):
+                if _starts_word(window, place) and form.rest.match(window, place + len(start)):
                     yield place, form.kind
                 place = window.find(start, place + 1)
 
 
-def _alone(window: bytes, place: int) -> bool:
+def _starts_word(window: bytes, place: int) -> bool:
     """Whether no word continues here. An underscore may stand before: TOKEN_ghp_…"""
     inside = place > 0 and _WORD.match(window, place - 1)
     return not inside or _ESCAPED.search(window, max(0, place - 6), place) is not None

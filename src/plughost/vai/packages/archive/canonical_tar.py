@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from plughost.vai.packages.archive.legal_paths import Listing
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.errors import Unacceptable
 
 BLOCK = 512
@@ -36,9 +36,9 @@ def header(member: ArchiveMember) -> bytes:
     """The tar header of a file."""
     mode = 0o755 if member.executable else 0o644
     path = member.name.encode()
-    if (split := _split(path)) is not None:
+    if (split := _split_name(path)) is not None:
         return _block(*split, mode, member.size, b"0")
-    record = _record(path)
+    record = _pax_record(path)
     return (
         _block(b"././@PaxHeader", b"", 0o644, len(record), b"x")
         + record
@@ -52,14 +52,14 @@ def padding(size: int) -> bytes:
     return bytes(-size % BLOCK)
 
 
-def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[ArchiveMember]:
+def members(archive: BinaryIO, limits: PackageLimits = DEFAULT_LIMITS) -> Iterator[ArchiveMember]:
     """The files of an archive; at each step `archive` is positioned at the first byte of that file.
 
     How much of the file the caller reads makes no difference.
     """
     listing = Listing(limits)
-    while (first := _exactly(archive, BLOCK)) != END[:BLOCK]:
-        member = _member(archive, first)
+    while (first := _read_exactly(archive, BLOCK)) != END[:BLOCK]:
+        member = _read_member(archive, first)
         try:
             listing.add(member.name)
         except ValueError as error:
@@ -71,26 +71,26 @@ def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[Archiv
             raise Unacceptable(f"the archive is larger than {limits.total_bytes} bytes")
         yield member
         archive.seek(start + member.size)
-        if _exactly(archive, -member.size % BLOCK).strip(b"\0"):
+        if _read_exactly(archive, -member.size % BLOCK).strip(b"\0"):
             raise Unacceptable(f"bytes are hidden after {member.name!r}")
     if archive.read(BLOCK + 1) != END[BLOCK:]:
         raise Unacceptable("the archive does not end where its last file does")
 
 
-def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
+def _read_member(archive: BinaryIO, first: bytes) -> ArchiveMember:
     """Reads the next header, which must be exactly as `header` writes it."""
-    whole, name = first, _joined(first)
+    whole, name = first, _join_name(first)
     if first[156:157] == b"x":
-        size = _number(first[124:136])
+        size = _parse_octal(first[124:136])
         if size > _LONGEST_RECORD:
             raise Unacceptable("the archive has a long pax header")
-        record = _exactly(archive, size)
+        record = _read_exactly(archive, size)
         name = record.partition(b" path=")[2][:-1]
-        first = _exactly(archive, -size % BLOCK + BLOCK)
+        first = _read_exactly(archive, -size % BLOCK + BLOCK)
         whole += record + first
         first = first[-BLOCK:]
     try:
-        member = ArchiveMember(name.decode(), first[100:108] == b"0000755\0", _number(first[124:136]))
+        member = ArchiveMember(name.decode(), first[100:108] == b"0000755\0", _parse_octal(first[124:136]))
     except UnicodeDecodeError:
         raise Unacceptable("the archive has a name that is not UTF-8") from None
     if header(member) != whole:
@@ -98,7 +98,7 @@ def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
     return member
 
 
-def _split(path: bytes) -> tuple[bytes, bytes] | None:
+def _split_name(path: bytes) -> tuple[bytes, bytes] | None:
     """Name and prefix for the ustar header; None when they cannot hold the path."""
     if not path.isascii():
         return None
@@ -110,12 +110,12 @@ def _split(path: bytes) -> tuple[bytes, bytes] | None:
     return path[cut + 1 :], path[:cut]
 
 
-def _joined(block: bytes) -> bytes:
+def _join_name(block: bytes) -> bytes:
     name, prefix = block[:100].rstrip(b"\0"), block[345:500].rstrip(b"\0")
     return prefix + b"/" + name if prefix else name
 
 
-def _record(path: bytes) -> bytes:
+def _pax_record(path: bytes) -> bytes:
     """A pax record, whose length includes its own digits."""
     body = b" path=" + path + b"\n"
     size = len(body) + len(str(len(body)))
@@ -146,14 +146,14 @@ def _block(name: bytes, prefix: bytes, mode: int, size: int, kind: bytes) -> byt
     )
 
 
-def _number(field: bytes) -> int:
+def _parse_octal(field: bytes) -> int:
     try:
         return int(field[:-1], 8) if field[:-1].isdigit() else 0
     except ValueError:
-        return 0  # the header, written again, will differ
+        return 0  # then the header differs from the one that `header` writes, and is refused
 
 
-def _exactly(archive: BinaryIO, size: int) -> bytes:
+def _read_exactly(archive: BinaryIO, size: int) -> bytes:
     data = archive.read(size)
     if len(data) != size:
         raise Unacceptable("the archive is cut short")

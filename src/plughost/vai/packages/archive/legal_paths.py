@@ -6,7 +6,7 @@ import os
 import re
 import unicodedata
 
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
@@ -22,7 +22,7 @@ def to_disk(name: str) -> str:
     return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
-def path_problem(path: str, limits: PackageLimits = USUAL) -> str | None:
+def path_problem(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | None:
     """Why a path cannot be in a package; None when it can."""
     try:
         encoded = path.encode()
@@ -35,10 +35,10 @@ def path_problem(path: str, limits: PackageLimits = USUAL) -> str | None:
         return f"it is longer than {limits.path_bytes} bytes"
     if len(steps) > limits.depth:
         return f"it is more than {limits.depth} levels deep"
-    return next((why for step in steps if (why := _wrong_step(step))), None)
+    return next((why for step in steps if (why := _step_problem(step))), None)
 
 
-def _wrong_step(step: str) -> str | None:
+def _step_problem(step: str) -> str | None:
     if step in ("", ".", ".."):
         return "it has empty, `.` or `..` steps"
     if not step.isprintable():
@@ -58,9 +58,9 @@ class Listing:
     """Checks the paths of one package one by one: in ascending order, and no two that collide on some
     system."""
 
-    def __init__(self, limits: PackageLimits = USUAL) -> None:
+    def __init__(self, limits: PackageLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._known: dict[str, tuple[str, bool]] = {}
+        self._seen: dict[str, tuple[str, bool]] = {}
         self._last = b""
         self._count = 0
 
@@ -77,12 +77,12 @@ class Listing:
             raise ValueError(f"a package holds at most {self._limits.files} files")
         steps = path.split("/")
         for depth in range(1, len(steps)):
-            self._take("/".join(steps[:depth]), is_folder=True)
-        self._take(path, is_folder=False)
+            self._add("/".join(steps[:depth]), is_folder=True)
+        self._add(path, is_folder=False)
 
-    def _take(self, path: str, *, is_folder: bool) -> None:
+    def _add(self, path: str, *, is_folder: bool) -> None:
         folded = unicodedata.normalize("NFC", path.casefold())
-        spelled, was_folder = self._known.setdefault(folded, (path, is_folder))
+        spelled, was_folder = self._seen.setdefault(folded, (path, is_folder))
         if spelled != path:
             raise ValueError(f"some systems cannot tell it from {spelled}")
         if was_folder != is_folder:

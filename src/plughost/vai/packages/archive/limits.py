@@ -16,6 +16,6 @@ class PackageLimits(msgspec.Struct, frozen=True):
     depth: int = 24
 
 
-USUAL = PackageLimits()
-SMALL = 1 << 20
+DEFAULT_LIMITS = PackageLimits()
+MAX_DOCUMENT_BYTES = 1 << 20
 """Bytes of a manifest or a signature, which are read into memory."""

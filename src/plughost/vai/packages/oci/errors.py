@@ -43,11 +43,11 @@ class NoLayout(BadContent):
     """A file is not an OCI layout."""
 
 
-def no_room(error: OSError, where: object) -> TransferFailed:
+def disk_error(error: OSError, where: object) -> TransferFailed:
     """The error for a file that could not be read or written."""
-    hint = "make room on that disk and try again" if _full(error) else ""
+    hint = "make room on that disk and try again" if _is_full(error) else ""
     return TransferFailed(f"{where}: {os.strerror(error.errno) if error.errno else error}", hint=hint)
 
 
-def _full(error: OSError) -> bool:
+def _is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

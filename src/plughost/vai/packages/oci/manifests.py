@@ -55,7 +55,7 @@ def read_manifest(body: bytes) -> ImageManifest:
     if len(manifest.layers) > MAX_BLOBS:
         raise BadContent(f"a manifest with more than {MAX_BLOBS} layers")
     for blob in (*manifest.blobs, *([manifest.subject] if manifest.subject else [])):
-        sound(blob)
+        check_descriptor(blob)
     return manifest
 
 
@@ -65,7 +65,7 @@ def read_index(body: bytes) -> ImageIndex:
     if len(index.manifests) > MAX_ENTRIES:
         raise BadContent(f"an index with more than {MAX_ENTRIES} entries")
     for entry in index.manifests:
-        sound(entry)
+        check_descriptor(entry)
     return index
 
 
@@ -74,7 +74,7 @@ def write_index(entries: list[Descriptor]) -> bytes:
     return msgspec.json.encode({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
 
 
-def sound(blob: Descriptor) -> Descriptor:
+def check_descriptor(blob: Descriptor) -> Descriptor:
     """The descriptor, if it is valid; otherwise BadContent."""
     if not is_digest(blob.digest):
         raise BadContent(f"{blob.digest[:80]!a} is no sha256 digest")

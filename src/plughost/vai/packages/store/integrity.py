@@ -25,7 +25,7 @@ from plughost._util.text import escape_controls
 from plughost.vai.packages.archive import canonical_tar
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
 from plughost.vai.packages.archive.legal_paths import from_disk
-from plughost.vai.packages.archive.limits import SMALL, USUAL
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, MAX_DOCUMENT_BYTES
 from plughost.vai.packages.archive.unpack import DIRECTORY, PROGRAM, READ_ONLY
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.packages.oci.content_store import Descriptor
@@ -40,7 +40,7 @@ PACKAGE = "package"
 TIMESTAMP_MARGIN = 2_000_000_000
 """Nanoseconds. A file changed less than this before it was hashed may change again and keep its timestamps:
 the kernel's clock ticks every few milliseconds, those of some file systems every two seconds."""
-MAX_ENTRIES = USUAL.files * USUAL.depth
+MAX_ENTRIES = DEFAULT_LIMITS.files * DEFAULT_LIMITS.depth
 """Files and directories in a release."""
 MAX_CACHED = 64
 """Releases in a cache."""
@@ -105,7 +105,7 @@ class _Entry:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.states: States | None = None
-        """As they were when it was found undamaged; None when it must be read."""
+        """The states when the release was found undamaged; None when it must be read again."""
 
 
 class IntegrityCache:
@@ -117,12 +117,12 @@ class IntegrityCache:
         self._entries: dict[tuple[Path, str], _Entry] = {}
         self._lock = threading.Lock()
         self.reads = 0
-        """How often the files of a release were read, not only looked at."""
+        """How often the files of a release were read and hashed, not only checked for changes."""
 
     def damage(self, folder: Path, digest: str) -> str | None:
         """The first difference of a release from what was installed; None when there is none. Blocking."""
         entry = self._entry(folder, digest)
-        with entry.lock:  # whoever comes second finds what the first has learnt
+        with entry.lock:  # a second thread waits, and uses the result of the first
             if entry.states is not None and _unchanged(folder, entry.states):
                 return None
             entry.states = None
@@ -185,7 +185,7 @@ def _states(root: int) -> States:
     gives it."""
     states = {".": _state(os.fstat(root))}
     _check_state(".", states["."])
-    for name in _walk(root, "", states, USUAL.depth + 1):
+    for name in _walk(root, "", states, DEFAULT_LIMITS.depth + 1):
         _check_state(name, states[name])
         if len(states) > MAX_ENTRIES:
             raise _Damage(f"it has more than {MAX_ENTRIES} files and directories")
@@ -235,7 +235,11 @@ def _check_state(name: str, state: FileState) -> None:
 
 def _layer(root: int, states: States, digest: str) -> Descriptor:
     """The descriptor of the archive that the release was unpacked from."""
-    body = b"".join(_content(root, MANIFEST, states[MANIFEST])) if states[MANIFEST].size <= SMALL else b""
+    body = (
+        b"".join(_content(root, MANIFEST, states[MANIFEST]))
+        if states[MANIFEST].size <= MAX_DOCUMENT_BYTES
+        else b""
+    )
     if digest_of(body) != digest:
         raise _Damage(f"{MANIFEST} is not the one that was installed")
     return parts(body)[1]
@@ -258,7 +262,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
     for (member, name), header in zip(members, headers, strict=True):
         before += header
         for piece in _content(root, name, states[name]):
-            found.update(before + piece)  # one call for a small file: most are
+            found.update(before + piece)  # one call per file, as most files are small
             before = b""
         before += canonical_tar.padding(member.size)
     found.update(before + canonical_tar.END)

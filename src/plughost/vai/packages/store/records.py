@@ -17,7 +17,7 @@ import msgspec
 
 from plughost._util.text import escape_controls
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.release import Release
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -31,19 +31,19 @@ def path_of(versions: Path, release: Release) -> Path:
 
 def read_all(versions: Path) -> Iterator[Release]:
     """All recorded releases; InvalidSpec for a record that others may have changed."""
-    with _folder(versions, None) as top:
-        yield from _below(versions, top, 2)
+    with _open_folder(versions, None) as top:
+        yield from _records_below(versions, top, 2)
 
 
-def _below(path: Path, folder: int, folders: int) -> Iterator[Release]:
+def _records_below(path: Path, folder: int, folders: int) -> Iterator[Release]:
     """The records in a folder; `folders` is the number of levels between it and them."""
     for name in os.listdir(folder):
         try:
             if folders == 0:
                 yield _read(path / name, folder)
                 continue
-            with _folder(path / name, folder) as inside:
-                yield from _below(path / name, inside, folders - 1)
+            with _open_folder(path / name, folder) as inside:
+                yield from _records_below(path / name, inside, folders - 1)
         except _Gone:
             continue
 
@@ -53,9 +53,9 @@ def read(versions: Path, release: Release) -> Release | None:
     path = path_of(versions, release)
     try:
         with (
-            _folder(versions, None) as top,
-            _folder(path.parent.parent, top) as names,
-            _folder(path.parent, names) as records,
+            _open_folder(versions, None) as top,
+            _open_folder(path.parent.parent, top) as names,
+            _open_folder(path.parent, names) as records,
         ):
             return _read(path, records)
     except _Gone:
@@ -76,9 +76,9 @@ class _Gone(Exception):
 
 
 @contextmanager
-def _folder(path: Path, above: int | None) -> Iterator[int]:
+def _open_folder(path: Path, parent: int | None) -> Iterator[int]:
     """A descriptor of a folder, opened relative to the folder `above` if that is given."""
-    fd = _opened(path, above, "folder")
+    fd = _open_checked(path, parent, "folder")
     try:
         yield fd
     finally:
@@ -86,18 +86,18 @@ def _folder(path: Path, above: int | None) -> Iterator[int]:
 
 
 def _read(path: Path, folder: int) -> Release:
-    with open(_opened(path, folder, "file"), "rb") as file:
-        content = file.read(SMALL)
+    with open(_open_checked(path, folder, "file"), "rb") as file:
+        content = file.read(MAX_DOCUMENT_BYTES)
     try:
         return msgspec.json.decode(content, type=Release)
     except msgspec.MsgspecError as error:
         raise InvalidSpec(f"{path} is damaged: {error}", hint="remove it and install again") from error
 
 
-def _opened(path: Path, above: int | None, kind: str) -> int:
+def _open_checked(path: Path, parent: int | None, kind: str) -> int:
     """A descriptor of a checked file or folder: follows no symlink, and does not block on a pipe."""
     try:
-        fd = os.open(path if above is None else path.name, _OPEN, dir_fd=above)
+        fd = os.open(path if parent is None else path.name, _OPEN, dir_fd=parent)
     except FileNotFoundError:
         raise _Gone from None
     except OSError as error:

@@ -14,7 +14,7 @@ from pathlib import Path
 @contextmanager
 def hold_staging(parent: Path) -> Iterator[Path]:
     """A new, locked folder, removed afterwards."""
-    folder, lock = _hold(parent)
+    folder, lock = _create_locked(parent)
     try:
         yield folder
     finally:
@@ -38,13 +38,13 @@ def sweep(parent: Path) -> None:
             os.close(lock)
 
 
-def _hold(parent: Path) -> tuple[Path, int]:
+def _create_locked(parent: Path) -> tuple[Path, int]:
     while True:
         folder = parent / secrets.token_hex(8)
         os.mkdir(folder, 0o700)
         try:
             lock = _open(folder)
-        except FileNotFoundError:  # swept before it was held
+        except FileNotFoundError:  # `sweep` removed it before it was locked
             continue
         except OSError:
             os.rmdir(folder)
@@ -56,7 +56,7 @@ def _hold(parent: Path) -> tuple[Path, int]:
         except BaseException:
             os.close(lock)
             raise
-        os.close(lock)  # swept while we waited
+        os.close(lock)  # `sweep` removed it while we waited for the lock
 
 
 def _open(folder: Path) -> int:

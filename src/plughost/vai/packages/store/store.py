@@ -54,7 +54,7 @@ class Store:
             self._refuse_foreign()
             with self._locked():
                 staging.sweep(self._staging)
-                self._sweep_unnamed()
+                self._remove_unrecorded()
         except OSError as error:
             raise InvalidSpec(f"the store {self.root} cannot be used: {error.strerror}") from error
         return self
@@ -81,11 +81,11 @@ class Store:
                     os.rename(staged, installed.folder)
                     fsync.sync(self._releases)
                 elif trusted or installed.envelope is None:
-                    self._take_signature(staged, installed)
-                self._write_down(release, staged.with_name("version"))
+                    self._replace_signature(staged, installed)
+                self._record_version(release, staged.with_name("version"))
             except OSError:
                 if new and installed.folder.exists():
-                    os.rename(installed.folder, staged)  # to where it is removed
+                    os.rename(installed.folder, staged)  # back to staging, which is removed
                 raise
         return installed
 
@@ -101,18 +101,20 @@ class Store:
 
     def installed(self) -> list[InstalledRelease]:
         """All installed releases, sorted by name and version."""
-        found = [self._installed(release) for release in self._written_down()]
-        there = [one for one in found if one.folder.exists()]
-        return sorted(there, key=lambda one: (one.release.package_id, _ordered(one.release.version)))
+        found = [self._installed(release) for release in self._recorded_releases()]
+        present = [entry for entry in found if entry.folder.exists()]
+        return sorted(
+            present, key=lambda entry: (entry.release.package_id, _version_key(entry.release.version))
+        )
 
     def find(self, package_id: str, version: str = "") -> InstalledRelease:
         """The release of a package, by version where there are several; NotInstalled says what is
         installed."""
-        there = [one for one in self.installed() if one.release.package_id == package_id]
-        found = [one for one in there if version in ("", one.release.version)]
+        present = [entry for entry in self.installed() if entry.release.package_id == package_id]
+        found = [entry for entry in present if version in ("", entry.release.version)]
         if len(found) == 1:
             return found[0]
-        versions = ", ".join(one.release.version for one in there)
+        versions = ", ".join(entry.release.version for entry in present)
         name = f"{package_id}@{version}" if version else package_id
         if found:
             raise NotInstalled(f"{name} is there in several versions: {versions}", hint="name one: @VERSION")
@@ -148,17 +150,17 @@ class Store:
     def _record(self, release: Release) -> Path:
         return records.path_of(self._versions, release)
 
-    def _written_down(self) -> Iterator[Release]:
+    def _recorded_releases(self) -> Iterator[Release]:
         return records.read_all(self._versions)
 
-    def _write_down(self, release: Release, beside: Path) -> None:
+    def _record_version(self, release: Release, temporary: Path) -> None:
         record = self._record(release)
         if record.exists():
             return
         for folder in (record.parent.parent, record.parent):
             fsync.make_folder(folder)
-        fsync.write_new(beside, msgspec.json.encode(release), READ_ONLY)
-        os.rename(beside, record)
+        fsync.write_new(temporary, msgspec.json.encode(release), READ_ONLY)
+        os.rename(temporary, record)
         try:
             for folder in (record.parent, record.parent.parent, self._versions):
                 fsync.sync(folder)
@@ -166,13 +168,13 @@ class Store:
             os.unlink(record)
             raise
 
-    def _take_signature(self, staged: Path, installed: InstalledRelease) -> None:
+    def _replace_signature(self, staged: Path, installed: InstalledRelease) -> None:
         if (staged / SIGNATURE).exists():
             os.replace(staged / SIGNATURE, installed.folder / SIGNATURE)
             fsync.sync(installed.folder)
 
-    def _sweep_unnamed(self) -> None:
-        named = {hex_of(release.digest) for release in self._written_down()}
+    def _remove_unrecorded(self) -> None:
+        named = {hex_of(release.digest) for release in self._recorded_releases()}
         for folder in self._releases.iterdir():
             if folder.name not in named:
                 shutil.rmtree(folder)
@@ -200,6 +202,6 @@ def default_root() -> Path:
     return Path(home, "plughost", "packages")
 
 
-def _ordered(version: str) -> tuple[list[int], bool, str]:
+def _version_key(version: str) -> tuple[list[int], bool, str]:
     numbers, _, early = version.partition("+")[0].partition("-")
     return [int(number) for number in numbers.split(".")], not early, early

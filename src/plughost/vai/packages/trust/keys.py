@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 PREFIX = "ed25519:"
-_LARGEST = 16 << 10
+_MAX_BYTES = 16 << 10
 _SPKI = bytes.fromhex("302a300506032b6570032100")
 """The prefix of the 32 bytes of an Ed25519 key in DER SubjectPublicKeyInfo form (RFC 8410)."""
 
 
 _PRIME = 2**255 - 19
-_HEIGHT = 2**255 - 1
-_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _EIGHTH, _PRIME - _EIGHTH}
+_Y_MASK = 2**255 - 1
+_ORDER_8_Y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8_Y, _PRIME - _ORDER_8_Y}
 """The points of small order by their y coordinate, in every encoding: each has a signature that is valid for
 any text."""
 
@@ -46,7 +46,7 @@ class PublicKey(msgspec.Struct, frozen=True):
         """The SHA-256 of the DER form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
         return hashlib.sha256(_SPKI + self.raw).hexdigest()
 
-    def usable(self) -> Ed25519PublicKey:
+    def to_crypto(self) -> Ed25519PublicKey:
         """The key as an object of the library cryptography."""
         require()
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -61,7 +61,7 @@ def parse_public(text: str) -> PublicKey:
     raw = exact_base64(text.removeprefix(PREFIX))
     if len(raw) != 32:
         raise ValueError("an Ed25519 key has 32 bytes")
-    if (int.from_bytes(raw, "little") & _HEIGHT) in _WEAK:
+    if (int.from_bytes(raw, "little") & _Y_MASK) in _WEAK:
         raise ValueError("it is no key: anybody could sign for it")
     return PublicKey(raw)
 
@@ -85,12 +85,16 @@ def generate(path: Path) -> PublicKey:
     require()
     if not path.name:
         raise InvalidSpec(f"{path} is a folder", hint="name a file for the key")
-    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Ed25519PrivateKey.generate()
-    secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    public = private.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    secret = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     _create(path.with_name(path.name + ".pub"), public, 0o644)
     try:
         _create(path, secret, 0o600)
@@ -109,7 +113,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read(_LARGEST)
+            text = file.read(_MAX_BYTES)
     except OSError as error:
         raise InvalidSpec(f"the key {path} cannot be read: {error.strerror}") from error
     if stat.S_IMODE(mode) & 0o077:

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Descriptor
-from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, disk_error
 
 CHUNK = 4 << 20
 """Bytes hashed and written at a time: large, so that thread switches do not dominate a transfer."""
 
-_HERE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_OPEN = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """With O_NONBLOCK, so that a pipe in its place is an error and does not block."""
 
-GLANCE = 0.05
+LOCK_POLL = 0.05
 """Seconds until another writer's lock is tried again: a blocking wait in a thread could not be cancelled."""
 
 
@@ -33,7 +33,7 @@ async def receive_blob(blob: Descriptor, into: Path) -> AsyncIterator[BlobWriter
     file = BlobWriter(blob, into)
     try:
         while not await in_thread(file.open):  # noqa: ASYNC110 — no event tells of a file lock
-            await asyncio.sleep(GLANCE)
+            await asyncio.sleep(LOCK_POLL)
         yield file
     finally:
         file.close()
@@ -47,11 +47,11 @@ class BlobWriter:
         self.into = into
         self.partial = into.with_name(into.name + ".partial")
         self.offset = 0
-        """How many bytes are there and hashed."""
+        """Bytes written and hashed so far."""
         self._hash = hashlib.sha256()
         self._fd = -1
-        self._ours = False
-        """Whether the partial file is there, and nobody else's."""
+        self._owned = False
+        """Whether the partial file exists, and this writer holds its lock."""
 
     @property
     def complete(self) -> bool:
@@ -61,15 +61,15 @@ class BlobWriter:
     def open(self) -> bool:
         """Opens and locks the partial file; False while another process writes it."""
         try:
-            self._fd = os.open(self.partial, _HERE | os.O_RDWR | os.O_CREAT, 0o644)
-            self._ours = self._lock()
-            if not self._ours:
+            self._fd = os.open(self.partial, _OPEN | os.O_RDWR | os.O_CREAT, 0o644)
+            self._owned = self._lock()
+            if not self._owned:
                 self.close()
                 return False
-            if not self._is_there():
-                self._take_up()
+            if not self._is_complete():
+                self._resume()
         except OSError as error:
-            raise no_room(error, self.partial) from error
+            raise disk_error(error, self.partial) from error
         return True
 
     def write(self, data: bytes | bytearray) -> None:
@@ -86,7 +86,7 @@ class BlobWriter:
                     self.offset += written
                     begin += written
             except OSError as error:
-                raise no_room(error, self.partial) from error
+                raise disk_error(error, self.partial) from error
 
     def restart(self) -> None:
         """Discards what is there, because it is not the beginning of the blob or the transfer cannot be
@@ -105,19 +105,19 @@ class BlobWriter:
         if found != self.blob.digest:
             self.restart()
             raise BadContent(f"the bytes said to be {self.blob.digest} are {found}")
-        if self._ours:
+        if self._owned:
             try:
                 os.rename(self.partial, self.into)
             except OSError as error:
-                raise no_room(error, self.into) from error
-            self._ours = False
+                raise disk_error(error, self.into) from error
+            self._owned = False
 
     def close(self) -> None:
         """Closes and unlocks the file. Partial content stays for the next attempt; an empty file is
         removed."""
-        if self._ours and self.offset == 0:
+        if self._owned and self.offset == 0:
             self.partial.unlink(missing_ok=True)
-        self._ours = False
+        self._owned = False
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -130,7 +130,7 @@ class BlobWriter:
         except (BlockingIOError, FileNotFoundError):
             return False
 
-    def _is_there(self) -> bool:
+    def _is_complete(self) -> bool:
         """Whether the complete, correct file exists under its final name."""
         try:
             fd = os.open(self.into, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -139,23 +139,23 @@ class BlobWriter:
         try:
             if os.fstat(fd).st_size != self.blob.size:
                 return False
-            self._digest(fd)
+            self._hash_file(fd)
         finally:
             os.close(fd)
         if f"sha256:{self._hash.hexdigest()}" != self.blob.digest:
             self._hash, self.offset = hashlib.sha256(), 0
             return False
         self.partial.unlink(missing_ok=True)
-        self._ours = False
+        self._owned = False
         return True
 
-    def _take_up(self) -> None:
+    def _resume(self) -> None:
         """Hashes the content that an earlier transfer has left, to resume it."""
         if os.fstat(self._fd).st_size > self.blob.size:
             self.restart()
-        self._digest(self._fd)
+        self._hash_file(self._fd)
 
-    def _digest(self, fd: int) -> None:
+    def _hash_file(self, fd: int) -> None:
         while data := os.read(fd, CHUNK):
             self._hash.update(data)
             self.offset += len(data)

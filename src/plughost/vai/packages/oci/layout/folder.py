@@ -18,9 +18,9 @@ from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import MANIFEST, MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_digest
-from plughost.vai.packages.oci.errors import BadContent, NotFound, no_room
+from plughost.vai.packages.oci.errors import BadContent, NotFound, disk_error
 from plughost.vai.packages.oci.layout.blob_copy import copy_blob
-from plughost.vai.packages.oci.layout.index import about, listed, named
+from plughost.vai.packages.oci.layout.index import find_manifest, find_referrers, with_entry
 from plughost.vai.packages.oci.manifests import ImageIndex, read_index, read_manifest, write_index
 
 VERSION = b'{"imageLayoutVersion":"1.0.0"}'
@@ -37,7 +37,7 @@ class LayoutFolder:
         return self.root / "blobs/sha256" / hex_of(blob.digest)
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        return await in_thread(lambda: named(self.index(), reference, self.read, str(self.root)))
+        return await in_thread(lambda: find_manifest(self.index(), reference, self.read, str(self.root)))
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
         if not self.holds(blob):
@@ -45,7 +45,7 @@ class LayoutFolder:
         await copy_blob(self.path_of(blob), 0, blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        return await in_thread(lambda: about(self.index(), digest, artifact_type, self.read))
+        return await in_thread(lambda: find_referrers(self.index(), digest, artifact_type, self.read))
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
         if self.holds(blob):
@@ -76,7 +76,7 @@ class LayoutFolder:
         except FileNotFoundError:
             return ImageIndex(2, [])
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
 
     def read(self, digest: str) -> bytes:
         """The bytes of a manifest, verified."""
@@ -85,7 +85,7 @@ class LayoutFolder:
         except FileNotFoundError:
             raise NotFound(f"{self.root} holds no {digest}") from None
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
         check(body, digest)
         return body
 
@@ -94,7 +94,7 @@ class LayoutFolder:
         try:
             (self.root / "blobs/sha256").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
         for name, content in (("oci-layout", VERSION), ("index.json", write_index([]))):
             if not (self.root / name).exists():
                 self._once(self.root / name, content)
@@ -108,7 +108,7 @@ class LayoutFolder:
         self.prepare()
         if not self.holds(pushed):
             self._write(self.path_of(pushed), body)
-        self._change(lambda entries: listed(entries, pushed, tag))
+        self._change(lambda entries: with_entry(entries, pushed, tag))
         return pushed
 
     def _change(self, change: Callable[[list[Descriptor]], list[Descriptor]]) -> None:
@@ -124,7 +124,7 @@ class LayoutFolder:
             os.rename(temporary, path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
 
     def _once(self, path: Path, content: bytes) -> None:
         """Writes a file unless another process was faster."""
@@ -134,7 +134,7 @@ class LayoutFolder:
         except FileExistsError:
             pass
         except OSError as error:
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -144,7 +144,7 @@ class LayoutFolder:
             temporary.write_bytes(content)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
         return temporary
 
 

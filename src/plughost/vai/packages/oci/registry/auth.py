@@ -13,7 +13,7 @@ from plughost.vai.packages.oci.errors import BadContent, Unauthorized
 from plughost.vai.packages.oci.registry.challenge import Challenge
 from plughost.vai.packages.oci.registry.credentials import PASSWORD, USER, Credentials
 
-SHORTEST = 60.0
+MIN_LIFETIME = 60.0
 """Minimum lifetime of a token in seconds; also the default, since older services do not state one."""
 MARGIN = 0.9
 """The share of its lifetime in which a token is used: clocks differ, and requests take time."""
@@ -29,7 +29,7 @@ class Token(msgspec.Struct, frozen=True):
 
     token: str = ""
     access_token: str = ""
-    expires_in: float = SHORTEST
+    expires_in: float = MIN_LIFETIME
 
 
 class TokenRequest(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Authorization:
         if "bearer" in offered:
             token = await self._token(offered["bearer"], actions, fetch)
             self._header = f"Bearer {token.token or token.access_token}"
-            self._until = self._clock.time() + max(SHORTEST, token.expires_in) * MARGIN
+            self._until = self._clock.time() + max(MIN_LIFETIME, token.expires_in) * MARGIN
         elif "basic" in offered:
             if self._credentials is None or not self._credentials.password:
                 raise Unauthorized(f"{self._registry.origin} wants a user and a password", hint=LOG_IN)
@@ -77,7 +77,7 @@ class Authorization:
             raise Unauthorized(f"{self._registry.origin} wants to know who asks, and offers {names[:100]}")
         self._actions = actions
 
-    def hide(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """Redacts our secrets from a server's text, in case it repeats them."""
         secrets = [self._header.partition(" ")[2], *(self._credentials.secrets if self._credentials else ())]
         for secret in secrets:
@@ -108,12 +108,12 @@ def token_request(
     if registry.scheme == "https" and target.scheme != "https":
         raise Unauthorized(f"{registry.origin} sends to a token service without TLS: {target.origin}")
     scope = f"repository:{repository}:{actions}"
-    words = [("service", offer["service"])] if "service" in offer else []
-    words.append(("scope", scope))
+    parameters = [("service", offer["service"])] if "service" in offer else []
+    parameters.append(("scope", scope))
     if credentials is not None and credentials.refresh:
-        words += [("grant_type", "refresh_token"), ("client_id", "plughost")]
-        words.append(("refresh_token", credentials.refresh))
-        return TokenRequest(target, form=urlencode(words).encode())
-    path = target.path + ("&" if "?" in target.path else "?") + urlencode(words)
+        parameters += [("grant_type", "refresh_token"), ("client_id", "plughost")]
+        parameters.append(("refresh_token", credentials.refresh))
+        return TokenRequest(target, form=urlencode(parameters).encode())
+    path = target.path + ("&" if "?" in target.path else "?") + urlencode(parameters)
     authorization = credentials.basic if credentials is not None and credentials.password else ""
     return TokenRequest(msgspec.structs.replace(target, path=path), authorization)

@@ -9,7 +9,7 @@ from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Progress
 from plughost.vai.packages.oci.layout.blob_writer import BlobWriter
 
-GULP = 2 << 20
+BUFFER_BYTES = 2 << 20
 """Bytes collected before a thread hashes and writes them, while the next ones arrive."""
 
 
@@ -19,25 +19,25 @@ class BufferedWriter:
     def __init__(self, file: BlobWriter, progress: Progress) -> None:
         self._file = file
         self._progress = progress
-        self._collected = bytearray()
+        self._buffer = bytearray()
         self._writing: asyncio.Task[None] | None = None
         self._failed = False
 
-    async def take(self, chunk: bytes) -> None:
+    async def write(self, chunk: bytes) -> None:
         """Adds a chunk; waits when the thread is behind."""
-        self._collected += chunk
-        if len(self._collected) >= GULP:
+        self._buffer += chunk
+        if len(self._buffer) >= BUFFER_BYTES:
             await self._write()
 
-    async def empty(self) -> None:
+    async def flush(self) -> None:
         """Flushes: everything received is in the file, also after a failed transfer."""
-        if not self._failed and self._collected:
+        if not self._failed and self._buffer:
             await self._write()
-        await self._settle()
+        await self._wait_written()
 
     async def _write(self) -> None:
-        await self._settle()
-        data, self._collected = self._collected, bytearray()
+        await self._wait_written()
+        data, self._buffer = self._buffer, bytearray()
         before = self._file.offset
 
         async def write() -> None:
@@ -46,7 +46,7 @@ class BufferedWriter:
 
         self._writing = asyncio.create_task(write())
 
-    async def _settle(self) -> None:
+    async def _wait_written(self) -> None:
         writing, self._writing = self._writing, None
         if writing is not None:
             try:

@@ -37,7 +37,7 @@ def read_challenges(header: str) -> list[Challenge]:
         while parameter := _PARAM.match(header, at):
             name, plain, quoted = parameter.groups()
             value = plain if plain is not None else re.sub(r"\\(.)", r"\1", quoted)
-            if parameters.setdefault(name.lower(), value) != value:  # said twice, and not the same
+            if parameters.setdefault(name.lower(), value) != value:  # a contradicting duplicate
                 return found
             at = _gap(header, parameter.end())
         if not parameters and (token := _TOKEN68.match(header, at)) and not _SCHEME.match(header, at):

@@ -18,7 +18,7 @@ import msgspec
 from plughost.errors import InvalidSpec
 
 MAX_FILE = 1 << 20
-HELPER_PATIENCE = 30.0
+HELPER_TIMEOUT = 30.0
 USER, PASSWORD = "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"
 HOST = "PLUGHOST_REGISTRY_HOST"
 """The only registry, `HOST[:PORT]`, to which these credentials are sent; without it, any registry."""
@@ -68,7 +68,7 @@ class AuthFile(msgspec.Struct, frozen=True):
     credsStore: str = ""
 
 
-class Helped(msgspec.Struct, frozen=True):
+class HelperAnswer(msgspec.Struct, frozen=True):
     """The answer of a docker credential helper."""
 
     Username: str = ""
@@ -82,7 +82,7 @@ def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | 
         raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
     if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
         return Credentials(user, password)
-    return next(filter(None, (_in_file(path, registry, environ) for path in auth_files(environ))), None)
+    return next(filter(None, (_from_file(path, registry, environ) for path in auth_files(environ))), None)
 
 
 def auth_files(environ: Mapping[str, str]) -> list[Path]:
@@ -95,15 +95,15 @@ def auth_files(environ: Mapping[str, str]) -> list[Path]:
     return [docker, Path(session, "containers/auth.json")] if session else [docker]
 
 
-def _in_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentials | None:
+def _from_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentials | None:
     file = read_auth_file(path)
-    helper = _of(file.credHelpers, registry)
+    helper = _entry_for(file.credHelpers, registry)
     if helper is not None:
-        return _ask(helper, registry, path, environ)
-    entry = _of(file.auths, registry)
+        return _run_helper(helper, registry, path, environ)
+    entry = _entry_for(file.auths, registry)
     if entry is not None and (found := _read(entry, registry, path)) is not None:
         return found
-    return _ask(file.credsStore, registry, path, environ) if file.credsStore else None
+    return _run_helper(file.credsStore, registry, path, environ) if file.credsStore else None
 
 
 def read_auth_file(path: Path) -> AuthFile:
@@ -120,7 +120,7 @@ def read_auth_file(path: Path) -> AuthFile:
         raise InvalidSpec(f"{path} is not what docker writes: no credentials can be read from it") from None
 
 
-def _of(entries: Mapping[str, Value], registry: str) -> Value | None:
+def _entry_for(entries: Mapping[str, Value], registry: str) -> Value | None:
     """The entry for that host and port, in any spelling; an entry for a part of a registry does not count."""
     for key, value in entries.items():
         host, slash, path = key.removeprefix("https://").removeprefix("http://").partition("/")
@@ -142,26 +142,26 @@ def _read(entry: AuthFileEntry, registry: str, path: Path) -> Credentials | None
     return Credentials(user, password, entry.identitytoken)
 
 
-def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
+def _run_helper(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
     """Runs a docker credential helper: the host on stdin, JSON on stdout, a failing exit status when it knows
     none."""
     if not _HELPER.fullmatch(helper):
         raise InvalidSpec(f"{path}: {helper[:64]!a} is no credential helper's name")
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             [f"docker-credential-{helper}", "get"],
             input=registry.encode(),
             capture_output=True,
-            timeout=HELPER_PATIENCE,
+            timeout=HELPER_TIMEOUT,
             env=dict(environ),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InvalidSpec(f"{path} names the helper docker-credential-{helper}: {_why(error)}") from None
-    if asked.returncode != 0:
+        raise InvalidSpec(f"{path} names the helper docker-credential-{helper}: {_reason(error)}") from None
+    if done.returncode != 0:
         return None
     try:
-        answer = msgspec.json.decode(asked.stdout[:MAX_FILE], type=Helped)
+        answer = msgspec.json.decode(done.stdout[:MAX_FILE], type=HelperAnswer)
     except (msgspec.DecodeError, UnicodeError):
         raise InvalidSpec(f"docker-credential-{helper} did not answer with credentials") from None
     if answer.Username == "<token>":
@@ -169,5 +169,5 @@ def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> 
     return Credentials(answer.Username, answer.Secret)
 
 
-def _why(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else f"no answer within {HELPER_PATIENCE:g} s"
+def _reason(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else f"no answer within {HELPER_TIMEOUT:g} s"

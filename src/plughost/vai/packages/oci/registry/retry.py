@@ -44,13 +44,13 @@ class Retryable(Exception):
         self.error = error
         self.after = after
         self.reached = 0
-        """How many bytes the transfer had done."""
+        """Bytes transferred before the failure."""
 
 
-def delay(patience: RetryPolicy, failures: int, after: float | None, luck: float) -> float:
+def delay(policy: RetryPolicy, failures: int, after: float | None, jitter: float) -> float:
     """The delay before the next attempt: exponential backoff with jitter, so that clients that failed
     together do not return together."""
-    own = min(patience.longest, patience.first * 2 ** (failures - 1)) * (0.5 + luck / 2)
+    own = min(policy.longest, policy.first * 2 ** (failures - 1)) * (0.5 + jitter / 2)
     return after or own
 
 
@@ -79,7 +79,7 @@ async def pause(clock: Clock, seconds: float) -> None:
 
 
 async def retry(
-    attempt: Callable[[], Awaitable[Result]], patience: RetryPolicy, clock: Clock, luck: Callable[[], float]
+    attempt: Callable[[], Awaitable[Result]], policy: RetryPolicy, clock: Clock, jitter: Callable[[], float]
 ) -> Result:
     """Calls `attempt` until it succeeds; raises the last failure when the policy allows no more retries."""
     failures = furthest = 0
@@ -88,14 +88,14 @@ async def retry(
             return await attempt()
         except Retryable as again:
             failures += 1
-            if again.reached >= furthest + patience.gain:
+            if again.reached >= furthest + policy.gain:
                 failures, furthest = 1, again.reached
-            if failures > patience.retries:
+            if failures > policy.retries:
                 raise again.error from None
-            if again.after is not None and again.after > patience.longest:
+            if again.after is not None and again.after > policy.longest:
                 again.error.hint = f"the registry asks to be left alone for {again.after:.0f} s"
                 raise again.error from None
-            await pause(clock, delay(patience, failures, again.after, luck()))
+            await pause(clock, delay(policy, failures, again.after, jitter()))
 
 
 @asynccontextmanager
@@ -115,8 +115,8 @@ async def within(clock: Clock, seconds: float, what: str) -> AsyncIterator[None]
 class TransferPace:
     """Aborts a transfer that is too slow: where bytes keep trickling in, no ordinary timeout would."""
 
-    def __init__(self, patience: RetryPolicy, clock: Clock, limit: asyncio.Timeout) -> None:
-        self._patience = patience
+    def __init__(self, policy: RetryPolicy, clock: Clock, limit: asyncio.Timeout) -> None:
+        self._policy = policy
         self._clock = clock
         self._limit = limit
         self._moved = 0
@@ -129,7 +129,7 @@ class TransferPace:
     def all_sent(self) -> None:
         """Everything is sent: from now on the timeout for the registry's commit applies."""
         self.stop()
-        when = self._clock.time() + self._patience.commit
+        when = self._clock.time() + self._policy.commit
         self._timer = self._clock.call_at(when, lambda: self._limit.reschedule(0))
 
     def stop(self) -> None:
@@ -137,10 +137,10 @@ class TransferPace:
         self._timer.cancel()
 
     def _arm(self) -> None:
-        self._timer = self._clock.call_at(self._clock.time() + self._patience.window, self._look)
+        self._timer = self._clock.call_at(self._clock.time() + self._policy.window, self._look)
 
     def _look(self) -> None:
-        if self._moved < self._patience.least:
+        if self._moved < self._policy.least:
             self._limit.reschedule(0)
         else:
             self._moved = 0
@@ -148,15 +148,15 @@ class TransferPace:
 
 
 @asynccontextmanager
-async def pacing(patience: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[TransferPace]:
+async def pacing(policy: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[TransferPace]:
     """Watches the rate of a transfer; Retryable when fewer than `least` bytes move within a window."""
     try:
         async with asyncio.timeout(None) as limit:
-            pace = TransferPace(patience, clock, limit)
+            pace = TransferPace(policy, clock, limit)
             try:
                 yield pace
             finally:
                 pace.stop()
     except TimeoutError:
-        slow = f"fewer than {patience.least} bytes moved within {patience.window:g} s"
+        slow = f"fewer than {policy.least} bytes moved within {policy.window:g} s"
         raise Retryable(TransferFailed(f"{what}: {slow}")) from None

@@ -496,7 +496,7 @@ async def test_a_pinned_block_is_kept_by_the_host_as_it_is(bench) -> None:
     )
     outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=work))
     seeds = await lab.chains.blocks(outcome.result["derived_chain_id"])
-    assert [seed.told for seed in seeds[:-1]] == [
+    assert [seed.as_json for seed in seeds[:-1]] == [
         block, {"kind": "pinned", "content": [{"type": "text", "text": "said"}]},
     ]  # fmt: skip
 

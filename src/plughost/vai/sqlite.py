@@ -17,9 +17,9 @@ __all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 
 T = TypeVar("T")
 
-LARGEST_LOG = 4 << 20
+MAX_WAL_BYTES = 4 << 20
 """Bytes to which SQLite truncates its write-ahead log after a checkpoint."""
-PATIENCE = 10.0
+BUSY_TIMEOUT = 10.0
 """Busy timeout: seconds to wait for another process that writes."""
 
 
@@ -29,25 +29,25 @@ def open_shared_database(
     """Opens a SQLite file, and creates it when it is missing. `tables` are the statements of the schema; they
     may run again."""
     try:
-        return _opened(path, version, tables, synchronous)
+        return _open(path, version, tables, synchronous)
     except (OSError, sqlite3.Error) as error:
         raise HostFailed(
             f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
         ) from error
 
 
-def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
+def _open(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
         os.mknod(path, 0o600)  # not open(): closing the file would drop all POSIX locks of this process on it
     except FileExistsError:
         pass
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective for a new file only
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
+        connection.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         with transaction(connection):
             written: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -70,7 +70,7 @@ class SqliteDatabase:
         self._version = version
         self._tables = tuple(tables)
         self._connection: sqlite3.Connection | None = None
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
 
     async def run(self, statement: str, values: Sequence[Any] = ()) -> int:
@@ -83,7 +83,7 @@ class SqliteDatabase:
         `work` must not return a cursor: it would be closed in another thread, while its statement is in use
         again.
         """
-        done = asyncio.get_running_loop().run_in_executor(None, self._alone, work)
+        done = asyncio.get_running_loop().run_in_executor(None, self._run_locked, work)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -92,14 +92,14 @@ class SqliteDatabase:
 
     def close(self) -> None:
         """Closes the file; later transactions fail with Stopped."""
-        with self._one_at_a_time:
+        with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
-    def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._one_at_a_time:
+    def _run_locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
             if self._closed:
                 raise Stopped("the host is closed")
             if self._connection is None:

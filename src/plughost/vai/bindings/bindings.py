@@ -29,15 +29,15 @@ class FixedBindings:
     """Bindings from a list that does not change."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self._known = {binding.binding_id: binding for binding in bindings}
+        self._bindings = {binding.binding_id: binding for binding in bindings}
 
     def by_id(self, binding_id: str) -> Binding | None:
-        return self._known.get(binding_id)
+        return self._bindings.get(binding_id)
 
     def of(self, scope: Scope) -> Sequence[Binding]:
         found: dict[tuple[str, str], Binding] = {}
         for level in (Scope(scope.org_id), scope):
-            for binding in self._known.values():
+            for binding in self._bindings.values():
                 if binding.scope == level:
                     found[binding.package_id, binding.export_id] = binding
         return [*found.values()]

@@ -23,7 +23,7 @@ class InstalledPackages:
         self._store = store
         self._trust = trust
         self._manifests: dict[str, VaiManifest] = {}
-        """By the digest of their release: what was signed stays what it is, whatever becomes of the file."""
+        """By the digest of their release; a signed manifest never changes, whatever happens to its file."""
 
     def find(self, package_id: str, version: str) -> Package:
         """The package; with an empty version, the only one that is installed."""

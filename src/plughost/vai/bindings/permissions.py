@@ -15,13 +15,13 @@ from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
 from plughost.vai.bindings.binding import BindingPolicy
 
-CLASSES = ("isolated", "worker", "inline")
+EXECUTION_CLASSES = ("isolated", "worker", "inline")
 """Execution classes, from the most to the least confined."""
 
-WORDS: dict[str, tuple[str, ...]] = {
+ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
     "network": ("none", "egress"),
     "filesystem": ("none", "scratch", "assets_ro"),
-    "execution_class": CLASSES,
+    "execution_class": EXECUTION_CLASSES,
     "scopes": get_args(manifest.Scope),
 }
 """The values that a policy may have, by field."""
@@ -71,50 +71,52 @@ Policies = Sequence[tuple[str, BindingPolicy]]
 def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) -> GrantedPermissions:
     """Intersects what a manifest asks for with every policy. InvalidSpec for an invalid policy, and for the
     class inline of a publisher who is not trusted for it."""
-    if wrong := contradictions(policies):
+    if wrong := policy_problems(policies):
         raise InvalidSpec("; ".join(wrong))
-    left = {name: getattr(asked, name) for name in NARROWING}
+    granted = {name: getattr(asked, name) for name in INTERSECT}
     domains: tuple[str, ...] | None = None
     narrowed: list[str] = []
     for owner, policy in policies:
-        for name, both in NARROWING.items():
-            wanted, before = getattr(policy, name), left[name]
-            if wanted is not None and (now := both(before, wanted)) != before:
-                left[name] = now
-                narrowed.append(f"{owner}: {name} {_told(now)} of {_told(before)}")
+        for name, intersect in INTERSECT.items():
+            wanted, before = getattr(policy, name), granted[name]
+            if wanted is not None and (now := intersect(before, wanted)) != before:
+                granted[name] = now
+                narrowed.append(f"{owner}: {name} {_format_value(now)} of {_format_value(before)}")
         if policy.egress_domains is not None:
-            before, domains = domains, _hosts_of_both(domains, policy.egress_domains)
-            if domains != before and left["network"] == "egress":
-                narrowed.append(f"{owner}: egress_domains {_told(domains)} of {_told(before)}")
-    if left["execution_class"] == "inline" and not trusted_inline:
+            before, domains = domains, _intersect_hosts(domains, policy.egress_domains)
+            if domains != before and granted["network"] == "egress":
+                narrowed.append(
+                    f"{owner}: egress_domains {_format_value(domains)} of {_format_value(before)}"
+                )
+    if granted["execution_class"] == "inline" and not trusted_inline:
         raise InvalidSpec(
             "execution class inline is for publishers that are trusted for it",
             hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
         )
     return GrantedPermissions(
-        network=left["network"],
-        egress_domains=domains if left["network"] == "egress" else None,
-        filesystem=left["filesystem"],
-        scopes=tuple(sorted(left["scopes"])),
-        execution_class=left["execution_class"],
-        timeout_ms=left["timeout_ms"],
-        max_concurrency=left["max_concurrency"],
+        network=granted["network"],
+        egress_domains=domains if granted["network"] == "egress" else None,
+        filesystem=granted["filesystem"],
+        scopes=tuple(sorted(granted["scopes"])),
+        execution_class=granted["execution_class"],
+        timeout_ms=granted["timeout_ms"],
+        max_concurrency=granted["max_concurrency"],
         narrowed=tuple(narrowed),
     )
 
 
-def _or_none(one: str, other: str) -> str:
+def _same_or_none(first: str, second: str) -> str:
     """The value if both agree; otherwise "none", since neither value contains the other."""
-    return one if one == other else "none"
+    return first if first == second else "none"
 
 
-def _narrower_class(one: str, other: str) -> str:
-    return min(one, other, key=CLASSES.index)
+def _narrower_class(first: str, second: str) -> str:
+    return min(first, second, key=EXECUTION_CLASSES.index)
 
 
-NARROWING: dict[str, Callable[[Any, Any], Any]] = {
-    "network": _or_none,
-    "filesystem": _or_none,
+INTERSECT: dict[str, Callable[[Any, Any], Any]] = {
+    "network": _same_or_none,
+    "filesystem": _same_or_none,
     "execution_class": _narrower_class,
     "scopes": operator.and_,
     "timeout_ms": min,
@@ -123,11 +125,11 @@ NARROWING: dict[str, Callable[[Any, Any], Any]] = {
 """How two values of a field are intersected."""
 
 
-def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple[str, ...]:
+def _intersect_hosts(first: tuple[str, ...] | None, second: tuple[str, ...]) -> tuple[str, ...]:
     """The intersection of two lists of hosts; of a pattern and a host that it covers, the host."""
-    if one is None:
-        return tuple(sorted(set(other)))
-    pairs = [(mine, theirs) for mine in one for theirs in other]
+    if first is None:
+        return tuple(sorted(set(second)))
+    pairs = [(mine, theirs) for mine in first for theirs in second]
     common = {
         mine if covers(theirs, mine) else theirs
         for mine, theirs in pairs
@@ -136,22 +138,22 @@ def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple
     return tuple(sorted(common))
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "any public host"
     return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset | tuple) else str(value)
 
 
-def contradictions(policies: Policies) -> list[str]:
+def policy_problems(policies: Policies) -> list[str]:
     """Messages for every value of a policy that no manifest could ask for."""
     wrong = []
     for owner, policy in policies:
-        for name, known in WORDS.items():
+        for name, known in ALLOWED_VALUES.items():
             value = getattr(policy, name)
-            said = value if isinstance(value, frozenset) else {value} - {None}
+            values = value if isinstance(value, frozenset) else {value} - {None}
             wrong += [
                 f"{owner}: {name} {truncate(word)} is none of {', '.join(known)}"
-                for word in sorted(said - {*known}, key=str)
+                for word in sorted(values - {*known}, key=str)
             ]
         for name in ("timeout_ms", "max_concurrency"):
             value = getattr(policy, name)

@@ -17,8 +17,8 @@ from plughost.vai.bindings.permissions import (
     AskedPermissions,
     GrantedPermissions,
     Policies,
-    contradictions,
     grant,
+    policy_problems,
 )
 from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
@@ -164,7 +164,7 @@ class Preparer:
         wrong = [f"config: {problem.unhidden}" for problem in problems]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
-        wrong += contradictions(policies)
+        wrong += policy_problems(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
         return None if quick else schema

@@ -17,7 +17,7 @@ from plughost._util.text import TruncatedText
 from plughost.errors import InvalidSpec
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 
-LARGEST = 1 << 20
+MAX_BYTES = 1 << 20
 """Bytes of a schema file."""
 
 
@@ -49,27 +49,27 @@ class Schemas:
     """A cache of the schemas in use, by package folder and path."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], CompiledSchema] = {}
+        self._cache: dict[tuple[str, str], CompiledSchema] = {}
 
     def find(self, package: str, path: str | None) -> CompiledSchema | None:
         """The schema; None when `path` is None. InvalidSpec for a schema that cannot be used."""
         if path is None:
             return None
-        schema = self._known.get((package, path))
+        schema = self._cache.get((package, path))
         if schema is None:
-            schema = self._known[package, path] = _read(package, path)
+            schema = self._cache[package, path] = _load(package, path)
         return schema
 
 
-def _read(package: str, path: str) -> CompiledSchema:
+def _load(package: str, path: str) -> CompiledSchema:
     folder = -1
     try:
         folder = os.open(package, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with open(open_beneath(folder, path), "rb") as file:
-            text = file.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise ValueError(f"larger than {LARGEST} bytes")
-        return _made(path, text)
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise ValueError(f"larger than {MAX_BYTES} bytes")
+        return _compile(path, text)
     except (OSError, ValueError, RecursionError, EscapesFolder) as error:
         raise InvalidSpec(f"its schema {path} cannot be used: {error}") from error
     finally:
@@ -77,7 +77,7 @@ def _read(package: str, path: str) -> CompiledSchema:
             os.close(folder)
 
 
-def _made(path: str, text: bytes) -> CompiledSchema:
+def _compile(path: str, text: bytes) -> CompiledSchema:
     if len(text) > LARGEST_AT_ONCE:
         return CompiledSchema(path, text, None, -1, -1)
     document = msgspec.json.decode(text)

@@ -26,7 +26,7 @@ from plughost.vai.invocations.results import failure, unsuccessful, wrong_output
 from plughost.wire.messages import encode
 
 WORKER = "plughost.vai.checks.answer_worker"
-LARGEST_DECODED = 1 << 20
+MAX_DECODED = 1 << 20
 """Bytes of a result that the host itself decodes, of a compactor or a harness."""
 
 
@@ -37,8 +37,8 @@ class Checks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pool = WorkerPool(WORKER, clock)
-        self._good: dict[str, PreparedBinding] = {}
-        """By their ids, bindings whose configuration was checked."""
+        self._checked: dict[str, PreparedBinding] = {}
+        """Bindings whose configuration was checked, by id."""
 
     async def close(self) -> None:
         """Kills the worker processes."""
@@ -47,15 +47,15 @@ class Checks:
     async def config(self, prepared: PreparedBinding) -> None:
         """Checks the configuration of a binding; InvalidSpec lists the problems."""
         schema, binding = prepared.config, prepared.binding
-        if schema is None or self._good.get(binding.binding_id) is prepared:
+        if schema is None or self._checked.get(binding.binding_id) is prepared:
             return
         deadline = self._clock.time() + prepared.seconds
         written = msgspec.json.encode(dict(binding.config))
-        wrong = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
-        if wrong:
-            why = "; ".join(f"config: {problem.unhidden}" for problem in wrong)
+        problems = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
+        if problems:
+            why = "; ".join(f"config: {problem.unhidden}" for problem in problems)
             raise InvalidSpec(why, plugin=binding.package_id)
-        self._good[binding.binding_id] = prepared
+        self._checked[binding.binding_id] = prepared
 
     def input(
         self, execution: Execution, schema: CompiledSchema, value: Any
@@ -74,12 +74,12 @@ class Checks:
 
     async def _input(self, execution: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
         try:
-            wrong = await self._problems(
+            problems = await self._problems(
                 schema, written, _key(execution.prepared, execution.scope), execution.deadline
             )
         except PluginError as error:
             return failure(execution, error)[0]
-        return _wrong_input(execution, wrong) if wrong else None
+        return _wrong_input(execution, problems) if problems else None
 
     async def answer(self, execution: Execution, answer: msgspec.Raw) -> Outcome:
         """Evaluates a large answer, as `ResultHandler.evaluate` does a small one. The result stays JSON."""
@@ -87,20 +87,20 @@ class Checks:
         text = b"" if schema is None else schema.text
         head = {"job": "answer", "op": execution.prepared.op, "schema": len(text)}
         key = _key(execution.prepared, execution.scope)
-        told, written = await self.pool.ask(
+        reply, written = await self.pool.ask(
             head, text, memoryview(answer), key=key, deadline=execution.deadline
         )
-        _refuse(told, schema)
-        if (why := told.get("malformed")) is not None:
-            raise Malformed(why, head=bytes.fromhex(told["head"]))
-        if "problems" in told:
-            return wrong_output(execution, _heads(told), missing=told["missing"])
-        payload = await self._payload(execution, told["pieces"], written)
-        if told["status"] != "succeeded":
+        _raise_failure(reply, schema)
+        if (why := reply.get("malformed")) is not None:
+            raise Malformed(why, head=bytes.fromhex(reply["head"]))
+        if "problems" in reply:
+            return wrong_output(execution, _problem_texts(reply), missing=reply["missing"])
+        payload = await self._payload(execution, reply["pieces"], written)
+        if reply["status"] != "succeeded":
             code, message = msgspec.convert(
-                (told["code"], told["message"]), tuple[TruncatedText, TruncatedText | None]
+                (reply["code"], reply["message"]), tuple[TruncatedText, TruncatedText | None]
             )
-            return unsuccessful(execution, told["status"], code, message, payload)
+            return unsuccessful(execution, reply["status"], code, message, payload)
         return Outcome(
             invocation_id=execution.id, status="succeeded", payload=payload, retries=execution.retries
         )
@@ -111,27 +111,27 @@ class Checks:
             return None
         try:
             async with asyncio.timeout(execution.left):
-                shown = await execution.redactor.json(written, pieces)
+                redacted = await execution.redactor.json(written, pieces)
         except TimeoutError:
             raise Timeout("looking for secrets in its answer took too long") from None
         if isinstance(execution.invocation.work, ToolRequest):
-            return msgspec.Raw(shown)
-        if len(shown) > LARGEST_DECODED:
+            return msgspec.Raw(redacted)
+        if len(redacted) > MAX_DECODED:
             op = execution.prepared.op
-            raise Malformed(f"its result of {op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}")
-        return msgspec.json.decode(shown)
+            raise Malformed(f"its result of {op} has {len(redacted)} bytes; the largest is {MAX_DECODED}")
+        return msgspec.json.decode(redacted)
 
     async def _problems(
         self, schema: CompiledSchema, written: bytes, key: Key, deadline: float
     ) -> list[TruncatedText]:
         head = {"job": "check", "schema": len(schema.text)}
-        told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
-        _refuse(told, schema)
-        return _heads(told)
+        reply, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
+        _raise_failure(reply, schema)
+        return _problem_texts(reply)
 
 
-def _heads(told: dict[str, Any]) -> list[TruncatedText]:
-    return msgspec.convert(told["problems"], list[TruncatedText])
+def _problem_texts(reply: dict[str, Any]) -> list[TruncatedText]:
+    return msgspec.convert(reply["problems"], list[TruncatedText])
 
 
 def _wrong_input(execution: Execution, problems: list[TruncatedText]) -> Outcome:
@@ -145,9 +145,9 @@ def _key(prepared: PreparedBinding, scope: Scope) -> Key:
     return scope.org_id, scope.project_id, prepared.package.digest
 
 
-def _refuse(told: dict[str, Any], schema: CompiledSchema | None) -> None:
-    if (why := told.get("wrong_schema")) is not None:
+def _raise_failure(reply: dict[str, Any], schema: CompiledSchema | None) -> None:
+    if (why := reply.get("wrong_schema")) is not None:
         path = "" if schema is None else schema.path
         raise InvalidSpec(f"its schema {path} cannot be used: {why}")
-    if "failed" in told:
+    if "failed" in reply:
         raise Overloaded("checking it takes more memory than a worker process has")

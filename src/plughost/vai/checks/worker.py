@@ -16,7 +16,7 @@ from plughost.errors import HostFailed, PluginError
 PIPE = 1 << 20
 """Bytes of the pipes' buffers."""
 CHUNK = 256 << 10
-MOST_REPLY = 64 << 20
+MAX_REPLY = 64 << 20
 """Bytes of a reply; a worker with a longer one is killed."""
 Reply = tuple[dict[str, Any], memoryview]
 
@@ -35,12 +35,12 @@ class Worker:
             try:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
             except OSError:
-                pass  # this user has many pipes: a smaller one does
+                pass  # this user's pipe limit is reached: a smaller buffer works, too
         self.pid = self._process.pid
         self._pidfd = os.pidfd_open(self.pid)
         self.alive = True
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Done when it is killed and nothing is left of it."""
+        """Done when the process was killed and reaped."""
         self.idle_since = 0.0
         self._to_write: deque[memoryview] = deque()
         self._done: asyncio.Future[Reply] | None = None
@@ -74,7 +74,7 @@ class Worker:
                     self._to_write.popleft()
                 else:
                     self._to_write[0] = part[sent:]
-                    return  # others have their turn before the next chunk
+                    return  # other callbacks run before the next chunk
         except BlockingIOError:
             return
         except OSError:
@@ -97,7 +97,7 @@ class Worker:
             return
         if self._sizes is None:
             head, body = SIZES.unpack(self._buffer)
-            if head + body > MOST_REPLY:
+            if head + body > MAX_REPLY:
                 self._ended()
                 return
             self._sizes = head, body
@@ -108,20 +108,20 @@ class Worker:
         done, self._done = self._done, None
         if done is not None and not done.done():
             try:
-                told = msgspec.json.decode(view[:head], type=dict[str, Any])
+                reply = msgspec.json.decode(view[:head], type=dict[str, Any])
             except ValueError as error:
                 done.set_exception(
                     HostFailed(f"a worker process replied with something else than JSON: {error}")
                 )
             else:
-                done.set_result((told, view[head:]))
+                done.set_result((reply, view[head:]))
 
     def _ended(self) -> None:
         """The process ended by itself: it ran out of memory, or somebody killed it."""
         done = self._done
         self.kill()
         if done is not None and not done.done():
-            done.set_exception(_lost())
+            done.set_exception(_worker_gone())
 
     def kill(self) -> None:
         """Kills the process; `gone` is done when the kernel has freed it."""
@@ -136,7 +136,7 @@ class Worker:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._loop.add_reader(self._pidfd, self._reap)  # its memory takes the kernel a moment
+        self._loop.add_reader(self._pidfd, self._reap)  # freeing its memory takes the kernel a moment
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -146,5 +146,5 @@ class Worker:
             self.gone.set_result(None)
 
 
-def _lost() -> PluginError:
+def _worker_gone() -> PluginError:
     return HostFailed("the worker process that checked it has ended")

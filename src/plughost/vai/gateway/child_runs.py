@@ -18,7 +18,7 @@ from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import HarnessRequest
 from plughost.vai.state.database import TenantState
-from plughost.vai.state.runs import CUT_OFF, RunRecord
+from plughost.vai.state.runs import CANCELLED, RunRecord
 
 LONGEST_WAIT = 60_000
 """Milliseconds that one look at a run may wait for its end."""
@@ -87,7 +87,7 @@ class ChildRuns:
         except InvalidSpec:  # it was begun before, with the same key
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
         if guest.over:  # meanwhile
-            await self._state.runs.finish(run.run_id, CUT_OFF, reason="parent_ended")
+            await self._state.runs.finish(run.run_id, CANCELLED, reason="parent_ended")
             raise over()
         if binding is not None:
             wanted = _invocation(guest, asked, run, binding)
@@ -108,7 +108,7 @@ class ChildRuns:
     async def finish(self, guest: Guest, run_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         asked = read(body, FinishedRun)
         run = await its_own(guest, self._state.runs.run(run_id))
-        if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CUT_OFF):
+        if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CANCELLED):
             raise HttpProblem(403, "not_its_own", "a run is finished by whoever does it")
         guest.spend(len(body))
         if (task := self._under_way.get(run_id)) is not None:
@@ -125,8 +125,8 @@ class ChildRuns:
         try:
             outcome = await self._invoker.invoke(wanted)
         except asyncio.CancelledError as gone:
-            why = str(next(iter(gone.args), CUT_OFF))
-            outcome = Outcome(invocation_id="", status=CUT_OFF, reason=why)
+            why = str(next(iter(gone.args), CANCELLED))
+            outcome = Outcome(invocation_id="", status=CANCELLED, reason=why)
         except PluginError as error:
             outcome = Outcome(invocation_id="", status="failed", reason=error.code, message=error.message)
         result = outcome.result

@@ -58,7 +58,7 @@ class Compactions:
                 413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted"
             )
         guest.spend(len(body))
-        blocks = [block.told for block in await self._state.chains.blocks(asked.chain_id)]
+        blocks = [block.as_json for block in await self._state.chains.blocks(asked.chain_id)]
         wanted = Invocation(
             binding=binding,
             work=CompactionRequest(

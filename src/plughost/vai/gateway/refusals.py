@@ -38,7 +38,7 @@ class Refusals:
             "path": guest.run.redactor.redact(head.path)[:200],
             "message": problem.message,
         }
-        self._records.tell(guest.run.event_entry(told))
+        self._records.append(guest.run.event_entry(told))
 
     def after(self, invocation_id: str, head: RequestHead, problem: HttpProblem) -> None:
         """To one that has ended. Its secrets are forgotten by now, so nothing that was sent is told."""
@@ -47,7 +47,7 @@ class Refusals:
             self._ended[invocation_id] = count + 1
             told = {**_refused(head, problem), "message": problem.message}
             at = time.time()
-            self._records.tell(
+            self._records.append(
                 EventLogged(invocation_id=invocation_id, number=FIRST_REFUSAL + count, at=at, event=told)
             )
 

@@ -16,7 +16,7 @@ from plughost.vai.bindings.prepared import PreparedBinding
 from plughost.vai.invocations.invocation import Invocation, OnEvent
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.pool import PooledWorker
-from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, EventLogged, Finished, RecordSink, Started
+from plughost.vai.records.record import MAX_TEXT, TRUNCATED, EventLogged, Finished, RecordSink, Started
 from plughost.vai.records.retention import RecordLimits
 from plughost.wire.messages import decode
 
@@ -108,7 +108,7 @@ class Execution(msgspec.Struct, eq=False):
         if (size := len(memoryview(raw_event))) > (largest := self.prepared.at_once):
             why = f"an event of {size} bytes was left out; the largest is {largest}"
             if self._has_room_for(len(why)):
-                self.records.tell(self._next_entry({"type": "protocol.refused", "message": why}))
+                self.records.append(self._next_entry({"type": "protocol.refused", "message": why}))
             return
         tool = self.prepared.export.tool
         listened = self.on_event is not None and (tool is None or tool.streaming)
@@ -117,7 +117,7 @@ class Execution(msgspec.Struct, eq=False):
             return
         event = self.redactor.redact_json(decode(raw_event))
         if recorded:
-            self.records.tell(self._next_entry(event))
+            self.records.append(self._next_entry(event))
         if listened and self.on_event is not None:
             self.on_event(dict(event))
 
@@ -132,7 +132,7 @@ class Execution(msgspec.Struct, eq=False):
                 f"the record of one invocation holds at most {self.limits.events} events "
                 f"of {self.limits.bytes} bytes in all; later ones are left out"
             )
-            self.records.tell(self._next_entry({"type": TRUNCATED, "message": why}))
+            self.records.append(self._next_entry({"type": TRUNCATED, "message": why}))
         self.omitted += 1
         return False
 
@@ -191,4 +191,4 @@ def start_execution(
 
 
 def _truncated(text: str | None) -> str | None:
-    return text if text is None or len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + "…"
+    return text if text is None or len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"

@@ -161,7 +161,7 @@ class LocalInvoker:
         execution = start_execution(
             id, invocation, prepared, self._clock, self._records, on_event, self._options.records
         )
-        self._records.tell(execution.started_entry())
+        self._records.append(execution.started_entry())
         task = asyncio.current_task(self._loop)
         assert task is not None
         self._running[execution.id] = task
@@ -185,7 +185,7 @@ class LocalInvoker:
                 self._cancelled.pop(execution.id, None)
             if self._all_ended is not None and not self._running and not self._all_ended.done():
                 self._all_ended.set_result(None)
-            self._records.tell(
+            self._records.append(
                 execution.finished_entry(outcome or execution.make_outcome("failed", "host_failure"))
             )
         return outcome
@@ -272,7 +272,7 @@ class LocalInvoker:
         process.last_invocation_id = execution.id
         if self._unsolicited:
             for what in self._unsolicited.take(process.plugin.name):
-                self._records.tell(execution.event_entry(_refused_event(what)))
+                self._records.append(execution.event_entry(_refused_event(what)))
         self.pool.give_back(process)
 
     async def _enter_in_time(self, execution: Execution) -> bool:
@@ -403,7 +403,7 @@ class LocalInvoker:
                     at=time.time(),
                     event=_refused_event(what),
                 )
-                self._records.tell(entry)
+                self._records.append(entry)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 

@@ -18,7 +18,7 @@ from plughost.vai.invocations.outcome import NO_REASON_GIVEN, PLUGIN_REASON_PREF
 from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, ToolRequest
 from plughost.vai.state.chains import Block, ChainSink
 
-LONGEST_REASON, LONGEST_MESSAGE = 100, 4096
+MAX_REASON, MAX_MESSAGE = 100, 4096
 """Characters of a plugin's own error code and message in a record."""
 
 
@@ -91,7 +91,7 @@ class ResultHandler:
         if isinstance(work, ToolRequest) and chain_id is not None:
             await chains.insert_tool_result(execution.scope, chain_id, work.tool_execution_id, result)
         elif isinstance(work, CompactionRequest):
-            seeds = [Block.of(seed) for seed in result["seed_blocks"]]
+            seeds = [Block.from_json(seed) for seed in result["seed_blocks"]]
             compactor = execution.prepared.export.compactor
             if compactor is not None and not compactor.supports_pinned_items:
                 seeds = [*_missing_pins(work, seeds), *seeds]
@@ -104,12 +104,12 @@ def _missing_pins(work: CompactionRequest, seeds: list[Block]) -> list[Block]:
     """The pinned items that are missing in the seed blocks: blocks of the chain by id, others as new
     blocks."""
     known = {block["id"]: block for block in work.blocks if _has_id(block)}
-    present = {seed.more["id"] for seed in seeds if _has_id(seed.told)}
+    present = {seed.more["id"] for seed in seeds if _has_id(seed.as_json)}
     pins = []
     for item in work.pinned_items:
         name = item.get("block_id", item.get("id")) if isinstance(item, dict) else item
         if isinstance(name, str) and name in known:
-            pins += [] if name in present else [Block.of(known[name])]
+            pins += [] if name in present else [Block.from_json(known[name])]
             present.add(name)
         else:
             pins.append(Block("pinned", [{"type": "text", "text": item} if isinstance(item, str) else item]))
@@ -138,8 +138,8 @@ def unsuccessful(
     """The outcome of a failure that the plugin itself reported. Secrets are redacted before texts are
     truncated."""
     code_text = execution.redactor.redact_truncated(code)
-    reason = f"{PLUGIN_REASON_PREFIX}{code_text}"[:LONGEST_REASON] if code_text else NO_REASON_GIVEN
-    why = None if message is None else execution.redactor.redact_truncated(message)[:LONGEST_MESSAGE]
+    reason = f"{PLUGIN_REASON_PREFIX}{code_text}"[:MAX_REASON] if code_text else NO_REASON_GIVEN
+    why = None if message is None else execution.redactor.redact_truncated(message)[:MAX_MESSAGE]
     return msgspec.structs.replace(execution.make_outcome(status, reason, why), payload=payload)
 
 

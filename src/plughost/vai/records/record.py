@@ -15,7 +15,7 @@ FIRST_UNSOLICITED = FIRST_REFUSAL + (1 << 20)
 """The number of the first unsolicited message of its process after the last invocation in it ended."""
 TRUNCATED = "record.truncated"
 """The type of the event that marks where a record reached its limit of events."""
-LONGEST_TEXT = 16 << 10
+MAX_TEXT = 16 << 10
 """Characters of each text of an end: message, last words, hint."""
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
@@ -82,5 +82,5 @@ Entry = Started | EventLogged | Finished
 class RecordSink(Protocol):
     """Stores record entries; they survive a crash of this process."""
 
-    def tell(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> None:
         """Stores one entry."""

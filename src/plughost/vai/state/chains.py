@@ -34,7 +34,7 @@ INSERT = """INSERT INTO blocks
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 FROM blocks WHERE chain_id = ?1"""
 PAGE = "SELECT number, kind, content, more FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
 LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
-IS_THERE = "SELECT 1 FROM blocks WHERE once = ?"
+EXISTS = "SELECT 1 FROM blocks WHERE once = ?"
 SIZE = "SELECT coalesce(sum(length(content) + length(more) - 2), 0) FROM blocks WHERE chain_id = ?"
 
 
@@ -47,13 +47,13 @@ class Block(msgspec.Struct, frozen=True):
     """The other members, such as `id`: a stored block keeps all of its members."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Block:
+    def from_json(cls, document: Mapping[str, Any]) -> Block:
         """A block from its JSON object."""
-        more = {name: value for name, value in told.items() if name not in ("kind", "content")}
-        return cls(told["kind"], told["content"], more)
+        more = {name: value for name, value in document.items() if name not in ("kind", "content")}
+        return cls(document["kind"], document["content"], more)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """The block as a JSON object."""
         return {**self.more, "kind": self.kind, "content": self.content}
 
@@ -104,9 +104,9 @@ class Chains:
     """The chains in the state database. InvalidSpec for an unknown chain; another tenant's counts as
     unknown."""
 
-    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
+    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
         self._database = database
-        self._happened = happened
+        self._outbox = outbox
 
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
         """Creates a chain, with its first blocks."""
@@ -166,7 +166,7 @@ class Chains:
                 lambda connection: _derive(connection, scope, source_chain_id, compaction_id, seed_blocks)
             )
         finally:
-            self._happened.announce()
+            self._outbox.announce()
 
 
 def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:
@@ -181,7 +181,7 @@ def _append(
     connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block], once: str | None = None
 ) -> int:
     _chain(connection, chain_id)
-    if once is None or not connection.execute(IS_THERE, (once,)).fetchone():
+    if once is None or not connection.execute(EXISTS, (once,)).fetchone():
         for number, block in enumerate(blocks):
             _insert(connection, chain_id, block, once if number == 0 else None)
     last: int = connection.execute(LAST, (chain_id,)).fetchone()[0]
@@ -220,7 +220,7 @@ def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str
     execution ids."""
     _chain(connection, chain_id, scope)
     own = msgspec.json.encode([scope, once]).decode()
-    if connection.execute(IS_THERE, (own,)).fetchone():
+    if connection.execute(EXISTS, (own,)).fetchone():
         return False
     _insert(connection, chain_id, block, own)
     return True
@@ -230,11 +230,11 @@ def _derive(
     connection: sqlite3.Connection, scope: Scope, source: str, compaction_id: str, seeds: Sequence[Block]
 ) -> str:
     origin = _chain(connection, source, scope)
-    made = connection.execute(DERIVED, (compaction_id,)).fetchone()
-    if made is not None:
-        if made["source_chain_id"] != source:
+    existing = connection.execute(DERIVED, (compaction_id,)).fetchone()
+    if existing is not None:
+        if existing["source_chain_id"] != source:
             raise InvalidSpec(f"there is a compaction {compaction_id} already, of another chain")
-        return str(made["chain_id"])
+        return str(existing["chain_id"])
     derived = Chain(
         chain_id=f"ch_{secrets.token_hex(8)}",
         org_id=origin.org_id,
@@ -246,5 +246,5 @@ def _derive(
     _create(connection, derived, seeds)
     summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
     compacted = outbox.event("chain.compacted", EventSubject("chain", source), summary)
-    outbox.tell(connection, origin.scope, compacted)
+    outbox.insert(connection, origin.scope, compacted)
     return derived.chain_id

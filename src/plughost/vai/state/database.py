@@ -22,13 +22,13 @@ class TenantState:
         self._path = os.path.join(folder, FILE)
         tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES)
         self._database = SqliteDatabase(self._path, VERSION, tables)
-        self.happened = Outbox(self._database)
+        self.outbox = Outbox(self._database)
         self.sessions = Sessions(self._database)
-        self.chains = Chains(self._database, self.happened)
-        self.runs = Runs(self._database, self.happened)
+        self.chains = Chains(self._database, self.outbox)
+        self.runs = Runs(self._database, self.outbox)
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the file exists: this host or an earlier one has stored something."""
         return os.path.exists(self._path)
 

@@ -21,11 +21,11 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS happened (number INTEGER PRIMARY KEY AUTOINCREMENT, org_id NOT NULL,
         project_id, event NOT NULL)""",
 )
-TELL = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
-WAITING = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
-DONE = "DELETE FROM happened WHERE number = ?"
+INSERT = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
+SELECT = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
+DELETE = "DELETE FROM happened WHERE number = ?"
 
-AT_ONCE = 100
+PAGE_SIZE = 100
 """Events read at a time."""
 
 
@@ -43,9 +43,9 @@ def event(kind: str, subject: EventSubject, summary: dict[str, Any]) -> HookEven
     return HookEvent(type=kind, occurred_at=now, subject=subject, summary=summary)
 
 
-def tell(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None:
+def insert(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None:
     """Adds an event within the transaction of the change that it reports."""
-    connection.execute(TELL, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
+    connection.execute(INSERT, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
 
 
 class Outbox:
@@ -54,12 +54,12 @@ class Outbox:
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self.announce: Callable[[], object] = lambda: None
-        """Called on the loop when something may be waiting."""
+        """Called on the event loop when there may be new events."""
 
-    async def tell(self, scope: Scope, event: HookEvent) -> None:
+    async def add(self, scope: Scope, event: HookEvent) -> None:
         """Adds an event in a transaction of its own; it is stored durably when this returns."""
         try:
-            await self._database.do(lambda connection: tell(connection, scope, event))
+            await self._database.do(lambda connection: insert(connection, scope, event))
         finally:
             self.announce()
 
@@ -72,10 +72,10 @@ class Outbox:
                     Scope(row["org_id"], row["project_id"]),
                     msgspec.json.decode(row["event"], type=HookEvent),
                 )
-                for row in connection.execute(WAITING, (after, AT_ONCE))
+                for row in connection.execute(SELECT, (after, PAGE_SIZE))
             ]
         )
 
     async def done(self, number: int) -> None:
         """Removes an event that was handed over."""
-        await self._database.run(DONE, (number,))
+        await self._database.run(DELETE, (number,))

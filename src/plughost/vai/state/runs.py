@@ -17,7 +17,7 @@ from plughost.vai.state import outbox
 from plughost.vai.state.outbox import Outbox
 
 RUNNING = "running"
-CUT_OFF = "cancelled"
+CANCELLED = "cancelled"
 """The status of a run that was not completed, and so has no event."""
 
 TABLES = (
@@ -34,7 +34,7 @@ FINISH = f"""UPDATE runs SET status = ?, reason = ?, output = ?, result = ?, end
     WHERE run_id = ? AND status = '{RUNNING}'"""
 END_ALL = f"""UPDATE runs SET status = ?, reason = ?, ended_at = ?
     WHERE invocation_id = ? AND status = '{RUNNING}'"""
-BEGUN_BY = f"""SELECT DISTINCT invocation_id FROM runs
+WITH_RUNNING = f"""SELECT DISTINCT invocation_id FROM runs
     WHERE status = '{RUNNING}' AND invocation_id IS NOT NULL"""
 
 
@@ -71,9 +71,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 class Runs:
     """The runs in the state database. InvalidSpec for an unknown run."""
 
-    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
+    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
         self._database = database
-        self._happened = happened
+        self._outbox = outbox
 
     async def start(self, run: RunRecord, most: int | None = None) -> bool:
         """Stores a new run. False, and nothing is stored, when its invocation has started `most` runs
@@ -94,22 +94,22 @@ class Runs:
         result: Any = None,
     ) -> bool:
         """Ends a run; False when it has ended already. A completed run adds an event to the outbox."""
-        written = None if result is None else msgspec.json.encode(result)
-        values = (status, reason, output, written, time.time(), run_id)
+        encoded = None if result is None else msgspec.json.encode(result)
+        values = (status, reason, output, encoded, time.time(), run_id)
         try:
             return await self._database.do(lambda connection: _finish(connection, run_id, status, values))
         finally:
-            self._happened.announce()
+            self._outbox.announce()
 
     async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
         """Ends the running runs of an invocation. Nobody completed them, so there is no event."""
         values = (status, reason, time.time(), invocation_id)
         await self._database.run(END_ALL, values)
 
-    async def begun_by(self) -> list[str]:
+    async def invocations_with_running(self) -> list[str]:
         """The ids of the invocations that have running runs."""
         return await self._database.do(
-            lambda connection: [row["invocation_id"] for row in connection.execute(BEGUN_BY)]
+            lambda connection: [row["invocation_id"] for row in connection.execute(WITH_RUNNING)]
         )
 
 
@@ -134,8 +134,8 @@ def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tu
     run = _run(connection, run_id)
     if not connection.execute(FINISH, values).rowcount:
         return False
-    if status != CUT_OFF:
-        outbox.tell(connection, run.scope, _completed(_run(connection, run_id)))
+    if status != CANCELLED:
+        outbox.insert(connection, run.scope, _completed(_run(connection, run_id)))
     return True
 
 

@@ -34,5 +34,5 @@ class Shelf:
 class Nowhere:
     """Takes records, and keeps none."""
 
-    def tell(self, entry: Any) -> None:
+    def append(self, entry: Any) -> None:
         pass

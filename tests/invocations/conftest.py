@@ -58,7 +58,7 @@ class Kept:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def tell(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> None:
         self.entries.append(entry)
 
     def of(self, kind: type) -> list[Any]:
@@ -168,7 +168,7 @@ async def over(runtime: VaiRuntime, count: int) -> list[Delivery]:
     """All deliveries, once that many are over and no other is due."""
     found: list[Delivery] = []
     for _ in range(3000):
-        if not await runtime.state.happened.waiting():
+        if not await runtime.state.outbox.waiting():
             found = await runtime.deliveries.all()
             if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:
                 return found

@@ -69,7 +69,7 @@ def test_what_is_not_in_the_scratch_folder_is_refused(scratch: Path, path: objec
 def test_too_many_or_too_much(scratch: Path, monkeypatch) -> None:
     with pytest.raises(Denied, match="more than"):
         collect_artifacts([{}] * 65, str(scratch), None, Redactor())
-    monkeypatch.setattr(artifacts, "LARGEST", 10)
+    monkeypatch.setattr(artifacts, "MAX_BYTES", 10)
     with pytest.raises(Denied, match="10 bytes"):
         collect_artifacts([{"path": "report.txt"}, {"path": "sub/more.txt"}], str(scratch), None, Redactor())
 

@@ -46,7 +46,7 @@ async def left_at(lab: Bench, step: int, org: str) -> bool:
     wanted = Invocation(binding=binding, work=ToolRequest(tool_execution_id="toolx_1", input={"do": "leave"}))
     task = asyncio.create_task(_awaited(cancelled_at(step, lab.invoker.invoke(wanted))))
     await asyncio.wait([task])
-    gate = (await lab.invoker.prepare(binding)).gate
+    gate = (await lab.invoker.prepare(binding)).concurrency
     assert (len(gate), gate._free) == (0, 2), "its place is free"
     return task.cancelled()
 

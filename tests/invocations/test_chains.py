@@ -79,10 +79,10 @@ async def test_nobody_writes_for_another_tenants_chain(chains: Chains) -> None:
 
 
 async def test_a_block_keeps_all_its_members(chains: Chains) -> None:
-    task = Block.of({"kind": "task", "content": [], "id": "t1", "status": "open"})
+    task = Block.from_json({"kind": "task", "content": [], "id": "t1", "status": "open"})
     await chains.append("ch_1", [task])
-    assert (await chains.blocks("ch_1"))[-1].told == task.told
-    assert task.told == {"kind": "task", "content": [], "id": "t1", "status": "open"}
+    assert (await chains.blocks("ch_1"))[-1].as_json == task.as_json
+    assert task.as_json == {"kind": "task", "content": [], "id": "t1", "status": "open"}
 
 
 async def test_a_chain_that_is_not_there(chains: Chains) -> None:

@@ -76,7 +76,7 @@ class Weather:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entries: list[Entry] = []
         self.tokens: list[str] = []
-        tell, admit = Journal.tell, Gateway.admit
+        tell, admit = Journal.append, Gateway.admit
 
         def told(journal: Journal, entry: Entry) -> None:
             self.entries.append(entry)
@@ -86,7 +86,7 @@ class Weather:
             self.tokens.append(admit(gateway, run))
             return self.tokens[-1]
 
-        monkeypatch.setattr(Journal, "tell", told)
+        monkeypatch.setattr(Journal, "append", told)
         monkeypatch.setattr(Gateway, "admit", admitted)
 
     def of(self, kind: type) -> list[Any]:
@@ -198,7 +198,7 @@ async def weathered(
 
     assert weather.tokens
     assert await refused(runtime, weather.tokens) == {401: len(weather.tokens)}
-    await runtime.records.caught_up()
+    await runtime.records.flush()
     await runtime.__aexit__(None, None, None)
     assert not processes(str(ground))
     began, ended = weather.of(Started), weather.of(Finished)

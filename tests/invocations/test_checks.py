@@ -26,9 +26,9 @@ from plughost.vai.bindings import schemas
 from plughost.vai.checks import worker
 from plughost.vai.checks.checks import WORKER
 from plughost.vai.checks.worker_pool import (
-    MOST_WAITING,
-    MOST_WAITING_OF_ONE,
-    MOST_WAITING_OF_TENANT,
+    MAX_WAITING,
+    MAX_WAITING_OF_KEY,
+    MAX_WAITING_OF_TENANT,
     WorkerPool,
 )
 from plughost.vai.records.record import EventLogged, Finished
@@ -314,13 +314,13 @@ async def test_who_waits_ends_at_his_own_deadline_and_what_waits_is_bounded() ->
         await asyncio.sleep(0)
         with pytest.raises(plughost.Timeout):
             await check(pool, "late", seconds=0.05)
-        waiting = [asyncio.ensure_future(check(pool, "hostile")) for _ in range(MOST_WAITING_OF_ONE)]
+        waiting = [asyncio.ensure_future(check(pool, "hostile")) for _ in range(MAX_WAITING_OF_KEY)]
         await asyncio.sleep(0)
         with pytest.raises(plughost.Overloaded):
             await check(pool, "hostile")
         hostile.cancel()
         assert await check(pool, "another") == []
-        assert await asyncio.gather(*waiting) == [[]] * MOST_WAITING_OF_ONE
+        assert await asyncio.gather(*waiting) == [[]] * MAX_WAITING_OF_KEY
 
 
 @asynccontextmanager
@@ -379,11 +379,11 @@ async def test_nobody_is_ended_for_a_tenant_who_has_as_many_workers() -> None:
 
 async def test_what_a_tenant_has_waiting_is_bounded_and_keeps_nobody_else_from_waiting() -> None:
     async with workers(most=1) as pool, asked(check(pool, "one", "slow", slow=True)) as slow:
-        many = [check(pool, "many", f"package {n % 17}") for n in range(17 * MOST_WAITING_OF_ONE)]
+        many = [check(pool, "many", f"package {n % 17}") for n in range(17 * MAX_WAITING_OF_KEY)]
         async with asked(*many) as tasks:
             await until(lambda: any(task.done() for task in tasks))
             over = [task for task in tasks if task.done()]
-            assert len(over) == len(tasks) - MOST_WAITING_OF_TENANT
+            assert len(over) == len(tasks) - MAX_WAITING_OF_TENANT
             assert all(isinstance(task.exception(), plughost.Overloaded) for task in over)
             async with asked(check(pool, "honest", "package")) as honest:
                 assert not honest[0].done()
@@ -393,8 +393,8 @@ async def test_what_a_tenant_has_waiting_is_bounded_and_keeps_nobody_else_from_w
 
 async def test_where_all_is_full_the_tenant_who_has_most_waiting_gives_way() -> None:
     async with workers(most=1) as pool, asked(check(pool, "one", "slow", slow=True)) as slow:
-        full = MOST_WAITING // MOST_WAITING_OF_TENANT
-        many = [check(pool, f"t{n % full}", f"package {n // 50}") for n in range(MOST_WAITING)]
+        full = MAX_WAITING // MAX_WAITING_OF_TENANT
+        many = [check(pool, f"t{n % full}", f"package {n // 50}") for n in range(MAX_WAITING)]
         async with asked(*many) as tasks:
             assert not any(task.done() for task in tasks)
             async with asked(check(pool, "honest", "package")) as honest:

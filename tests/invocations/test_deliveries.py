@@ -17,7 +17,7 @@ from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.errors import InvalidSpec
 from plughost.testing.clock import VirtualClock
 from plughost.vai import sqlite
-from plughost.vai.state.deliveries import AT_ONCE, FILE, TABLES, TAKE_OVER, Deliveries, Delivery
+from plughost.vai.state.deliveries import FILE, MAX_CONCURRENT, RETRY_SECONDS, TABLES, Deliveries, Delivery
 from plughost.vai.state.retry_schedule import Backoff
 from tests.invocations.conftest import TENANT
 from tests.support import until
@@ -177,10 +177,10 @@ async def test_not_too_many_at_a_time_and_none_forgotten(deliveries_to: Callable
     deliveries.start()
     for number in range(60):
         await deliveries.publish(event(number), ["bind_1"], TENANT)
-    await until(lambda: busy == AT_ONCE)
+    await until(lambda: busy == MAX_CONCURRENT)
     gate.set()
     await eventually(deliveries, [("acknowledged", 1)] * 60)
-    assert most == AT_ONCE
+    assert most == MAX_CONCURRENT
 
 
 async def test_of_two_hosts_one_delivers_and_the_other_takes_over(deliveries_to: Callable) -> None:
@@ -259,7 +259,7 @@ def test_a_killed_host_loses_no_delivery(tmp_path: Path) -> None:
 async def test_a_locked_database_stops_deliveries_for_a_while_only(
     deliveries_to, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.01)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.01)
     told: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
     other = sqlite3.connect(":memory:")
@@ -276,6 +276,6 @@ async def test_a_locked_database_stops_deliveries_for_a_while_only(
     await until(lambda: told)
     other.execute("ROLLBACK")
     other.close()
-    clock.advance(TAKE_OVER)
-    await until(lambda: not deliveries._unsettled)
+    clock.advance(RETRY_SECONDS)
+    await until(lambda: not deliveries._unsaved)
     assert [each.status for each in await deliveries.all()] == ["acknowledged"]

@@ -64,8 +64,8 @@ async def test_one_that_goes_away_just_when_somebody_leaves() -> None:
 
 
 async def test_behind_two_gates_there_is_room_behind_both_or_none() -> None:
-    beyond = ConcurrencyLimit(1)
-    one, other = ConcurrencyLimit(2, beyond), ConcurrencyLimit(2, beyond)
+    parent = ConcurrencyLimit(1)
+    one, other = ConcurrencyLimit(2, parent), ConcurrencyLimit(2, parent)
     assert one.enter_now()
     assert not other.enter_now()
     waiting = asyncio.create_task(other.enter())
@@ -79,13 +79,13 @@ async def test_behind_two_gates_there_is_room_behind_both_or_none() -> None:
 
 
 async def test_who_goes_away_between_two_gates_gives_the_first_place_back() -> None:
-    beyond = ConcurrencyLimit(1)
-    own = ConcurrencyLimit(1, beyond)
-    await beyond.enter()
+    parent = ConcurrencyLimit(1)
+    own = ConcurrencyLimit(1, parent)
+    await parent.enter()
     waiting = asyncio.create_task(own.enter())
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
-    beyond.leave()
+    parent.leave()
     assert own.enter_now()

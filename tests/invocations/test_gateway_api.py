@@ -81,7 +81,7 @@ class Desk:
             self.kept,
             None,
         )
-        run.hidden.add([SECRET])
+        run.redactor.add([SECRET])
         self.runs.append(run)
         return self.gateway.admit(run)
 
@@ -465,7 +465,7 @@ async def test_who_ends_while_it_is_served_begins_nothing(desk: Desk, monkeypatc
         hold.clear()
         reached.clear()
     assert desk.runtime.invoker.running == []
-    assert await desk.state.runs.begun_by() == []
+    assert await desk.state.runs.invocations_with_running() == []
 
 
 async def test_one_invocation_does_not_take_all_places(desk: Desk, monkeypatch) -> None:
@@ -527,8 +527,8 @@ async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) ->
 async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> None:
     """A caller that goes away in the middle of a transaction does not undo it, nor its event."""
     heard = asyncio.Event()
-    desk.state.happened.announce = heard.set
-    with desk.state._database._one_at_a_time:
+    desk.state.outbox.announce = heard.set
+    with desk.state._database._lock:
         task = asyncio.create_task(desk.state.runs.finish("run", "succeeded"))
         await asyncio.sleep(0)
         task.cancel()
@@ -539,7 +539,7 @@ async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> N
     assert task.cancelled()
     assert heard.is_set()
     assert (await desk.state.runs.run("run")).status == "succeeded"
-    assert len(await desk.state.happened.waiting()) == 1
+    assert len(await desk.state.outbox.waiting()) == 1
 
 
 def test_an_export_is_found_by_its_name_and_if_need_be_its_package() -> None:

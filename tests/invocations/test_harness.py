@@ -58,9 +58,9 @@ def told(outcome: Outcome) -> list[Any]:
 
 
 async def record(runtime: VaiRuntime, invocation_id: str) -> dict[str, Any]:
-    await runtime.records.caught_up()
+    await runtime.records.flush()
     with RecordDatabase(runtime._folder) as book:
-        found = book.one(invocation_id)
+        found = book.get(invocation_id)
     assert found is not None
     return found
 
@@ -226,7 +226,7 @@ async def test_what_a_harness_began_ends_with_it(runtime_of, end: str) -> None:
     assert outcome.status == ("cancelled" if end == "cancelled" else "succeeded")
     await until(lambda: not runtime.invoker.running and not runtime.gateway._leaving)
     assert not runtime.gateway.guests
-    assert await runtime.state.runs.begun_by() == []
+    assert await runtime.state.runs.invocations_with_running() == []
     began = outcome.result["artifacts"] if outcome.ok else heard[0]["done"]
     (_, own), (_, child) = began[:2]
     for run_id in (own["run_id"], child["run_id"]):

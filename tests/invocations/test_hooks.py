@@ -43,7 +43,7 @@ def completed(number: int = 1, answer: Any = "ack") -> HookEvent:
 
 
 async def invocations(runtime: VaiRuntime) -> list[dict[str, Any]]:
-    await runtime.records.caught_up()
+    await runtime.records.flush()
     with RecordDatabase(runtime._folder) as book:
         return book.latest(100)
 
@@ -91,7 +91,7 @@ async def test_what_fails_for_now_is_tried_again_and_what_fails_for_good_is_not(
 @pytest.mark.clause("VAI-54")
 async def test_a_hook_that_is_gone_is_a_dead_letter_that_says_why(runtime_of) -> None:
     runtime = await runtime_of(bound("reacts"), deliveries=SOON)
-    known = runtime._bindings._known
+    known = runtime._bindings._bindings
     broken = msgspec.structs.replace(bound("watches"), package_version="9.9.9")
     known["bind_watches"] = broken
     await runtime.deliveries.publish(completed(1), ["bind_gone", "bind_watches"], TENANT)
@@ -162,8 +162,8 @@ async def test_a_hook_may_look_and_begins_nothing(runtime_of) -> None:
 async def test_what_happens_while_nobody_listens_is_told_later(runtime_of, ground) -> None:
     first = await runtime_of(bound("reads"))
     await first.publish(TENANT, completed(1))
-    await until(lambda: first.hooks._handing is None)
-    assert not first.deliveries.is_there, "nobody subscribes"
+    await until(lambda: first.hooks._task is None)
+    assert not first.deliveries.exists, "nobody subscribes"
     await first.hooks.close()
     await first.publish(TENANT, completed(2))
     second = await runtime_of(bound("reacts"))
@@ -189,7 +189,7 @@ async def test_a_host_leaves_the_events_of_tenants_that_it_does_not_serve(runtim
     await first.publish(theirs, completed(1))
     await first.deliveries.publish(completed(2), ["bind_theirs"], theirs)
     await first.publish(TENANT, completed(3))
-    await until(lambda: first.hooks._handing is None)
+    await until(lambda: first.hooks._task is None)
     for _ in range(3000):
         told = {each.event.subject.id: each.status for each in await first.deliveries.all()}
         if told.get("run_3") == "acknowledged":
@@ -254,8 +254,8 @@ HOST = textwrap.dedent(
         deliveries = Deliveries(
             folder, deliver, best_clock(asyncio.get_running_loop()), serves=lambda scope: True
         )
-        hooks = Hooks(state.happened, deliveries, FixedBindings([bound("reacts")]), Shelf(ground / "lab"))
-        hooks.soon()
+        hooks = Hooks(state.outbox, deliveries, FixedBindings([bound("reacts")]), Shelf(ground / "lab"))
+        hooks.wake()
         deliveries.start()
         for number in itertools.count(first):
             await state.runs.start(RunRecord(run_id=f"run_{number}", org_id="org_1", project_id="proj_1"))

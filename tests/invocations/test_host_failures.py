@@ -44,7 +44,7 @@ BROKEN = pytest.mark.parametrize(
 
 @pytest.fixture
 async def lab(bench, monkeypatch) -> Bench:
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.05)
     made: Bench = bench()
     await made.chains.create(
         Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])]

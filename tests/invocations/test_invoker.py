@@ -15,7 +15,7 @@ import pytest
 import plughost
 from plughost.contracts.vai.request_bodies import CompactionTarget, EventSubject, HookEvent
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.requests import INLINE, CompactionRequest, HookRequest
+from plughost.vai.invocations.requests import MAX_INLINE, CompactionRequest, HookRequest
 from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
 from plughost.vai.state.chains import Block, Chain
 from tests.invocations.conftest import SECRET, Bench
@@ -159,7 +159,7 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
     """Which has a process of the same name, and may be another tenant's."""
     lab = bench(most_processes=1)
     first = await lab.tool("writes", do="stray afterwards")
-    await until(lambda: lab.invoker._strays)
+    await until(lambda: lab.invoker._unsolicited)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
     [said] = lab.kept.of(EventLogged)
     assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")
@@ -458,7 +458,7 @@ def compaction(blocks: int, **other: object) -> CompactionRequest:
 
 
 @pytest.mark.clause("VAI-55", "VAI-56", "VAI-57", "VAI-29")
-@pytest.mark.parametrize(("blocks", "how"), [(3, "inline"), (INLINE // 1000 + 10, "artifact")])
+@pytest.mark.parametrize(("blocks", "how"), [(3, "inline"), (MAX_INLINE // 1000 + 10, "artifact")])
 async def test_a_compaction_makes_a_derived_chain(bench, blocks: int, how: str) -> None:
     lab = bench()
     await lab.chains.create(Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1"), [Block("input", [])])
@@ -496,7 +496,7 @@ async def test_a_pinned_block_is_kept_by_the_host_as_it_is(bench) -> None:
     )
     outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=work))
     seeds = await lab.chains.blocks(outcome.result["derived_chain_id"])
-    assert [seed.told for seed in seeds[:-1]] == [
+    assert [seed.as_json for seed in seeds[:-1]] == [
         block, {"kind": "pinned", "content": [{"type": "text", "text": "said"}]},
     ]  # fmt: skip
 
@@ -505,7 +505,7 @@ async def test_a_pinned_block_is_kept_by_the_host_as_it_is(bench) -> None:
 async def test_a_large_projection_needs_a_scratch_folder_before_anything_is_launched(bench) -> None:
     lab = bench()
     binding = lab.binding("shortens_inline")
-    outcome = await lab.invoker.invoke(Invocation(binding=binding, work=compaction(INLINE // 1000 + 10)))
+    outcome = await lab.invoker.invoke(Invocation(binding=binding, work=compaction(MAX_INLINE // 1000 + 10)))
     assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
     assert not len(lab.invoker.pool)
 

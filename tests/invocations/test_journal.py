@@ -19,7 +19,7 @@ from plughost.vai import sqlite
 from plughost.vai.bindings.binding import BindingPolicy
 from plughost.vai.bindings.permissions import AskedPermissions, grant
 from plughost.vai.records.database import RecordDatabase
-from plughost.vai.records.journal import SUFFIX, Journal, settle
+from plughost.vai.records.journal import SUFFIX, Journal, recover
 from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
 
 GRANTED = grant(
@@ -68,20 +68,20 @@ async def journal(tmp_path: Path):
 
 @pytest.mark.clause("VAI-94", "VAI-91")
 async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> None:
-    journal.tell(
+    journal.append(
         began(
             1, project_id="proj_1", session_id="s", chain_id="c", run_id="r", trace_id="t", execution_id="x"
         )
     )
-    journal.tell(
+    journal.append(
         EventLogged(
             invocation_id="inv_1", number=0, at=1001.5, event={"type": "progress", "message": "working"}
         )
     )
-    journal.tell(ended(1, "retryable_failure", reason="crashed", retries=2, confined_by=("seccomp",)))
-    await journal.caught_up()
+    journal.append(ended(1, "retryable_failure", reason="crashed", retries=2, confined_by=("seccomp",)))
+    await journal.flush()
     with RecordDatabase(str(tmp_path)) as book:
-        told = book.one("inv_1")
+        told = book.get("inv_1")
         assert told is not None
         expected = {
             "invocation_id": "inv_1", "export_kind": "tool", "export_id": "jira_search", "binding_id": "bind_1",
@@ -93,18 +93,18 @@ async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> 
         assert expected.items() <= told.items()
         assert told["granted"]["scopes"] == []
         assert told["events"] == [{"at": 1001.5, "event": {"type": "progress", "message": "working"}}]
-        assert book.one("inv_2") is None
+        assert book.get("inv_2") is None
 
 
 async def test_the_first_end_counts_and_lines_taken_twice_change_nothing(
     journal: Journal, tmp_path: Path
 ) -> None:
-    journal.tell(began(1))
-    journal.tell(ended(1, "cancelled", reason="deadline_exceeded"))
-    journal.tell(ended(1, "succeeded"))
-    settle(str(tmp_path))
-    settle(str(tmp_path))
-    await journal.caught_up()
+    journal.append(began(1))
+    journal.append(ended(1, "cancelled", reason="deadline_exceeded"))
+    journal.append(ended(1, "succeeded"))
+    recover(str(tmp_path))
+    recover(str(tmp_path))
+    await journal.flush()
     with RecordDatabase(str(tmp_path)) as book:
         assert [(row["status"], row["reason"]) for row in book.latest(10)] == [
             ("cancelled", "deadline_exceeded")
@@ -113,9 +113,9 @@ async def test_the_first_end_counts_and_lines_taken_twice_change_nothing(
 
 async def test_the_newest_come_first_and_can_be_chosen(journal: Journal, tmp_path: Path) -> None:
     for number in range(5):
-        journal.tell(began(number))
-        journal.tell(ended(number, "failed" if number % 2 else "succeeded"))
-    await journal.caught_up()
+        journal.append(began(number))
+        journal.append(ended(number, "failed" if number % 2 else "succeeded"))
+    await journal.flush()
     with RecordDatabase(str(tmp_path)) as book:
         assert [row["invocation_id"] for row in book.latest(2)] == ["inv_4", "inv_3"]
         assert [row["invocation_id"] for row in book.latest(9, status="failed")] == ["inv_3", "inv_1"]
@@ -125,8 +125,8 @@ async def test_the_newest_come_first_and_can_be_chosen(journal: Journal, tmp_pat
 async def test_a_journal_that_ends_well_leaves_only_the_book(tmp_path: Path) -> None:
     clock = best_clock(asyncio.get_running_loop())
     journal = Journal(str(tmp_path), clock)
-    journal.tell(began(1))
-    journal.tell(ended(1))
+    journal.append(began(1))
+    journal.append(ended(1))
     await journal.close()
     clock.close()
     assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
@@ -142,9 +142,9 @@ WRITER = textwrap.dedent(
         journal = Journal(sys.argv[1], best_clock(asyncio.get_running_loop()))
         number = 0
         while True:
-            journal.tell(began(number))
+            journal.append(began(number))
             if number % 3:
-                journal.tell(ended(number))
+                journal.append(ended(number))
                 print(number, flush=True)  # the answer is released
             number += 1
             await asyncio.sleep(0)
@@ -163,12 +163,12 @@ def test_after_kill_9_every_released_answer_is_recorded_and_the_rest_is_ended(
     ) as writer:
         assert writer.stdout is not None
         released = [int(writer.stdout.readline()) for _ in range(answers)]
-        settle(str(tmp_path))  # of a living one: nothing is ended for it
+        recover(str(tmp_path))  # of a living one: nothing is ended for it
         with RecordDatabase(str(tmp_path)) as book:
             assert not [row for row in book.latest(99999) if row["reason"] == "host_ended"]
         os.kill(writer.pid, signal.SIGKILL)
         released += map(int, writer.stdout.read().splitlines())
-    settle(str(tmp_path))
+    recover(str(tmp_path))
     with RecordDatabase(str(tmp_path)) as book:
         status = {row["invocation_id"]: (row["status"], row["reason"]) for row in book.latest(999_999)}
     assert all(status[f"inv_{number}"] == ("succeeded", None) for number in released)
@@ -187,30 +187,30 @@ def test_a_broken_line_loses_no_other(tmp_path: Path) -> None:
         msgspec.json.encode(began(2))[:-9],
     ]
     (tmp_path / f"dead{SUFFIX}").write_bytes(b"\n".join(lines))
-    settle(str(tmp_path))
+    recover(str(tmp_path))
     with RecordDatabase(str(tmp_path)) as book:
         assert [(row["invocation_id"], row["status"]) for row in book.latest(9)] == [("inv_1", "succeeded")]
 
 
 async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypatch) -> None:
     long = {"type": "progress", "message": "x" * (5 << 20)}
-    journal.tell(began(1))
+    journal.append(began(1))
     for number in range(3):
-        journal.tell(EventLogged(invocation_id="inv_1", number=number, at=1.0, event=long))
-    journal.tell(ended(1))
+        journal.append(EventLogged(invocation_id="inv_1", number=number, at=1.0, event=long))
+    journal.append(ended(1))
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) > 1
-    settle(str(tmp_path))
-    await journal.caught_up()
+    recover(str(tmp_path))
+    await journal.flush()
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
     with RecordDatabase(str(tmp_path)) as book:
-        told = book.one("inv_1")
+        told = book.get("inv_1")
         assert told is not None
         assert [each["event"] for each in told["events"]] == [long] * 3
 
 
 def test_a_file_that_was_never_finished_is_swept(tmp_path: Path) -> None:
     (tmp_path / f"abc.1{SUFFIX}.new").write_bytes(b"")
-    settle(str(tmp_path))
+    recover(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
 
 
@@ -222,9 +222,11 @@ async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path
     journal = Journal(str(tmp_path), clock)
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(plughost.PluginError, match="records cannot be kept: No space"):
-        journal.tell(EventLogged(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)}))
-    journal.tell(began(1))
-    journal.tell(ended(1))
+        journal.append(
+            EventLogged(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)})
+        )
+    journal.append(began(1))
+    journal.append(ended(1))
     await journal.close()
     clock.close()
     with RecordDatabase(str(tmp_path)) as book:
@@ -234,20 +236,20 @@ async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path
 
 @pytest.mark.timeout(10)
 async def test_who_waits_in_the_moment_when_a_batch_is_done_does_not_wait_forever(journal: Journal) -> None:
-    journal.tell(began(1))
-    journal._catch_up()
-    batch = journal._catching_up
+    journal.append(began(1))
+    journal._start_flush()
+    batch = journal._flush_task
     assert batch is not None
     while not batch.done():  # noqa: ASYNC110 - until the very pass in which it ends
         await asyncio.sleep(0)
-    await journal.caught_up()
+    await journal.flush()
 
 
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch):
     """Another program writes to the database, and does not come to an end."""
-    monkeypatch.setattr(sqlite, "PATIENCE", 0.01)
-    settle(str(tmp_path))
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.01)
+    recover(str(tmp_path))
     other = sqlite3.connect(tmp_path / "invocations.db", isolation_level=None)
     yield other
     other.close()
@@ -265,11 +267,11 @@ async def test_what_a_locked_database_did_not_take_it_takes_later(
 ) -> None:
     told = complaints()
     locked.execute("BEGIN IMMEDIATE")
-    journal.tell(began(1))
+    journal.append(began(1))
     with pytest.raises(plughost.PluginError, match=r"invocations.db cannot be used: database is locked"):
-        await journal.caught_up()
+        await journal.flush()
     assert told == ["records are behind"]
-    journal.tell(ended(1))
+    journal.append(ended(1))
     locked.execute("ROLLBACK")
     await journal.close()
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
@@ -282,12 +284,12 @@ async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
 ) -> None:
     told = complaints()
     locked.execute("BEGIN IMMEDIATE")
-    journal.tell(began(1))
-    journal.tell(ended(1))
+    journal.append(began(1))
+    journal.append(ended(1))
     await journal.close()
     assert told == ["records are behind"]
     locked.execute("ROLLBACK")
-    settle(str(tmp_path))
+    recover(str(tmp_path))
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
     with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
@@ -296,9 +298,9 @@ async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
 async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
     journal: Journal, tmp_path: Path, monkeypatch
 ) -> None:
-    journal.tell(began(1))
-    page = journal._page
-    journal._page = journal._next_page(1 << 20)
+    journal.append(began(1))
+    page = journal._file
+    journal._file = journal._next_file(1 << 20)
     opened = os.open
 
     def then_gone(path: str, *other: object, **named: object) -> int:
@@ -308,24 +310,24 @@ async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
         return fd
 
     monkeypatch.setattr(os, "open", then_gone)
-    settle(str(tmp_path))
+    recover(str(tmp_path))
     monkeypatch.undo()
     with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == [None], "it still runs"
-    journal.tell(ended(1))
+    journal.append(ended(1))
 
 
 async def test_an_end_that_finds_a_full_disk_is_an_end_nevertheless(
     journal: Journal, tmp_path: Path, monkeypatch
 ) -> None:
-    journal.tell(began(1))
+    journal.append(began(1))
 
     def full(fd: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(plughost.PluginError, match="records cannot be kept"):
-        journal.tell(ended(1, "failed", message="x" * (5 << 20)))
-    await journal.caught_up()
+        journal.append(ended(1, "failed", message="x" * (5 << 20)))
+    await journal.flush()
     with RecordDatabase(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["failed"]

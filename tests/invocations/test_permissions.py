@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
 from plughost.vai.bindings.binding import BindingPolicy
-from plughost.vai.bindings.permissions import CLASSES, AskedPermissions, grant
+from plughost.vai.bindings.permissions import EXECUTION_CLASSES, AskedPermissions, grant
 
 ASKED = AskedPermissions(
     network="egress",
@@ -22,7 +22,7 @@ HOSTS = ("*", "*.example.com", "api.example.com", "a.b.example.com", "example.co
 
 networks = st.sampled_from(["none", "egress"])
 filesystems = st.sampled_from(["none", "assets_ro", "scratch"])
-classes = st.sampled_from(CLASSES)
+classes = st.sampled_from(EXECUTION_CLASSES)
 scopes = st.frozensets(st.sampled_from(SCOPES))
 numbers = st.integers(1, 100)
 policies = st.builds(
@@ -63,7 +63,7 @@ def test_what_is_granted_is_what_every_side_allows(
     assert set(given_.scopes) == asked.scopes.intersection(*named)
     assert given_.timeout_ms == min([asked.timeout_ms, *(p.timeout_ms for p in said if p.timeout_ms)])
     ranks = [asked.execution_class, *(p.execution_class for p in said if p.execution_class)]
-    assert given_.execution_class == min(ranks, key=CLASSES.index)
+    assert given_.execution_class == min(ranks, key=EXECUTION_CLASSES.index)
 
 
 @given(st.lists(policies, max_size=3))

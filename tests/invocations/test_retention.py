@@ -19,7 +19,7 @@ from plughost.testing import VirtualClock
 from plughost.vai.records import journal as journals
 from plughost.vai.records.database import FILE, RecordDatabase
 from plughost.vai.records.journal import Journal
-from plughost.vai.records.record import LONGEST_TEXT, TRUNCATED, EventLogged, Finished
+from plughost.vai.records.record import MAX_TEXT, TRUNCATED, EventLogged, Finished
 from plughost.vai.records.retention import DAY, RecordLimits, Retention
 from tests.invocations.test_journal import began, ended
 from tests.support import until
@@ -109,7 +109,7 @@ async def test_what_is_told_of_an_end_is_bounded(bench):
     run = await lab.tool(do="fail at length")
     assert run.status == "failed"
     [end] = lab.kept.of(Finished)
-    assert all(len(text or "") <= LONGEST_TEXT + 1 for text in (end.message, end.last_words, end.hint))
+    assert all(len(text or "") <= MAX_TEXT + 1 for text in (end.message, end.last_words, end.hint))
 
 
 # All of them
@@ -117,9 +117,9 @@ async def test_what_is_told_of_an_end_is_bounded(bench):
 
 def test_what_is_older_goes_and_what_runs_stays(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
-        book.take("host", lines(1, age=40 * DAY))
-        book.take("host", lines(2, age=31 * DAY)[:-1])  # it still runs
-        book.take("host", lines(3, age=29 * DAY))
+        book.insert("host", lines(1, age=40 * DAY))
+        book.insert("host", lines(2, age=31 * DAY)[:-1])  # it still runs
+        book.insert("host", lines(3, age=29 * DAY))
         assert prune_all(book, Retention()) == 1
     assert kept(tmp_path) == ["inv_2", "inv_3"]
     assert events_of(tmp_path) == {"inv_2", "inv_3"}
@@ -128,7 +128,7 @@ def test_what_is_older_goes_and_what_runs_stays(tmp_path):
 def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
         for number in range(40):
-            book.take("host", lines(number, events=4, size=20_000))
+            book.insert("host", lines(number, events=4, size=20_000))
         before = book.used
         would = book.would_prune(Retention(age=None, size=before // 2), NOW)
         removed = prune_all(book, Retention(age=None, size=before // 2))
@@ -141,16 +141,16 @@ def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
 
 def test_without_limits_everything_is_kept(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
-        book.take("host", lines(1, age=4000 * DAY))
+        book.insert("host", lines(1, age=4000 * DAY))
         assert book.prune(Retention(age=None, size=None), NOW).invocations == 0
         assert book.would_prune(Retention(age=None, size=None), NOW).invocations == 0
 
 
 def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("plughost.vai.records.database.LONGEST_BITE", 0.0)
+    monkeypatch.setattr("plughost.vai.records.database.MAX_BATCH_SECONDS", 0.0)
     with RecordDatabase(str(tmp_path)) as book:
         for number in range(3):
-            book.take("host", lines(number, age=31 * DAY))
+            book.insert("host", lines(number, age=31 * DAY))
         bite = book.prune(Retention(), NOW)
         assert (bite.invocations, bite.more) == (1, True)
         assert prune_all(book, Retention()) == 2
@@ -159,49 +159,49 @@ def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
 def test_events_of_what_was_removed_are_not_kept(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
         first, *said, last = lines(1, age=31 * DAY, events=3)
-        book.take("host", [first, *said[:1], last])
+        book.insert("host", [first, *said[:1], last])
         assert prune_all(book, Retention()) == 1
-        book.take("host", said)
+        book.insert("host", said)
     assert events_of(tmp_path) == set()
 
 
 async def test_a_host_prunes_when_it_starts_and_while_it_records(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
-        book.take("host", lines(1, age=31 * DAY))
+        book.insert("host", lines(1, age=31 * DAY))
     clock = VirtualClock()
     journal = Journal(str(tmp_path), clock)
     assert kept(tmp_path) == []
     with RecordDatabase(str(tmp_path)) as book:
         for number in range(2, 700):
-            book.take("host", lines(number, age=31 * DAY))
+            book.insert("host", lines(number, age=31 * DAY))
     clock.advance(journals.PRUNE_EVERY)
-    journal.tell(began(1000))
-    await journal.caught_up()
+    journal.append(began(1000))
+    await journal.flush()
 
     def all_gone() -> bool:
         clock.advance(journals.DELAY)
         return kept(tmp_path) == ["inv_1000"]
 
     await until(all_gone)
-    journal.tell(ended(1000))
+    journal.append(ended(1000))
     await journal.close()
     assert kept(tmp_path) == ["inv_1000"]
 
 
 async def test_what_waits_for_a_database_that_takes_nothing_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(journals, "MOST_BEHIND", 100_000)
+    monkeypatch.setattr(journals, "MAX_PENDING", 100_000)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     clock = best_clock(asyncio.get_running_loop())
     journal = Journal(str(tmp_path), clock)
-    monkeypatch.setattr(journal, "_into_book", _refused)
-    journal.tell(began(1))
+    monkeypatch.setattr(journal, "_insert", _refused)
+    journal.append(began(1))
     for number in range(1000):
         event = {"type": "x", "text": "y" * 1000}
-        journal.tell(EventLogged(invocation_id="inv_1", number=number, at=NOW, event=event))
-    assert journal._behind_bytes < 110_000
+        journal.append(EventLogged(invocation_id="inv_1", number=number, at=NOW, event=event))
+    assert journal._pending_bytes < 110_000
     with pytest.raises(plughost.PluginError, match="wait for the database"):
-        journal.tell(began(2))
-    journal.tell(ended(1))
+        journal.append(began(2))
+    journal.append(ended(1))
     monkeypatch.undo()
     await journal.close()
     clock.close()
@@ -225,7 +225,7 @@ def pruned(folder: Path, *words: str) -> str:
 def test_the_command_removes_what_it_said_it_would(tmp_path):
     with RecordDatabase(str(tmp_path)) as book:
         for number, age in enumerate((40, 20, 1)):
-            book.take("host", lines(number, age=age * DAY))
+            book.insert("host", lines(number, age=age * DAY))
     told = json.loads(pruned(tmp_path, "--older-than", "7d", "--dry-run", "--json"))
     assert (told["invocations"], told["dry_run"]) == (2, True)
     assert len(kept(tmp_path)) == 3

@@ -32,7 +32,7 @@ async def test_nothing_is_made_that_is_not_needed(runtime_of, ground: Path) -> N
     runtime = await runtime_of(bound("reads"))
     assert (await runtime.invoke(tool(do="echo"))).ok
     assert not runtime.gateway.is_open
-    await runtime.records.caught_up()
+    await runtime.records.flush()
     made = {path.name.partition(".")[0] + path.suffix for path in (ground / "state").iterdir()}
     assert "state.db" not in made
     assert "deliveries.db" not in made

@@ -12,7 +12,14 @@ import pytest
 from plughost.errors import Crashed, LaunchFailed
 from plughost.permissions.access import ResourceLimits
 from plughost.vai.invocations.outcome import Outcome, verdict
-from plughost.vai.invocations.scratch import LATEST, SOONEST, TOO_MUCH, Scratch, until_next_look, used
+from plughost.vai.invocations.scratch import (
+    MAX_INTERVAL,
+    MIN_INTERVAL,
+    TOO_MUCH,
+    Scratch,
+    disk_usage,
+    measure_interval,
+)
 from plughost.vai.records.record import Finished
 from tests.invocations.conftest import Bench
 from tests.support import until
@@ -80,7 +87,7 @@ async def written(lab: Bench, monkeypatch, **asked: object) -> tuple[Outcome, in
     remove = lab.invoker._scratch.remove
 
     async def counted(path: str) -> None:
-        found.append(used(path))
+        found.append(disk_usage(path))
         await remove(path)
 
     monkeypatch.setattr(lab.invoker._scratch, "remove", counted)
@@ -106,14 +113,14 @@ async def test_whoever_writes_as_fast_as_it_can_is_ended_soon(bench, monkeypatch
 @pytest.mark.usefixtures("strict")
 async def test_one_file_never_gets_past_the_limit(bench, monkeypatch) -> None:
     """The kernel holds it to that, so nobody needs to look in time."""
-    monkeypatch.setattr("plughost.vai.invocations.scratch.SOONEST", LATEST)
+    monkeypatch.setattr("plughost.vai.invocations.scratch.MIN_INTERVAL", MAX_INTERVAL)
     lab = bench(sandbox="strict", limits=ResourceLimits(scratch=2 << 20))
     outcome, most = await written(lab, monkeypatch, do="fill", mib=64)
     assert (outcome.status, outcome.reason) == ("failed", "budget_exceeded")
     assert 2 << 20 < most <= (2 << 20) + 8192
     for status in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ):
         died = verdict(Crashed("it ended", exit_status=status), retryable=True)
-        assert (died.status, died.reason, died.again) == ("failed", "budget_exceeded", False), "as C ends"
+        assert (died.status, died.reason, died.retry) == ("failed", "budget_exceeded", False), "as C ends"
 
 
 async def test_looking_at_many_folders_is_not_more_work(tmp_path: Path) -> None:
@@ -121,22 +128,22 @@ async def test_looking_at_many_folders_is_not_more_work(tmp_path: Path) -> None:
     root = scratch.root()
     os.mkdir(root)
     folders = [scratch.make(root, f"inv_{number}") for number in range(50)]
-    _, crowd = min((scratch.look(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
+    _, crowd = min((scratch.measure(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
     for folder in folders[1:]:
         await scratch.remove(folder)
-    _, alone = min((scratch.look(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
+    _, alone = min((scratch.measure(folders[0]) for _ in range(20)), key=lambda seen: seen[1])
     assert crowd > 10 * alone
     await scratch.close()
 
 
 def test_the_fuller_a_folder_the_sooner_the_next_look() -> None:
-    pauses = [until_next_look(left, 0.0001) for left in (1 << 40, 256 << 20, 64 << 20, 1 << 20, 0)]
-    assert pauses == [LATEST, 0.25, 0.0625, SOONEST, SOONEST]
-    assert until_next_look(1 << 20, 0.01) == pytest.approx(0.2), "looking takes a small part of the time"
-    assert until_next_look(1 << 20, 10.0) == LATEST
+    pauses = [measure_interval(left, 0.0001) for left in (1 << 40, 256 << 20, 64 << 20, 1 << 20, 0)]
+    assert pauses == [MAX_INTERVAL, 0.25, 0.0625, MIN_INTERVAL, MIN_INTERVAL]
+    assert measure_interval(1 << 20, 0.01) == pytest.approx(0.2), "looking takes a small part of the time"
+    assert measure_interval(1 << 20, 10.0) == MAX_INTERVAL
 
 
 def test_what_goes_while_it_is_counted_is_nothing(tmp_path: Path) -> None:
-    assert used(str(tmp_path / "gone")) == 0
+    assert disk_usage(str(tmp_path / "gone")) == 0
     (tmp_path / "file").write_bytes(b"x")
-    assert 0 < used(str(tmp_path)) < TOO_MUCH
+    assert 0 < disk_usage(str(tmp_path)) < TOO_MUCH

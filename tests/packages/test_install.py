@@ -292,7 +292,7 @@ async def test_a_lock_file_lets_nothing_else_in(signed, signer, store, trust, fo
     verdict = (await install(little.place(signed), store, trust)).verdict
     release = little.release_of(signed)
     file = folder / lockfile.FILE
-    lockfile.write(file, lockfile.Lockfile().with_(release, verdict))
+    lockfile.write(file, lockfile.Lockfile().with_release(release, verdict))
     await install(little.place(signed), store, trust, pins=lockfile.read(file))
     newer = little.packed(folder / "other", version="0.2.0")
     little.sign(newer, signer[0])

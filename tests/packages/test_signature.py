@@ -90,7 +90,7 @@ def test_what_others_sign_is_accepted(signer):
         indent=2,
     ).encode()
     theirs = Envelope(payload, "application/vnd.in-toto+json", {})
-    key = SSlibKey.from_crypto(signer[1].usable(), keyid=signer[1].id)
+    key = SSlibKey.from_crypto(signer[1].to_crypto(), keyid=signer[1].id)
     theirs.sign(CryptoSigner(keys.read_private(signer[0]), key))
     text = json.dumps(theirs.to_dict(), indent=2).encode()
     assert signature.verify(text, RELEASE, little.trusting(signer[1]), NOW).posture == "trusted"

@@ -141,12 +141,12 @@ async def test_whoever_changes_the_store_has_it_alone(signed, store, trust, monk
 
         return call
 
-    for name in ("_write_down", "_sweep_unnamed"):
+    for name in ("_record_version", "_remove_unrecorded"):
         monkeypatch.setattr(store, name, watched(name, getattr(store, name)))
     monkeypatch.setattr(os, "rename", watched("rename", os.rename))
     store.open()
     entered = await install(little.place(signed), store, trust)
-    assert alone == {"_write_down": True, "_sweep_unnamed": True, "rename": True}
+    assert alone == {"_record_version": True, "_remove_unrecorded": True, "rename": True}
     alone.clear()
     store.remove(entered.installed)
     assert alone == {"rename": True}

@@ -1,4 +1,4 @@
-"""vai on one machine: packages that are installed and trusted, bound exports, and their invocations.
+"""vai on one machine: install and trust packages, bind their exports to tenants, and invoke them.
 
 async with vai.VaiRuntime("state", vai.FolderPackage("hello"), vai.FixedBindings([binding])) as runtime:
     outcome = await runtime.invoke(vai.Invocation(binding=binding, work=vai.ToolRequest(...)))

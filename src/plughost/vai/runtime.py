@@ -1,4 +1,5 @@
-"""All of vai's runtime for one folder: records, state, gateway, invocations, deliveries, each as needed."""
+"""VaiRuntime: the composition root of vai for one folder. Builds the records, tenant state, gateway, invoker,
+hook deliveries and hooks."""
 
 from __future__ import annotations
 
@@ -29,10 +30,11 @@ from plughost.vai.state.retry_schedule import Backoff
 
 
 class VaiRuntime:
-    """`async with Runtime(folder, packages, bindings) as runtime`: an `Invoker` with everything it needs.
+    """An `Invoker` with everything it needs, kept in one folder: `async with VaiRuntime(folder, packages,
+    bindings)`.
 
-    What an earlier host left is settled first: its invocations and runs have ended, its deliveries go on, its
-    scratch folders are removed.
+    Entering recovers from an earlier host that was killed: its invocations and runs are recorded as ended,
+    its hook deliveries continue, and its scratch folders are removed.
     """
 
     host: Host
@@ -60,22 +62,22 @@ class VaiRuntime:
         self._secrets = secret_source
         self._options = options
         self._backoff = deliveries
-        self._bounds = gateway
+        self._http_limits = gateway
         self._retention = retention
         self._clock = clock
         self._closing = AsyncExitStack()
         self.state = TenantState(folder)
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as making:
+        async with AsyncExitStack() as stack:
             clock = self._clock or best_clock(asyncio.get_running_loop())
             self.host = Host(clock=clock)
-            making.push_async_callback(self.host.close)
+            stack.push_async_callback(self.host.close)
             self.records = await asyncio.to_thread(Journal, self._folder, clock, self._retention)
-            making.push_async_callback(self.records.close)
-            making.callback(self.state.close)
-            self.gateway = Gateway(self.state, self.records, self._bindings, self, bounds=self._bounds)
-            making.push_async_callback(self.gateway.close)
+            stack.push_async_callback(self.records.close)
+            stack.callback(self.state.close)
+            self.gateway = Gateway(self.state, self.records, self._bindings, self, bounds=self._http_limits)
+            stack.push_async_callback(self.gateway.close)
             self.invoker = LocalInvoker(
                 self.host,
                 self._packages,
@@ -86,16 +88,16 @@ class VaiRuntime:
                 gateway=self.gateway,
                 options=self._options,
             )
-            making.push_async_callback(self.invoker.close)
+            stack.push_async_callback(self.invoker.close)
             await asyncio.to_thread(self.invoker.sweep)
             self.deliveries = Deliveries(
                 self._folder, self._deliver, clock, serves=self._bindings.serves, backoff=self._backoff
             )
-            making.push_async_callback(self.deliveries.close)
-            self.hooks = Hooks(self.state.happened, self.deliveries, self._bindings, self._packages)
-            making.push_async_callback(self.hooks.close)
-            await self._go_on()
-            self._closing = making.pop_all()
+            stack.push_async_callback(self.deliveries.close)
+            self.hooks = Hooks(self.state.outbox, self.deliveries, self._bindings, self._packages)
+            stack.push_async_callback(self.hooks.close)
+            await self._recover()
+            self._closing = stack.pop_all()
         return self
 
     async def __aexit__(
@@ -103,31 +105,33 @@ class VaiRuntime:
     ) -> None:
         await self._closing.aclose()
 
-    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
-        return await self.invoker.invoke(wanted, on_event)
+    async def invoke(self, invocation: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        """Runs one invocation and returns its outcome; see `Invoker.invoke`."""
+        return await self.invoker.invoke(invocation, on_event)
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        """Cancels a running invocation. False when it has ended already."""
         return self.invoker.cancel(invocation_id, reason)
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
-        """An event for the hooks of a project: kept when this returns."""
+        """Publishes an event to the hooks of a project. It is stored durably when this returns."""
         await self.hooks.publish(scope, event)
 
     async def _deliver(self, delivery: Delivery) -> tuple[str, str | None]:
         return await self.hooks.deliver(self, delivery)
 
-    async def _go_on(self) -> None:
-        """With what an earlier host left."""
-        if self.state.is_there:
-            for invocation_id in await self.state.runs.begun_by():
-                if await asyncio.to_thread(self._is_over, invocation_id):
+    async def _recover(self) -> None:
+        """Recovers from an earlier host: ends its orphaned runs and resumes hook deliveries."""
+        if self.state.exists:
+            for invocation_id in await self.state.runs.invocations_with_running():
+                if await asyncio.to_thread(self._has_ended, invocation_id):
                     await self.state.runs.end_all_of(invocation_id, "failed", "host_ended")
-            self.hooks.soon()
-        if self.deliveries.is_there:
+            self.hooks.wake()
+        if self.deliveries.exists:
             self.deliveries.start()
 
-    def _is_over(self, invocation_id: str) -> bool:
-        """One that is not in the book yet is a live host's."""
-        with RecordDatabase(self._folder) as book:
-            record = book.one(invocation_id)
+    def _has_ended(self, invocation_id: str) -> bool:
+        """Whether the record of an invocation has an end. One without a record yet belongs to a live host."""
+        with RecordDatabase(self._folder) as database:
+            record = database.get(invocation_id)
         return record is not None and record["status"] is not None

@@ -1,4 +1,5 @@
-"""How this layer's SQLite files are opened: for their owner, shared by processes, with tables we know."""
+"""SQLite files of vai: opened for their owner only, shared by several processes (WAL), with versioned
+tables."""
 
 from __future__ import annotations
 
@@ -16,36 +17,37 @@ __all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 
 T = TypeVar("T")
 
-LARGEST_LOG = 4 << 20
-"""Bytes that SQLite's own log keeps when it has been taken into the file."""
-PATIENCE = 10.0
-"""Seconds to wait for another process that writes."""
+MAX_WAL_BYTES = 4 << 20
+"""Bytes to which SQLite truncates its write-ahead log after a checkpoint."""
+BUSY_TIMEOUT = 10.0
+"""Busy timeout: seconds to wait for another process that writes."""
 
 
 def open_shared_database(
     path: str, version: int, tables: Iterable[str], *, synchronous: str = "FULL"
 ) -> sqlite3.Connection:
-    """Made when it is missing. `tables` are statements that may run again."""
+    """Opens a SQLite file, and creates it when it is missing. `tables` are the statements of the schema; they
+    may run again."""
     try:
-        return _opened(path, version, tables, synchronous)
+        return _open(path, version, tables, synchronous)
     except (OSError, sqlite3.Error) as error:
         raise HostFailed(
             f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
         ) from error
 
 
-def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
+def _open(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
-        os.mknod(path, 0o600)  # not by open(): closing it would end the locks of others in this process
+        os.mknod(path, 0o600)  # not open(): closing the file would drop all POSIX locks of this process on it
     except FileExistsError:
         pass
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; what is removed can shrink it
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective for a new file only
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA journal_size_limit = {LARGEST_LOG}")
+        connection.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         with transaction(connection):
             written: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -61,41 +63,43 @@ def _opened(path: str, version: int, tables: Iterable[str], synchronous: str) ->
 
 
 class SqliteDatabase:
-    """One file used from the event loop: opened at the first use, one transaction at a time in a thread."""
+    """An asyncio front for one SQLite file: opened at first use, one transaction at a time, in a thread."""
 
     def __init__(self, path: str, version: int, tables: Iterable[str]) -> None:
         self._path = path
         self._version = version
         self._tables = tuple(tables)
         self._connection: sqlite3.Connection | None = None
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._closed = False
 
     async def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """How many rows one statement has changed, committed."""
+        """Runs one statement in a transaction of its own. Returns the number of rows that it changed."""
         return await self.do(lambda connection: connection.execute(statement, values).rowcount)
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What `work` returns, committed; nothing of it when it raises.
+        """Runs `work` in one transaction and returns its result; rolled back when `work` raises.
 
-        Never a cursor: it would end in another thread, in the middle of whatever uses its statement next.
+        `work` must not return a cursor: it would be closed in another thread, while its statement is in use
+        again.
         """
-        done = asyncio.get_running_loop().run_in_executor(None, self._alone, work)
+        done = asyncio.get_running_loop().run_in_executor(None, self._run_locked, work)
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
-            await asyncio.wait([done])  # whoever goes on from here finds it done or undone
+            await asyncio.wait([done])  # so that the transaction has ended, either way, for the caller
             raise
 
     def close(self) -> None:
-        with self._one_at_a_time:
+        """Closes the file; later transactions fail with Stopped."""
+        with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
-    def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._one_at_a_time:
+    def _run_locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        with self._lock:
             if self._closed:
                 raise Stopped("the host is closed")
             if self._connection is None:

@@ -108,7 +108,7 @@ class Faulty:
     @asynccontextmanager
     async def open(self, **options) -> AsyncIterator[Registry]:
         reference = parse_reference(f"{self.address}/acme/devkit")
-        async with open_registry(reference, **({"environ": {}, "patience": HASTY} | options)) as registry:
+        async with open_registry(reference, **({"environ": {}, "policy": HASTY} | options)) as registry:
             yield registry
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -59,7 +59,7 @@ async def test_what_came_is_kept_for_the_next_process(faulty, tmp_path):
 async def test_each_byte_of_gain_is_worth_another_try_but_dribbles_are_not(faulty, tmp_path):
     """1 MiB at a time is progress however often it is cut; 10 kB at a time is not."""
     faulty.on(GET, faulty.blob(DATA, cut=1 << 20))
-    await fetch(faulty, tmp_path, patience=RetryPolicy(retries=1, first=0.001))
+    await fetch(faulty, tmp_path, policy=RetryPolicy(retries=1, first=0.001))
     (tmp_path / "out").unlink()
     faulty.on(GET, faulty.blob(DATA, cut=10_000))
     with pytest.raises(TransferFailed):
@@ -161,7 +161,7 @@ async def test_no_answer_at_all_is_an_error_that_says_so(faulty, tmp_path):
         await asyncio.Event().wait()
 
     faulty.on(GET, silence)
-    fetching = asyncio.ensure_future(fetch(faulty, tmp_path, clock=clock, patience=RetryPolicy(retries=0)))
+    fetching = asyncio.ensure_future(fetch(faulty, tmp_path, clock=clock, policy=RetryPolicy(retries=0)))
     await until(lambda: faulty.seen)
     clock.advance(60)
     with pytest.raises(TransferFailed, match="no answer within 60 s"):

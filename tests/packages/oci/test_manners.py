@@ -234,7 +234,7 @@ async def test_no_cookie_is_kept(faulty):
 async def test_a_registry_that_wants_to_be_left_alone_is(faulty):
     clock = VirtualClock()
     faulty.on(TAGGED, problem(429, "too much", "Retry-After: 7"), fine)
-    getting = asyncio.ensure_future(get(faulty, clock=clock, patience=RetryPolicy()))
+    getting = asyncio.ensure_future(get(faulty, clock=clock, policy=RetryPolicy()))
     await until(lambda: clock.pending == [7.0])
     clock.advance(6.9)
     await asyncio.sleep(0)
@@ -278,10 +278,10 @@ async def test_nobody_there_is_told_with_the_address(faulty):
 
 
 def test_waits_grow_up_to_the_longest_and_are_not_the_same_for_all():
-    patience = RetryPolicy(first=1, longest=10)
-    assert [delay(patience, n, None, 1.0) for n in range(1, 7)] == [1, 2, 4, 8, 10, 10]
-    assert delay(patience, 3, None, 0.0) == 2
-    assert delay(patience, 3, 7.0, 0.5) == 7
+    policy = RetryPolicy(first=1, longest=10)
+    assert [delay(policy, n, None, 1.0) for n in range(1, 7)] == [1, 2, 4, 8, 10, 10]
+    assert delay(policy, 3, None, 0.0) == 2
+    assert delay(policy, 3, 7.0, 0.5) == 7
 
 
 def test_retry_after_is_read_in_both_spellings():
@@ -399,10 +399,10 @@ async def test_a_registry_that_keeps_the_list_itself_is_left_to_it(faulty):
 
 async def test_only_loopback_is_asked_without_tls():
     async with open_registry(parse_reference("registry.invalid/a/b:1"), environ={}) as registry:
-        assert registry._at("x").url == "https://registry.invalid/v2/a/b/x"
+        assert registry._url("x").url == "https://registry.invalid/v2/a/b/x"
     async with open_registry(
         parse_reference("registry.invalid/a/b:1"), environ={}, plain_http=True
     ) as registry:
-        assert registry._at("x").url == "http://registry.invalid/v2/a/b/x"
+        assert registry._url("x").url == "http://registry.invalid/v2/a/b/x"
     async with open_registry(parse_reference("[::1]:5000/a/b:1"), environ={}) as registry:
-        assert registry._at("x").url == "http://[::1]:5000/v2/a/b/x"
+        assert registry._url("x").url == "http://[::1]:5000/v2/a/b/x"

@@ -66,10 +66,10 @@ async def put_sbom(content, subject, size, number=0):
 
 
 async def test_what_others_say_of_an_artifact_stands_in_nobody_s_way(tmp_path, monkeypatch):
-    monkeypatch.setattr(copy_artifact, "MAX_NOTES", 5)
+    monkeypatch.setattr(copy_artifact, "MAX_REFERRERS", 5)
     crowded, target = Crowded(tmp_path / "crowded"), LayoutFolder(tmp_path / "target")
     pushed = await put_artifact(crowded)
-    await put_sbom(crowded, pushed, copy_artifact.MAX_NOTE + 1)
+    await put_sbom(crowded, pushed, copy_artifact.MAX_REFERRER_BYTES + 1)
     for number in range(1, 10):
         await put_sbom(crowded, pushed, 0, number)
     signatures = [(await put_signature(crowded, pushed, b'{"n": %d}' % number)).digest for number in range(9)]

@@ -51,7 +51,7 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
 def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
     """Everything that is known of one: its grants, what held it, its events."""
     with _book(state) as book:
-        row = book.one(invocation_id)
+        row = book.get(invocation_id)
     if row is None:
         raise InvalidSpec(f"there is no invocation {invocation_id}", hint="plughost invocations ls")
     if as_json:
@@ -134,8 +134,8 @@ def _when(moment: float) -> str:
 
 def _book(state: Path | None) -> RecordDatabase:
     from plughost.vai.records.database import RecordDatabase
-    from plughost.vai.records.journal import settle
+    from plughost.vai.records.journal import recover
 
     folder = str(state or default_state_folder())
-    settle(folder)
+    recover(folder)
     return RecordDatabase(folder)

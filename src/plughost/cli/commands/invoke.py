@@ -248,11 +248,11 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
 
 def _answered(outcome: Outcome) -> bool:
     """Whether the plugin said no, or something that is no answer; else the host could not get one."""
-    from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO
+    from plughost.vai.invocations.outcome import NO_REASON_GIVEN, PLUGIN_REASON_PREFIX
 
     reason = outcome.reason or ""
-    words = {SAID_SO, "invalid_input", "invalid_output", "denied"}
-    return outcome.status != "cancelled" and (reason in words or reason.startswith(PLUGINS_OWN))
+    words = {NO_REASON_GIVEN, "invalid_input", "invalid_output", "denied"}
+    return outcome.status != "cancelled" and (reason in words or reason.startswith(PLUGIN_REASON_PREFIX))
 
 
 def _dump_no_core() -> None:

@@ -138,7 +138,7 @@ def _blocks(work: CompactionRequest | HarnessRequest) -> list[Block]:
     for said in () if isinstance(work, HarnessRequest) else work.blocks:
         try:
             check_blocks([said])
-            blocks.append(Block.of(said))
+            blocks.append(Block.from_json(said))
         except ValueError:
             blocks.append(Block("input", [said]))
     return blocks

@@ -15,7 +15,7 @@ from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.schema_examples import example, marked
 from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
-from plughost.vai.bindings.schemas import LARGEST
+from plughost.vai.bindings.schemas import MAX_BYTES
 
 Body = dict[str, Any]
 TENANT = "conformance"
@@ -35,7 +35,7 @@ def schema_of(subject: PluginUnderTest, path: str | None) -> Any:
     if path is None:
         return None
     try:
-        return msgspec.json.decode(read_authors(folder_of(subject) / path, LARGEST))
+        return msgspec.json.decode(read_authors(folder_of(subject) / path, MAX_BYTES))
     except (OSError, ValueError, RecursionError):
         return None
 

@@ -60,7 +60,7 @@ async def _twice(
             body = body_of(export, await stub.ask(*request(subject, export, told)))
             statuses.append(body.get("status"))
             await stub.drain()
-    left = ", ".join(sorted(map(os.path.basename, folders.strewn(root))))
+    left = ", ".join(sorted(map(os.path.basename, folders.stray_paths(root))))
     require(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
     first, second = statuses
     require(

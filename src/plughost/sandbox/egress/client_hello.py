@@ -145,7 +145,7 @@ class SniFilter:
 
 
 class ServerHelloReader:
-    """Parses the first bytes of a server: does it speak TLS, and ask for a second hello (HelloRetryRequest)?"""
+    """Parses the first bytes of a server: is it TLS, and does it want a second hello (HelloRetryRequest)?"""
 
     def __init__(self) -> None:
         self.asks_again = False

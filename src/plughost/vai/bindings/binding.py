@@ -1,4 +1,4 @@
-"""Which export serves whom, and what it is given: the values that an invocation starts from."""
+"""Binding: an export of a package, bound to a tenant with its configuration, secrets and policy."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class BindingPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a binding or the host allows of what the manifest asks; None narrows nothing."""
+    """Limits that a binding or the host sets on what a manifest asks for; None sets no limit."""
 
     network: str | None = None
     egress_domains: tuple[str, ...] | None = None
-    """The hosts that may be reached; None is any public one."""
+    """The hosts that may be reached; None allows any public host."""
     filesystem: str | None = None
     scopes: frozenset[str] | None = None
     timeout_ms: int | None = None
@@ -29,7 +29,8 @@ class BindingPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """One export of one package version, bound to a tenant with its config and its secrets' places."""
+    """One export of one package version, bound to a tenant, with its configuration and the names of its
+    secrets."""
 
     binding_id: str
     package_id: str
@@ -38,11 +39,12 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope
     config: Mapping[str, Any] = {}
     secrets: Mapping[str, str] = {}
-    """Slot to `secret://…`: where the value is, never the value."""
+    """Slot to `secret://owner/name`: the name of a secret, never its value."""
     policy: BindingPolicy = BindingPolicy()
 
 
 def tenant_of(binding: Binding, project_id: str | None) -> Scope:
-    """Whom it serves: its project, or the one that an organisation's binding is used for."""
+    """The tenant that a binding serves: its own project, or the one that an organisation's binding is used
+    for."""
     scope = binding.scope
     return scope if scope.project_id is not None else Scope(scope.org_id, project_id)

@@ -1,4 +1,4 @@
-"""Which exports are bound where: the seam to whoever keeps bindings, and the least of them."""
+"""Bindings: the protocol to look up active bindings, and FixedBindings, which holds a given list."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from plughost.vai.bindings.binding import Binding, Scope
 
 
 class Bindings(Protocol):
-    """The bindings that are in use."""
+    """Looks up the active bindings."""
 
     def by_id(self, binding_id: str) -> Binding | None:
-        """None when it is gone, or out of use."""
+        """The binding; None when it is removed or not active."""
 
     def of(self, scope: Scope) -> Sequence[Binding]:
-        """Those that serve a project: its own, and its organisation's for exports that it has not bound."""
+        """The bindings that serve a project: its own, and its organisation's for exports that it has not
+        bound."""
 
     def serves(self, scope: Scope) -> bool:
-        """Whether they are all that this tenant has. What is another host's tenant's is left to that one.
+        """Whether this host is responsible for a tenant. Data of other tenants is left to their own hosts.
 
-        Asked in any thread.
+        May be called in any thread.
         """
 
 
 class FixedBindings:
-    """These and no others."""
+    """Bindings from a list that does not change."""
 
     def __init__(self, bindings: Iterable[Binding] = ()) -> None:
-        self._known = {binding.binding_id: binding for binding in bindings}
+        self._bindings = {binding.binding_id: binding for binding in bindings}
 
     def by_id(self, binding_id: str) -> Binding | None:
-        return self._known.get(binding_id)
+        return self._bindings.get(binding_id)
 
     def of(self, scope: Scope) -> Sequence[Binding]:
         found: dict[tuple[str, str], Binding] = {}
         for level in (Scope(scope.org_id), scope):
-            for binding in self._known.values():
+            for binding in self._bindings.values():
                 if binding.scope == level:
                     found[binding.package_id, binding.export_id] = binding
         return [*found.values()]

@@ -1,4 +1,4 @@
-"""A package as invocations know it: installed, verified, and where its files are."""
+"""Package and PackageSource: a verified package as invocations use it, and the protocol to find one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from plughost.contracts.vai.manifest import VaiManifest
 
 
 class Package(msgspec.Struct, frozen=True, kw_only=True):
+    """A package that can be executed: its folder, digest and manifest."""
+
     folder: str
     digest: str
     manifest: VaiManifest
     trusted_inline: bool = False
     """Whether its publisher is trusted with the calls of all tenants in one process."""
     check: Callable[[], None] | None = None
-    """Raises Damaged when its files are not those that were signed. Blocking; called before any of them is
-    used and before every process start. None for a folder that its author works on."""
+    """Raises Damaged when the files are not those that were signed. Blocking; called before any file is used
+    and before every process start. None for the folder of an author, which is not signed."""
 
 
 class PackageSource(Protocol):
-    """The seam to whoever keeps packages."""
+    """Finds packages by id and version."""
 
     def find(self, package_id: str, version: str) -> Package:
-        """InvalidSpec when it is not installed."""
+        """The package; InvalidSpec when it is not installed."""

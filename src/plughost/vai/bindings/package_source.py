@@ -1,4 +1,4 @@
-"""Packages that invocations may use: what is installed and trusted, or a folder that its author works on."""
+"""Sources of packages: the store of installed and trusted packages, or the folder of an author."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from plughost.vai.packages.trust.signature import verify
 
 
 class InstalledPackages:
-    """The store's packages. In production, only those whose signature counts now."""
+    """The packages of a store. In production mode, only those whose signature is valid now."""
 
     def __init__(self, store: Store, trust: TrustedPublishers) -> None:
         self._store = store
         self._trust = trust
         self._manifests: dict[str, VaiManifest] = {}
-        """By the digest of their release: what was signed stays what it is, whatever becomes of the file."""
+        """By the digest of their release; a signed manifest never changes, whatever happens to its file."""
 
     def find(self, package_id: str, version: str) -> Package:
-        """With an empty version, the only one that there is."""
+        """The package; with an empty version, the only one that is installed."""
         installed = self._store.find(package_id, version)
         release = installed.release
         verdict = verify(installed.envelope, release, self._trust, datetime.now(UTC))
@@ -50,7 +50,8 @@ class InstalledPackages:
 
 
 class FolderPackage:
-    """One folder, as its author has it: nothing is signed, so nothing in it is trusted for inline."""
+    """The package in the folder of an author. It is not signed, so it is never trusted for the class
+    inline."""
 
     def __init__(self, folder: Path) -> None:
         self.package = Package(
@@ -60,6 +61,7 @@ class FolderPackage:
         )
 
     def find(self, package_id: str, version: str) -> Package:
+        """The package of the folder, in any version; InvalidSpec for another package id."""
         if package_id != self.package.manifest.package_id:
             raise InvalidSpec(f"{package_id} is not in {self.package.folder}")
         return self.package

@@ -1,4 +1,4 @@
-"""What an export may: asked by its manifest ∩ allowed by its binding ∩ allowed by the host."""
+"""Permissions of an export: asked for by its manifest ∩ allowed by its binding ∩ allowed by the host."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
 from plughost.vai.bindings.binding import BindingPolicy
 
-CLASSES = ("isolated", "worker", "inline")
-"""From the narrowest to the widest."""
+EXECUTION_CLASSES = ("isolated", "worker", "inline")
+"""Execution classes, from the most to the least confined."""
 
-WORDS: dict[str, tuple[str, ...]] = {
+ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
     "network": ("none", "egress"),
     "filesystem": ("none", "scratch", "assets_ro"),
-    "execution_class": CLASSES,
+    "execution_class": EXECUTION_CLASSES,
     "scopes": get_args(manifest.Scope),
 }
-"""What a policy may say, by the name of what it speaks of."""
-USUAL_CONCURRENCY = 16
-"""Of an export whose manifest names none."""
+"""The values that a policy may have, by field."""
+DEFAULT_CONCURRENCY = 16
+"""Concurrent requests of an export whose manifest sets no limit."""
 
 ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manifest asks for one export."""
+    """The permissions that a manifest asks for one export."""
 
     network: str = "none"
     filesystem: str = "none"
@@ -43,89 +43,93 @@ class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrantedPermissions(msgspec.Struct, frozen=True, kw_only=True):
-    """What it gets. Stored with every invocation."""
+    """The permissions that an export is granted. Stored with every invocation."""
 
     network: str
     egress_domains: tuple[str, ...] | None
-    """None is any public host, where the network is `egress`."""
+    """None allows any public host, where the network is `egress`."""
     filesystem: str
     scopes: tuple[str, ...]
     execution_class: str
     timeout_ms: int
     max_concurrency: int
     narrowed: tuple[str, ...] = ()
-    """What is less than the manifest asks, and who said so."""
+    """Each permission that is less than the manifest asks for, and whose policy reduced it."""
 
     @property
     def digest(self) -> str:
-        """Of what is fixed when a process starts: two that differ in it never share one."""
+        """A digest of the permissions that are fixed at process start: processes are shared only where it is
+        equal."""
         fixed = (self.network, self.egress_domains, self.filesystem, bool(self.scopes), self.execution_class)
         return hashlib.sha256(ENCODER.encode(fixed)).hexdigest()[:16]
 
 
 Policies = Sequence[tuple[str, BindingPolicy]]
-"""Each with the name of its owner."""
+"""Policies, each with the name of its owner for messages."""
 
 
 def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) -> GrantedPermissions:
-    """Each policy narrows; none widens. InvalidSpec for one that makes no sense, and inline without trust."""
-    if wrong := contradictions(policies):
+    """Intersects what a manifest asks for with every policy. InvalidSpec for an invalid policy, and for the
+    class inline of a publisher who is not trusted for it."""
+    if wrong := policy_problems(policies):
         raise InvalidSpec("; ".join(wrong))
-    left = {name: getattr(asked, name) for name in NARROWING}
+    granted = {name: getattr(asked, name) for name in INTERSECT}
     domains: tuple[str, ...] | None = None
     narrowed: list[str] = []
     for owner, policy in policies:
-        for name, both in NARROWING.items():
-            wanted, before = getattr(policy, name), left[name]
-            if wanted is not None and (now := both(before, wanted)) != before:
-                left[name] = now
-                narrowed.append(f"{owner}: {name} {_told(now)} of {_told(before)}")
+        for name, intersect in INTERSECT.items():
+            wanted, before = getattr(policy, name), granted[name]
+            if wanted is not None and (now := intersect(before, wanted)) != before:
+                granted[name] = now
+                narrowed.append(f"{owner}: {name} {_format_value(now)} of {_format_value(before)}")
         if policy.egress_domains is not None:
-            before, domains = domains, _hosts_of_both(domains, policy.egress_domains)
-            if domains != before and left["network"] == "egress":
-                narrowed.append(f"{owner}: egress_domains {_told(domains)} of {_told(before)}")
-    if left["execution_class"] == "inline" and not trusted_inline:
+            before, domains = domains, _intersect_hosts(domains, policy.egress_domains)
+            if domains != before and granted["network"] == "egress":
+                narrowed.append(
+                    f"{owner}: egress_domains {_format_value(domains)} of {_format_value(before)}"
+                )
+    if granted["execution_class"] == "inline" and not trusted_inline:
         raise InvalidSpec(
             "execution class inline is for publishers that are trusted for it",
             hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
         )
     return GrantedPermissions(
-        network=left["network"],
-        egress_domains=domains if left["network"] == "egress" else None,
-        filesystem=left["filesystem"],
-        scopes=tuple(sorted(left["scopes"])),
-        execution_class=left["execution_class"],
-        timeout_ms=left["timeout_ms"],
-        max_concurrency=left["max_concurrency"],
+        network=granted["network"],
+        egress_domains=domains if granted["network"] == "egress" else None,
+        filesystem=granted["filesystem"],
+        scopes=tuple(sorted(granted["scopes"])),
+        execution_class=granted["execution_class"],
+        timeout_ms=granted["timeout_ms"],
+        max_concurrency=granted["max_concurrency"],
         narrowed=tuple(narrowed),
     )
 
 
-def _or_none(one: str, other: str) -> str:
-    """Of two that do not contain each other nothing is left."""
-    return one if one == other else "none"
+def _same_or_none(first: str, second: str) -> str:
+    """The value if both agree; otherwise "none", since neither value contains the other."""
+    return first if first == second else "none"
 
 
-def _narrower_class(one: str, other: str) -> str:
-    return min(one, other, key=CLASSES.index)
+def _narrower_class(first: str, second: str) -> str:
+    return min(first, second, key=EXECUTION_CLASSES.index)
 
 
-NARROWING: dict[str, Callable[[Any, Any], Any]] = {
-    "network": _or_none,
-    "filesystem": _or_none,
+INTERSECT: dict[str, Callable[[Any, Any], Any]] = {
+    "network": _same_or_none,
+    "filesystem": _same_or_none,
     "execution_class": _narrower_class,
     "scopes": operator.and_,
     "timeout_ms": min,
     "max_concurrency": min,
 }
-"""What two sides agree on, by the name of what they speak of."""
+"""How two values of a field are intersected."""
 
 
-def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple[str, ...]:
-    """The hosts that both lists name; where one has a pattern, the narrower of the two."""
-    if one is None:
-        return tuple(sorted(set(other)))
-    pairs = [(mine, theirs) for mine in one for theirs in other]
+def _intersect_hosts(first: tuple[str, ...] | None, second: tuple[str, ...]) -> tuple[str, ...]:
+    """The intersection of two lists of hosts; of a pattern and a host that it covers, the host."""
+    if first is None:
+        return tuple(sorted(set(second)))
+    pairs = [(mine, theirs) for mine in first for theirs in second]
     common = {
         mine if covers(theirs, mine) else theirs
         for mine, theirs in pairs
@@ -134,22 +138,22 @@ def _hosts_of_both(one: tuple[str, ...] | None, other: tuple[str, ...]) -> tuple
     return tuple(sorted(common))
 
 
-def _told(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
         return "any public host"
     return ", ".join(sorted(value)) or "nothing" if isinstance(value, frozenset | tuple) else str(value)
 
 
-def contradictions(policies: Policies) -> list[str]:
-    """Every value of a policy that no manifest could ask for."""
+def policy_problems(policies: Policies) -> list[str]:
+    """Messages for every value of a policy that no manifest could ask for."""
     wrong = []
     for owner, policy in policies:
-        for name, known in WORDS.items():
+        for name, known in ALLOWED_VALUES.items():
             value = getattr(policy, name)
-            said = value if isinstance(value, frozenset) else {value} - {None}
+            values = value if isinstance(value, frozenset) else {value} - {None}
             wrong += [
                 f"{owner}: {name} {truncate(word)} is none of {', '.join(known)}"
-                for word in sorted(said - {*known}, key=str)
+                for word in sorted(values - {*known}, key=str)
             ]
         for name in ("timeout_ms", "max_concurrency"):
             value = getattr(policy, name)

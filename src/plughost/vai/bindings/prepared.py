@@ -1,4 +1,4 @@
-"""A binding made ready: everything about it that can be wrong before it is used, looked at once."""
+"""PreparedBinding: a binding validated once, with everything that its invocations have in common."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.package import Package, PackageSource
 from plughost.vai.bindings.permissions import (
-    USUAL_CONCURRENCY,
+    DEFAULT_CONCURRENCY,
     AskedPermissions,
     GrantedPermissions,
     Policies,
-    contradictions,
     grant,
+    policy_problems,
 )
 from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
@@ -28,48 +28,50 @@ from plughost.vai.state.retry_schedule import may_retry
 
 
 class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding with all that its invocations have in common."""
+    """A validated binding with its permissions, schemas, limits and pool key."""
 
     binding: Binding
     package: Package
     export: Export
     granted: GrantedPermissions
     key: PoolKey
-    gate: ConcurrencyLimit
-    """What runs in the background goes through one more, behind it."""
+    concurrency: ConcurrencyLimit
+    """The concurrency limit of the binding; background work also needs a slot of the host's limit, its
+    parent."""
     retryable: bool
-    """Another try does no harm."""
-    bound: msgspec.Raw
-    """A `RecordedBinding`, written once: it stands in every record."""
+    """Whether its effects allow a retry."""
+    recorded: msgspec.Raw
+    """A `RecordedBinding`, encoded once, because every record contains it."""
     input: CompiledSchema | None
     output: CompiledSchema | None
-    """What a tool's schemas want."""
+    """The input and output schemas of a tool."""
     config: CompiledSchema | None
-    """What its configuration is still to be checked against, since that may take long."""
+    """The schema that the configuration must still be checked against, where that takes long."""
     at_once: int
-    """Bytes of an event or answer that is decoded, and searched for secrets, on the event loop."""
+    """Bytes of an event or answer that is decoded, and redacted, on the event loop."""
     answered_at_once: int
-    """Bytes of an answer that is checked there as well; a larger one is for a worker process."""
+    """Bytes of an answer that is also checked on the event loop; a larger one is checked in a worker
+    process."""
     op: str
-    """What is asked of an export of its kind."""
-    alone: bool
-    """A process for each invocation."""
+    """The operation (wire method) of the export's kind."""
+    single_use: bool
+    """Whether each invocation gets a new process."""
     exclusive: bool
-    """A process for each that runs at a time: what one writes no other may see."""
+    """Whether a process serves one invocation at a time, so that none sees what another one writes."""
     seconds: float
-    """That an invocation may take at most."""
+    """The longest timeout of an invocation."""
     tenant: Scope | None
-    """Whose all of them are; None where each names its project."""
-    furnished: bool
-    """Its invocations are given something of their own: a scratch folder, secrets or a token."""
+    """The tenant of all invocations; None where each invocation names its project."""
+    has_own_resources: bool
+    """Whether invocations get something of their own: a scratch folder, secrets or a token."""
 
     def key_for(self, scope: Scope) -> PoolKey:
-        """Of the processes that may serve a tenant: an organisation's binding has some for each project."""
+        """The pool key for a tenant: an organisation's binding has separate processes per project."""
         return self.key if self.key.tenant in (None, scope) else self.key._replace(tenant=scope)
 
 
 class Preparer:
-    """Prepares each binding once, and again when it has changed."""
+    """Validates each binding once, and again when it has changed; keeps the results."""
 
     def __init__(
         self,
@@ -85,22 +87,23 @@ class Preparer:
         self._policy = policy
         self._reuse = reuse
         self._workers = workers
-        self._known: dict[str, PreparedBinding] = {}
+        self._cache: dict[str, PreparedBinding] = {}
 
-    def known(self, binding: Binding) -> PreparedBinding | None:
-        """The binding as it was prepared before; None when it was not, or has changed."""
-        known = self._known.get(binding.binding_id)
-        return known if known is not None and known.binding is binding else None
+    def cached(self, binding: Binding) -> PreparedBinding | None:
+        """The prepared binding from the cache; None when it is not there, or the binding has changed."""
+        cached = self._cache.get(binding.binding_id)
+        return cached if cached is not None and cached.binding is binding else None
 
     async def prepare(self, binding: Binding) -> PreparedBinding:
-        """InvalidSpec says all that is wrong with it; Damaged that its package is not what was signed."""
-        if (known := self.known(binding)) is not None:
-            return known
+        """Validates a binding. InvalidSpec lists everything that is wrong; Damaged when the package's files
+        are not those that were signed."""
+        if (cached := self.cached(binding)) is not None:
+            return cached
         package = self._packages.find(binding.package_id, binding.package_version)
         if package.check is not None:
             await asyncio.to_thread(package.check)
         await self._compile(package, binding.export_id)
-        return self.known(binding) or self._prepare(binding, package)
+        return self.cached(binding) or self._prepare(binding, package)
 
     async def _compile(self, package: Package, export_id: str) -> None:
         """Make the schemas of an export ready one by one: others have their turn in between."""
@@ -113,18 +116,25 @@ class Preparer:
                 await asyncio.sleep(0)
 
     def _prepare(self, binding: Binding, package: Package) -> PreparedBinding:
-        known = self._known.get(binding.binding_id)
+        cached = self._cache.get(binding.binding_id)
         export = package.manifest.export(binding.export_id)
         if export is None:
             has = ", ".join(each.id for each in package.manifest.exports)
             raise InvalidSpec(f"{binding.package_id} has no export {binding.export_id!r}; it has: {has}")
         policies = [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)]
         config = self._check(binding, package, export, policies)
-        granted = grant(_asked(export), policies, trusted_inline=package.trusted_inline)
+        granted = grant(_asked_permissions(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
-        most, beyond = granted.max_concurrency, self._workers if granted.execution_class == "worker" else None
-        same = known is not None and known.granted.max_concurrency == most and known.gate.beyond is beyond
-        gate = known.gate if known is not None and same else ConcurrencyLimit(most, beyond)
+        max_concurrency = granted.max_concurrency
+        parent = self._workers if granted.execution_class == "worker" else None
+        same = (
+            cached is not None
+            and cached.granted.max_concurrency == max_concurrency
+            and cached.concurrency.parent is parent
+        )
+        concurrency = (
+            cached.concurrency if cached is not None and same else ConcurrencyLimit(max_concurrency, parent)
+        )
         tool = export.tool
         output = None if tool is None else self._schemas.find(package.folder, tool.output_schema)
         has_secrets = bool(export.permissions.secret_slots or granted.scopes)
@@ -135,43 +145,46 @@ class Preparer:
             export=export,
             granted=granted,
             key=PoolKey(package.digest, export.id, tenant, granted.digest),
-            gate=gate,
+            concurrency=concurrency,
             retryable=tool is not None and may_retry(tool.effect_class),
-            bound=_written(binding, package, export, granted),
+            recorded=_encode_recorded(binding, package, export, granted),
             input=None if tool is None else self._schemas.find(package.folder, tool.input_schema),
             output=output,
             config=config,
             at_once=at_once,
             answered_at_once=at_once if output is None else min(at_once, output.at_once),
             op=OPS[export.kind],
-            alone=granted.execution_class == "isolated" and self._reuse == "invocation",
+            single_use=granted.execution_class == "isolated" and self._reuse == "invocation",
             exclusive=granted.filesystem == "scratch",
             seconds=granted.timeout_ms / 1000,
             tenant=None if binding.scope.project_id is None else binding.scope,
-            furnished=has_secrets or granted.filesystem == "scratch",
+            has_own_resources=has_secrets or granted.filesystem == "scratch",
         )
-        self._known[binding.binding_id] = prepared
+        self._cache[binding.binding_id] = prepared
         return prepared
 
     def _check(
         self, binding: Binding, package: Package, export: Export, policies: Policies
     ) -> CompiledSchema | None:
-        """InvalidSpec says what is wrong. The schema of a configuration that takes a worker process."""
+        """Checks configuration and secret slots; InvalidSpec lists the problems. Returns the schema of a
+        configuration that must be checked in a worker process."""
         schema = self._schemas.find(package.folder, export.config_schema)
         config = dict(binding.config)
-        quick = schema is None or len(msgspec.json.encode(config)) <= schema.told_at_once
+        quick = schema is None or len(msgspec.json.encode(config)) <= schema.explained_at_once
         problems = schema.problems(config) if schema is not None and quick else []
         wrong = [f"config: {problem.unhidden}" for problem in problems]
         slots = export.permissions.secret_slots
         wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
-        wrong += contradictions(policies)
+        wrong += policy_problems(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
         return None if quick else schema
 
 
-def _written(binding: Binding, package: Package, export: Export, granted: GrantedPermissions) -> msgspec.Raw:
-    bound = RecordedBinding(
+def _encode_recorded(
+    binding: Binding, package: Package, export: Export, granted: GrantedPermissions
+) -> msgspec.Raw:
+    recorded = RecordedBinding(
         export_kind=export.kind,
         export_id=export.id,
         binding_id=binding.binding_id,
@@ -180,10 +193,10 @@ def _written(binding: Binding, package: Package, export: Export, granted: Grante
         package_digest=package.digest,
         granted=granted,
     )
-    return msgspec.Raw(msgspec.json.encode(bound))
+    return msgspec.Raw(msgspec.json.encode(recorded))
 
 
-def _asked(export: Export) -> AskedPermissions:
+def _asked_permissions(export: Export) -> AskedPermissions:
     permissions = export.permissions
     return AskedPermissions(
         network=permissions.network,
@@ -191,5 +204,5 @@ def _asked(export: Export) -> AskedPermissions:
         scopes=frozenset(permissions.gateway_api_scopes),
         execution_class=export.execution_class,
         timeout_ms=export.default_timeout_ms,
-        max_concurrency=export.max_concurrency or USUAL_CONCURRENCY,
+        max_concurrency=export.max_concurrency or DEFAULT_CONCURRENCY,
     )

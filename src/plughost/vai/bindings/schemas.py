@@ -1,7 +1,7 @@
-"""A package's JSON Schemas: they check what an export is given and what it returns.
+"""JSON Schemas of packages, which check the configuration, input and output of exports.
 
-A schema that is compiled quickly is compiled here, once, and checks values that are small for its weight.
-All else is for a worker process (`checks.py`).
+A schema that compiles quickly is compiled here, once, and checks values that are small for its weight.
+Everything else is done in a worker process (`vai/checks`).
 """
 
 from __future__ import annotations
@@ -17,56 +17,59 @@ from plughost._util.text import TruncatedText
 from plughost.errors import InvalidSpec
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 
-LARGEST = 1 << 20
+MAX_BYTES = 1 << 20
+"""Bytes of a schema file."""
 
 
 class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
+    """One schema of a package, with the sizes of values that may be checked on the event loop."""
+
     path: str
     text: bytes
     checker: Checker | None
-    """None where even to compile it takes long."""
+    """None where even compiling the schema takes long."""
     at_once: int
     """Bytes, as JSON, of a value that may be checked on the event loop."""
-    told_at_once: int
-    """And of one whose problems may be told there."""
+    explained_at_once: int
+    """Bytes of a value whose problems may be listed on the event loop."""
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is as the schema wants it; only for one of at most `at_once` bytes."""
+        """Whether a value of at most `at_once` bytes is valid."""
         assert self.checker is not None
         return self.checker.fits(value)
 
     def problems(self, value: Any) -> list[TruncatedText]:
-        """What is wrong with a value of at most `told_at_once` bytes, by name and not by value: it goes into
-        records."""
+        """The problems of a value of at most `told_at_once` bytes. They name fields and show no values,
+        because they are recorded."""
         assert self.checker is not None
         return [] if self.checker.fits(value) else self.checker.problems(value)
 
 
 class Schemas:
-    """Of the packages in use, by their folder and the schema's path in it."""
+    """A cache of the schemas in use, by package folder and path."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], CompiledSchema] = {}
+        self._cache: dict[tuple[str, str], CompiledSchema] = {}
 
     def find(self, package: str, path: str | None) -> CompiledSchema | None:
-        """InvalidSpec for a schema that cannot be used; None where there is none."""
+        """The schema; None when `path` is None. InvalidSpec for a schema that cannot be used."""
         if path is None:
             return None
-        schema = self._known.get((package, path))
+        schema = self._cache.get((package, path))
         if schema is None:
-            schema = self._known[package, path] = _read(package, path)
+            schema = self._cache[package, path] = _load(package, path)
         return schema
 
 
-def _read(package: str, path: str) -> CompiledSchema:
+def _load(package: str, path: str) -> CompiledSchema:
     folder = -1
     try:
         folder = os.open(package, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with open(open_beneath(folder, path), "rb") as file:
-            text = file.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise ValueError(f"larger than {LARGEST} bytes")
-        return _made(path, text)
+            text = file.read(MAX_BYTES + 1)
+        if len(text) > MAX_BYTES:
+            raise ValueError(f"larger than {MAX_BYTES} bytes")
+        return _compile(path, text)
     except (OSError, ValueError, RecursionError, EscapesFolder) as error:
         raise InvalidSpec(f"its schema {path} cannot be used: {error}") from error
     finally:
@@ -74,7 +77,7 @@ def _read(package: str, path: str) -> CompiledSchema:
             os.close(folder)
 
 
-def _made(path: str, text: bytes) -> CompiledSchema:
+def _compile(path: str, text: bytes) -> CompiledSchema:
     if len(text) > LARGEST_AT_ONCE:
         return CompiledSchema(path, text, None, -1, -1)
     document = msgspec.json.decode(text)

@@ -1,4 +1,4 @@
-"""Where secrets come from: a binding names their places, an invocation is given their values."""
+"""Secrets: a binding names them (`secret://owner/name`), an invocation is given their values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import Protocol
 from plughost._util.redaction.redactor import NO_SECRET
 from plughost.errors import InvalidSpec
 
-_PLACE = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
-LARGEST = 64 << 10
+_URI = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
+MAX_BYTES = 64 << 10
+"""Bytes of a secret."""
 
 
 class SecretSource(Protocol):
-    """The seam to whoever keeps secrets."""
+    """Resolves the names of secrets to their values, such as a secret manager."""
 
-    async def reveal(self, place: str) -> str:
-        """The value at `secret://owner/name`, as it is now; InvalidSpec when there is none."""
+    async def reveal(self, uri: str) -> str:
+        """The current value of `secret://owner/name`; InvalidSpec when there is none."""
 
 
 class SecretFolder:
@@ -30,46 +31,47 @@ class SecretFolder:
     def __repr__(self) -> str:
         return f"SecretFolder({self._folder!r})"
 
-    async def reveal(self, place: str) -> str:
-        named = _PLACE.fullmatch(place)
-        if named is None or named[1] in (".", "..") or named[2] in (".", ".."):
-            raise InvalidSpec(f"{place!r} names no secret; write secret://owner/name")
-        return _read(os.path.join(self._folder, named[1], named[2]), place)
+    async def reveal(self, uri: str) -> str:
+        """The content of the file, without its final newline."""
+        match = _URI.fullmatch(uri)
+        if match is None or match[1] in (".", "..") or match[2] in (".", ".."):
+            raise InvalidSpec(f"{uri!r} names no secret; write secret://owner/name")
+        return _read(os.path.join(self._folder, match[1], match[2]), uri)
 
 
-async def reveal_all(source: SecretSource, places: Mapping[str, str], slots: list[str]) -> dict[str, str]:
-    """The values of an export's own slots; InvalidSpec for one that its binding does not fill.
+async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[str]) -> dict[str, str]:
+    """The values of an export's secret slots. InvalidSpec for a slot that the binding does not fill.
 
-    And for one that nobody could hide: a single character is in every text.
+    Also for a value that is too short to be redacted: a single character occurs in every text.
     """
-    missing = [slot for slot in slots if slot not in places]
+    missing = [slot for slot in slots if slot not in uris]
     if missing:
         raise InvalidSpec(f"the binding fills no secret slot {', '.join(missing)}")
-    values = {slot: await source.reveal(places[slot]) for slot in slots}
+    values = {slot: await source.reveal(uris[slot]) for slot in slots}
     for slot, value in values.items():
         if len(value) <= NO_SECRET:
             raise InvalidSpec(
-                f"the secret {places[slot]} is too short to be kept secret",
+                f"the secret {uris[slot]} is too short to be kept secret",
                 hint=f"give it {NO_SECRET + 1} characters or more; what is no secret belongs into config",
             )
     return values
 
 
-def _no_link(path: str, flags: int) -> int:
+def _open_nofollow(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _read(path: str, place: str) -> str:
+def _read(path: str, uri: str) -> str:
     try:
-        with open(path, "rb", opener=_no_link) as file:
+        with open(path, "rb", opener=_open_nofollow) as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
                 raise InvalidSpec(f"{path} may be read by others", hint=f"chmod 600 {path}")
-            value = file.read(LARGEST + 1)
-        if len(value) > LARGEST:
-            raise InvalidSpec(f"{path} is larger than {LARGEST} bytes")
+            value = file.read(MAX_BYTES + 1)
+        if len(value) > MAX_BYTES:
+            raise InvalidSpec(f"{path} is larger than {MAX_BYTES} bytes")
         return value.decode().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise InvalidSpec(
-            f"the secret {place} cannot be read: {why}", hint=f"put its value into {path}, mode 600"
+            f"the secret {uri} cannot be read: {reason}", hint=f"put its value into {path}, mode 600"
         ) from None

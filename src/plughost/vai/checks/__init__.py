@@ -1,1 +1,1 @@
-"""Checks against JSON Schemas that may take long, in worker processes that can be killed."""
+"""JSON Schema checks that may take long, done in worker processes that can be killed."""

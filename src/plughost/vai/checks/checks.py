@@ -1,7 +1,7 @@
-"""Checks of input, configuration and answers in worker processes, where they would hold the event loop.
+"""Checks of input, configuration and answers in worker processes, so that they do not block the event loop.
 
-What is small for its schema never comes here; see `base/schema_cost.py` for where the line is. A check ends
-at its invocation's deadline like everything else of it.
+Values that are small for their schema are checked without a worker; `_util/json_schema/cost.py` has the
+limit. A check ends at the deadline of its invocation.
 """
 
 from __future__ import annotations
@@ -26,116 +26,128 @@ from plughost.vai.invocations.results import failure, unsuccessful, wrong_output
 from plughost.wire.messages import encode
 
 WORKER = "plughost.vai.checks.answer_worker"
-LARGEST_DECODED = 1 << 20
-"""Bytes of a result that the host itself reads, a compactor's or a harness's."""
+MAX_DECODED = 1 << 20
+"""Bytes of a result that the host itself decodes, of a compactor or a harness."""
 
 
 class Checks:
+    """Checks values against schemas, on the event loop where that is quick and otherwise in a pool of
+    workers."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.pool = WorkerPool(WORKER, clock)
-        self._good: dict[str, PreparedBinding] = {}
-        """By their ids, bindings whose configuration was checked."""
+        self._checked: dict[str, PreparedBinding] = {}
+        """Bindings whose configuration was checked, by id."""
 
     async def close(self) -> None:
+        """Kills the worker processes."""
         await self.pool.close()
 
     async def config(self, prepared: PreparedBinding) -> None:
-        """InvalidSpec when the configuration of a binding is not as its export wants it."""
+        """Checks the configuration of a binding; InvalidSpec lists the problems."""
         schema, binding = prepared.config, prepared.binding
-        if schema is None or self._good.get(binding.binding_id) is prepared:
+        if schema is None or self._checked.get(binding.binding_id) is prepared:
             return
         deadline = self._clock.time() + prepared.seconds
         written = msgspec.json.encode(dict(binding.config))
-        wrong = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
-        if wrong:
-            why = "; ".join(f"config: {problem.unhidden}" for problem in wrong)
+        problems = await self._problems(schema, written, _key(prepared, binding.scope), deadline)
+        if problems:
+            why = "; ".join(f"config: {problem.unhidden}" for problem in problems)
             raise InvalidSpec(why, plugin=binding.package_id)
-        self._good[binding.binding_id] = prepared
+        self._checked[binding.binding_id] = prepared
 
     def input(
-        self, run: Execution, schema: CompiledSchema, value: Any
+        self, execution: Execution, schema: CompiledSchema, value: Any
     ) -> Outcome | Awaitable[Outcome | None] | None:
-        """How an invocation ends whose input is wrong; None when it is right.
+        """The outcome of an invocation whose input is invalid; None when it is valid.
 
-        Known at once where the value is small for its schema, and otherwise when it was awaited.
+        At once where the value is small for its schema; otherwise an awaitable of that.
         """
         written = encode(value)
         if len(written) <= schema.at_once:
             if schema.fits(value):
                 return None
-            if len(written) <= schema.told_at_once:
-                return _wrong_input(run, schema.problems(value))
-        return self._input(run, schema, written)
+            if len(written) <= schema.explained_at_once:
+                return _wrong_input(execution, schema.problems(value))
+        return self._input(execution, schema, written)
 
-    async def _input(self, run: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
+    async def _input(self, execution: Execution, schema: CompiledSchema, written: bytes) -> Outcome | None:
         try:
-            wrong = await self._problems(schema, written, _key(run.prepared, run.scope), run.deadline)
-        except PluginError as error:
-            return failure(run, error)[0]
-        return _wrong_input(run, wrong) if wrong else None
-
-    async def answer(self, run: Execution, answer: msgspec.Raw) -> Outcome:
-        """What `Settlement.judged` says of a small answer. The result stays JSON."""
-        schema = run.prepared.output
-        text = b"" if schema is None else schema.text
-        head = {"job": "answer", "op": run.prepared.op, "schema": len(text)}
-        key = _key(run.prepared, run.scope)
-        told, written = await self.pool.ask(head, text, memoryview(answer), key=key, deadline=run.deadline)
-        _refuse(told, schema)
-        if (why := told.get("malformed")) is not None:
-            raise Malformed(why, head=bytes.fromhex(told["head"]))
-        if "problems" in told:
-            return wrong_output(run, _heads(told), missing=told["missing"])
-        payload = await self._payload(run, told["pieces"], written)
-        if told["status"] != "succeeded":
-            code, message = msgspec.convert(
-                (told["code"], told["message"]), tuple[TruncatedText, TruncatedText | None]
+            problems = await self._problems(
+                schema, written, _key(execution.prepared, execution.scope), execution.deadline
             )
-            return unsuccessful(run, told["status"], code, message, payload)
-        return Outcome(invocation_id=run.id, status="succeeded", payload=payload, retries=run.retries)
+        except PluginError as error:
+            return failure(execution, error)[0]
+        return _wrong_input(execution, problems) if problems else None
 
-    async def _payload(self, run: Execution, pieces: list[int] | None, written: memoryview) -> Any:
-        """A result with its secrets hidden, piece by piece: others have their turn in between."""
+    async def answer(self, execution: Execution, answer: msgspec.Raw) -> Outcome:
+        """Evaluates a large answer, as `ResultHandler.evaluate` does a small one. The result stays JSON."""
+        schema = execution.prepared.output
+        text = b"" if schema is None else schema.text
+        head = {"job": "answer", "op": execution.prepared.op, "schema": len(text)}
+        key = _key(execution.prepared, execution.scope)
+        reply, written = await self.pool.ask(
+            head, text, memoryview(answer), key=key, deadline=execution.deadline
+        )
+        _raise_failure(reply, schema)
+        if (why := reply.get("malformed")) is not None:
+            raise Malformed(why, head=bytes.fromhex(reply["head"]))
+        if "problems" in reply:
+            return wrong_output(execution, _problem_texts(reply), missing=reply["missing"])
+        payload = await self._payload(execution, reply["pieces"], written)
+        if reply["status"] != "succeeded":
+            code, message = msgspec.convert(
+                (reply["code"], reply["message"]), tuple[TruncatedText, TruncatedText | None]
+            )
+            return unsuccessful(execution, reply["status"], code, message, payload)
+        return Outcome(
+            invocation_id=execution.id, status="succeeded", payload=payload, retries=execution.retries
+        )
+
+    async def _payload(self, execution: Execution, pieces: list[int] | None, written: memoryview) -> Any:
+        """The result with secrets redacted, piece by piece, so that other tasks run in between."""
         if pieces is None:
             return None
         try:
-            async with asyncio.timeout(run.left):
-                shown = await run.hidden.json(written, pieces)
+            async with asyncio.timeout(execution.left):
+                redacted = await execution.redactor.json(written, pieces)
         except TimeoutError:
             raise Timeout("looking for secrets in its answer took too long") from None
-        if isinstance(run.wanted.work, ToolRequest):
-            return msgspec.Raw(shown)
-        if len(shown) > LARGEST_DECODED:
-            why = f"its result of {run.prepared.op} has {len(shown)} bytes; the largest is {LARGEST_DECODED}"
-            raise Malformed(why)
-        return msgspec.json.decode(shown)
+        if isinstance(execution.invocation.work, ToolRequest):
+            return msgspec.Raw(redacted)
+        if len(redacted) > MAX_DECODED:
+            op = execution.prepared.op
+            raise Malformed(f"its result of {op} has {len(redacted)} bytes; the largest is {MAX_DECODED}")
+        return msgspec.json.decode(redacted)
 
     async def _problems(
         self, schema: CompiledSchema, written: bytes, key: Key, deadline: float
     ) -> list[TruncatedText]:
         head = {"job": "check", "schema": len(schema.text)}
-        told, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
-        _refuse(told, schema)
-        return _heads(told)
+        reply, _ = await self.pool.ask(head, schema.text, written, key=key, deadline=deadline)
+        _raise_failure(reply, schema)
+        return _problem_texts(reply)
 
 
-def _heads(told: dict[str, Any]) -> list[TruncatedText]:
-    return msgspec.convert(told["problems"], list[TruncatedText])
+def _problem_texts(reply: dict[str, Any]) -> list[TruncatedText]:
+    return msgspec.convert(reply["problems"], list[TruncatedText])
 
 
-def _wrong_input(run: Execution, problems: list[TruncatedText]) -> Outcome:
-    return run.ended_as("failed", "invalid_input", "; ".join(map(run.hidden.redact_truncated, problems)))
+def _wrong_input(execution: Execution, problems: list[TruncatedText]) -> Outcome:
+    return execution.make_outcome(
+        "failed", "invalid_input", "; ".join(map(execution.redactor.redact_truncated, problems))
+    )
 
 
 def _key(prepared: PreparedBinding, scope: Scope) -> Key:
-    """Whose turn it is: a package's, in a project of an organisation."""
+    """The pool key for fair scheduling: organisation, project, package."""
     return scope.org_id, scope.project_id, prepared.package.digest
 
 
-def _refuse(told: dict[str, Any], schema: CompiledSchema | None) -> None:
-    if (why := told.get("wrong_schema")) is not None:
+def _raise_failure(reply: dict[str, Any], schema: CompiledSchema | None) -> None:
+    if (why := reply.get("wrong_schema")) is not None:
         path = "" if schema is None else schema.path
         raise InvalidSpec(f"its schema {path} cannot be used: {why}")
-    if "failed" in told:
+    if "failed" in reply:
         raise Overloaded("checking it takes more memory than a worker process has")

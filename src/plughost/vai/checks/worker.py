@@ -1,4 +1,4 @@
-"""One worker process as its pool knows it: asked one thing at a time, over non-blocking pipes."""
+"""Worker: one worker process of the pool, asked one job at a time over non-blocking pipes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from plughost._util.worker_process import SIZES, start
 from plughost.errors import HostFailed, PluginError
 
 PIPE = 1 << 20
+"""Bytes of the pipes' buffers."""
 CHUNK = 256 << 10
-MOST_REPLY = 64 << 20
+MAX_REPLY = 64 << 20
+"""Bytes of a reply; a worker with a longer one is killed."""
 REAP_EVERY = 0.05
-"""Seconds between two looks at a killed worker, where its end cannot be waited for."""
+"""Seconds between two checks of a killed worker, where its end cannot be waited for."""
 Reply = tuple[dict[str, Any], memoryview]
 
 
 class Worker:
+    """One worker process, driven by the event loop."""
+
     def __init__(self, module: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._process = start(module)
@@ -32,7 +36,7 @@ class Worker:
         self._pidfd = -1
         self.alive = True
         self.gone: asyncio.Future[None] = self._loop.create_future()
-        """Done when it is killed and nothing is left of it."""
+        """Done when the process was killed and reaped."""
         self.idle_since = 0.0
         self._to_write: deque[memoryview] = deque()
         self._done: asyncio.Future[Reply] | None = None
@@ -58,11 +62,13 @@ class Worker:
 
     @property
     def busy(self) -> bool:
+        """Whether it has a job."""
         return self._done is not None
 
     def ask(
         self, head: dict[str, Any], body: tuple[bytes | memoryview, ...], done: asyncio.Future[Reply]
     ) -> None:
+        """Sends a job; the reply, or an error, goes to `done`."""
         self._done = done
         written = msgspec.json.encode(head)
         size = sum(len(part) for part in body)
@@ -83,7 +89,7 @@ class Worker:
                     self._to_write.popleft()
                 else:
                     self._to_write[0] = part[sent:]
-                    return  # others have their turn before the next chunk
+                    return  # other callbacks run before the next chunk
         except BlockingIOError:
             return
         except OSError:
@@ -106,7 +112,7 @@ class Worker:
             return
         if self._sizes is None:
             head, body = SIZES.unpack(self._buffer)
-            if head + body > MOST_REPLY:
+            if head + body > MAX_REPLY:
                 self._ended()
                 return
             self._sizes = head, body
@@ -117,22 +123,23 @@ class Worker:
         done, self._done = self._done, None
         if done is not None and not done.done():
             try:
-                told = msgspec.json.decode(view[:head], type=dict[str, Any])
+                reply = msgspec.json.decode(view[:head], type=dict[str, Any])
             except ValueError as error:
                 done.set_exception(
                     HostFailed(f"a worker process replied with something else than JSON: {error}")
                 )
             else:
-                done.set_result((told, view[head:]))
+                done.set_result((reply, view[head:]))
 
     def _ended(self) -> None:
-        """By itself: it had no more memory, or somebody killed it."""
+        """The process ended by itself: it ran out of memory, or somebody killed it."""
         done = self._done
         self.kill()
         if done is not None and not done.done():
-            done.set_exception(_lost())
+            done.set_exception(_worker_gone())
 
     def kill(self) -> None:
+        """Kills the process; `gone` is done when the kernel has freed it."""
         if not self.alive:
             return
         self._end_process()
@@ -153,7 +160,7 @@ class Worker:
         self._process.stdout.close()
 
     def _reap_when_dead(self) -> None:
-        """Where nothing tells that it has ended."""
+        """Polls for the end of the process, where nothing reports it."""
         if self._process.poll() is None:
             self._loop.call_later(REAP_EVERY, self._reap_when_dead)
         else:
@@ -169,5 +176,5 @@ class Worker:
             self.gone.set_result(None)
 
 
-def _lost() -> PluginError:
+def _worker_gone() -> PluginError:
     return HostFailed("the worker process that checked it has ended")

@@ -1,15 +1,15 @@
-"""A few worker processes for checks that may take long, shared by all tenants.
+"""A pool of a few worker processes for checks that may take long, scheduled fairly between tenants.
 
-- At most `most` processes, started when they are needed and ended when nobody has needed one for a while.
+- At most `most` processes, started on demand and stopped when they were idle for a while.
 - One job at a time for each key: a path such as (organisation, project, package), whose first part is the
-  tenant. A free worker is for the tenant who has the fewest and has waited longest, in it for the project of
-  which that is true, and so on: who sends much, or a schema that takes all of its time, leaves the others
-  theirs, however many packages and projects it has.
-- Waiting counts: a job ends with Timeout at its deadline, wherever it is then, and its worker is killed.
-- A job that has had `SHARE` seconds is ended when another one of its tenant waits for a worker, or one of a
+  tenant. A free worker goes to the tenant with the fewest workers who has waited longest, within the tenant
+  to the project of which that is true, and so on. So a tenant that sends many jobs, or a schema that takes
+  all of its time, does not starve others, however many packages and projects it has.
+- Waiting counts: a job ends with Timeout at its deadline, queued or running, and its worker is killed.
+- A job that ran for `SHARE` seconds is ended when another one of its tenant waits for a worker, or one of a
   tenant with fewer workers.
-- What waits is bounded for each key, for each tenant and in all; more is Overloaded. Where all is full, that
-  is the newest job of the tenant who has most waiting.
+- The queue is bounded for each key, for each tenant and in all; beyond that a job is Overloaded. When the
+  whole queue is full, the newest job of the tenant with the longest queue is.
 """
 
 from __future__ import annotations
@@ -25,34 +25,40 @@ from plughost.clock import Clock, Timer
 from plughost.errors import HostFailed, Overloaded, PluginError, Stopped, Timeout
 from plughost.vai.checks.worker import Reply, Worker
 
-MOST = 2
-MOST_WAITING = 1024
-MOST_WAITING_OF_TENANT = 256
-MOST_WAITING_OF_ONE = 64
+MAX_WORKERS = 2
+MAX_WAITING = 1024
+MAX_WAITING_OF_TENANT = 256
+MAX_WAITING_OF_KEY = 64
 SHARE = 5.0
+"""Seconds of a job after which it may be ended in favour of others."""
 IDLE = 30.0
+"""Seconds after which an idle worker is stopped."""
 
 Key = tuple[Hashable, ...]
+"""A path for fair scheduling, such as (organisation, project, package)."""
 
 
 class Job(msgspec.Struct, eq=False):
+    """One job for a worker: a head, a body, and the future of its reply."""
+
     head: dict[str, Any]
     body: tuple[bytes | memoryview, ...]
     key: Key
     done: asyncio.Future[Reply]
     worker: Worker | None = None
-    began: float = 0.0
+    started: float = 0.0
 
     def fail(self, error: PluginError) -> None:
+        """Ends the job with an error, unless it has ended."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class WorkerPool:
-    """`module` has the worker's `main`."""
+    """A fair pool of worker processes that run `main` of `module`."""
 
     def __init__(
-        self, module: str, clock: Clock, *, most: int = MOST, idle: float = IDLE, share: float = SHARE
+        self, module: str, clock: Clock, *, most: int = MAX_WORKERS, idle: float = IDLE, share: float = SHARE
     ) -> None:
         self._module = module
         self._clock = clock
@@ -64,23 +70,23 @@ class WorkerPool:
         self._ending: set[Worker] = set()
         self._running: dict[Key, Job] = {}
         self._waiting: dict[Key, deque[Job]] = {}
-        self._present = Counter[Key]()
-        """Jobs that wait or run, by key and by each beginning of one."""
+        self._job_counts = Counter[Key]()
+        """Waiting and running jobs, by key and by each prefix of it."""
         self._turns: dict[Key, int] = {}
-        """When each of these came or last had a worker."""
+        """For each of these, the turn at which it arrived or last got a worker."""
         self._turn = 0
         self._timer: Timer | None = None
         self._closed = False
         self.jobs = 0
-        """How many there were."""
+        """The number of jobs so far."""
 
     @property
     def pids(self) -> list[int]:
-        """Of its workers."""
+        """The process ids of its workers."""
         return [worker.pid for worker in self._workers]
 
     async def ask(self, head: dict[str, Any], *body: bytes | memoryview, key: Key, deadline: float) -> Reply:
-        """A worker's reply. Timeout when there is none by `deadline` (of the pool's clock)."""
+        """A worker's reply to a job. Timeout when there is none by `deadline` (on the pool's clock)."""
         if self._closed:
             raise Stopped("this host is closed")
         self._make_room(key)
@@ -88,32 +94,33 @@ class WorkerPool:
         self.jobs += 1
         self._waiting.setdefault(key, deque()).append(job)
         for part in _parts(key):
-            self._present[part] += 1
+            self._job_counts[part] += 1
             self._turns.setdefault(part, self._next_turn())
         late = self._clock.call_at(deadline, lambda: job.fail(Timeout("checking it took too long")))
         try:
-            self._go_on()
+            self._schedule()
             return await job.done
         finally:
             late.cancel()
             self._leave(job)
-            self._go_on()
+            self._schedule()
 
     def _make_room(self, key: Key) -> None:
-        """Overloaded when a job of `key` may not wait. Where all is full, another one may have to leave."""
+        """Admits a job of `key` to the queue, or raises Overloaded. A full queue may drop a job of another
+        tenant."""
         waiting = Counter[Hashable]()
-        for other, line in self._waiting.items():
-            waiting[other[0]] += len(line)
+        for other, queue in self._waiting.items():
+            waiting[other[0]] += len(queue)
         own = waiting[key[0]]
-        if len(self._waiting.get(key, ())) >= MOST_WAITING_OF_ONE or own >= MOST_WAITING_OF_TENANT:
+        if len(self._waiting.get(key, ())) >= MAX_WAITING_OF_KEY or own >= MAX_WAITING_OF_TENANT:
             raise Overloaded("too many checks wait for a worker process")
-        if waiting.total() < MOST_WAITING:
+        if waiting.total() < MAX_WAITING:
             return
         ((tenant, most),) = waiting.most_common(1)
         if own + 1 >= most:
             raise Overloaded("too many checks wait for a worker process")
-        line = max((line for other, line in self._waiting.items() if other[0] == tenant), key=len)
-        newest = line[-1]
+        queue = max((queue for other, queue in self._waiting.items() if other[0] == tenant), key=len)
+        newest = queue[-1]
         newest.fail(Overloaded("too many checks of this tenant wait for a worker process"))
         self._leave(newest)
 
@@ -122,7 +129,7 @@ class WorkerPool:
         return self._turn
 
     def _leave(self, job: Job) -> None:
-        """It has its reply, or does not want one any more: then its worker is of no use."""
+        """Removes a job that has its reply or was given up. A worker that is still busy with it is killed."""
         if self._running.get(job.key) is job:
             del self._running[job.key]
             worker = job.worker
@@ -133,19 +140,19 @@ class WorkerPool:
             else:
                 worker.idle_since = self._clock.time()
                 self._free.append(worker)
-        elif (line := self._waiting.get(job.key)) is not None and job in line:
-            line.remove(job)
-            if not line:
+        elif (queue := self._waiting.get(job.key)) is not None and job in queue:
+            queue.remove(job)
+            if not queue:
                 del self._waiting[job.key]
         else:
-            return  # it has left already
+            return  # it was removed already
         for part in _parts(job.key):
-            self._present[part] -= 1
-            if not self._present[part]:
-                del self._present[part], self._turns[part]
+            self._job_counts[part] -= 1
+            if not self._job_counts[part]:
+                del self._job_counts[part], self._turns[part]
 
-    def _go_on(self) -> None:
-        """Whoever's turn it is, as far as there are workers."""
+    def _schedule(self) -> None:
+        """Schedules waiting jobs, in turn, on free workers."""
         while (self._free or len(self._workers) < self._most) and (ready := self._ready()):
             if (worker := self._worker()) is None:
                 break
@@ -154,14 +161,14 @@ class WorkerPool:
             if not self._waiting[key]:
                 del self._waiting[key]
             for part in _parts(key):
-                self._turns[part] = self._next_turn()  # behind the others
-            job.worker, job.began = worker, self._clock.time()
+                self._turns[part] = self._next_turn()  # behind all others
+            job.worker, job.started = worker, self._clock.time()
             self._running[key] = job
             worker.ask(job.head, job.body, job.done)
         self._arm()
 
     def _ready(self) -> list[Key]:
-        """The keys that wait and do not run, in the order of their turns."""
+        """The keys with a waiting job and no running one, in the order of their turns."""
         running = Counter(part for key in self._running for part in _parts(key))
         ready = [key for key in self._waiting if key not in self._running]
         return sorted(ready, key=lambda key: [(running[part], self._turns[part]) for part in _parts(key)])
@@ -179,41 +186,44 @@ class WorkerPool:
             worker = Worker(self._module)
         except OSError as error:
             if not self._workers:
-                for line in [*self._waiting.values()]:
-                    for job in line:
+                for queue in [*self._waiting.values()]:
+                    for job in queue:
                         job.fail(HostFailed(f"no worker process could be started: {error.strerror}"))
             return None
         self._workers.add(worker)
         return worker
 
     def _arm(self) -> None:
-        """For the next worker that is idle long enough, or the next job that has had its share."""
+        """Sets the timer for the next worker that was idle long enough, or the next job that has had its
+        share."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         due = [worker.idle_since + self._idle for worker in self._free]
-        due += [job.began + self._share for job in self._displaceable()]
+        due += [job.started + self._share for job in self._displaceable()]
         if due and not self._closed:
-            self._timer = self._clock.call_at(min(due), self._due)
+            self._timer = self._clock.call_at(min(due), self._on_timer)
 
     def _displaceable(self) -> list[Job]:
-        """The jobs that end when they have had their share: at most one for each key that could run then."""
+        """The running jobs to end when they have had their share: at most one for each key that could run
+        instead."""
         jobs = [job for job in self._running.values() if not job.done.done()]
-        jobs.sort(key=lambda job: job.began)
+        jobs.sort(key=lambda job: job.started)
         running = Counter(job.key[0] for job in jobs)
         found: list[Job] = []
-        for key in self._ready()[len(self._running) - len(jobs) :]:  # the first have a worker in a moment
+        ended = len(self._running) - len(jobs)
+        for key in self._ready()[ended:]:  # the first get the workers of jobs that have just ended
             tenant = key[0]
             others = [job for job in jobs if job.key[0] == tenant or running[job.key[0]] > running[tenant]]
             if others:
-                job = max(others, key=lambda job: running[job.key[0]])  # the oldest of them
+                job = max(others, key=lambda job: running[job.key[0]])  # the oldest, since jobs are sorted
                 jobs.remove(job)
                 found.append(job)
                 running[job.key[0]] -= 1
                 running[tenant] += 1
         return found
 
-    def _due(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
         now = self._clock.time()
         for worker in [each for each in self._free if each.idle_since + self._idle <= now]:
@@ -221,17 +231,17 @@ class WorkerPool:
             self._workers.discard(worker)
             self._kill(worker)
         for job in self._displaceable():
-            if job.began + self._share <= now:
+            if job.started + self._share <= now:
                 why = f"checking it took more than {self._share:g} seconds while others waited"
                 job.fail(Overloaded(why))
         self._arm()
 
     async def close(self) -> None:
-        """Kill all workers, and wait until they are gone; what waits for one fails."""
+        """Kills all workers and waits until they are gone; waiting jobs fail with Stopped."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for job in [*self._running.values(), *(job for line in self._waiting.values() for job in line)]:
+        for job in [*self._running.values(), *(job for queue in self._waiting.values() for job in queue)]:
             job.fail(Stopped("this host is closed"))
         for worker in self._workers:
             self._kill(worker)
@@ -247,5 +257,5 @@ class WorkerPool:
 
 
 def _parts(key: Key) -> Iterator[Key]:
-    """A key's beginnings: its tenant, its project in that, and so on to the key itself."""
+    """The prefixes of a key: its tenant, the project in that, and so on to the key itself."""
     return (key[:end] for end in range(1, len(key) + 1))

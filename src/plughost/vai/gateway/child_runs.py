@@ -18,7 +18,7 @@ from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import HarnessRequest
 from plughost.vai.state.database import TenantState
-from plughost.vai.state.runs import CUT_OFF, RunRecord
+from plughost.vai.state.runs import CANCELLED, RunRecord
 
 LONGEST_WAIT = 60_000
 """Milliseconds that one look at a run may wait for its end."""
@@ -27,6 +27,8 @@ Text = Annotated[str, msgspec.Meta(max_length=64 << 10)]
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request body that starts a run."""
+
     task: Text = ""
     session_id: str | None = None
     """Its parent's where it names none, and the same of the chain."""
@@ -51,6 +53,8 @@ class FinishedRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ChildRuns:
+    """Handlers for runs: start, read and finish the child runs of a harness."""
+
     def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings
@@ -62,7 +66,7 @@ class ChildRuns:
         if policy.max_depth < 1:
             raise HttpProblem(403, "too_deep", "runs are not nested any deeper here")
         asked = read(body, NewRun)
-        if asked.parent_run_id not in (None, guest.run.wanted.related.run_id):
+        if asked.parent_run_id not in (None, guest.run.invocation.related.run_id):
             raise HttpProblem(403, "not_its_own", "a child run is a part of its parent's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
@@ -72,7 +76,7 @@ class ChildRuns:
         if asked.export is not None:
             binding = bound(self._bindings, guest, asked.export, asked.package_id)
         guest.spend(len(body))
-        task = await guest.run.hidden.everything(asked.task)
+        task = await guest.run.redactor.everything(asked.task)
         run = _record(guest, asked, named(guest, "run", head.key), task)
         guest.has_runs = True
         try:
@@ -83,7 +87,7 @@ class ChildRuns:
         except InvalidSpec:  # it was begun before, with the same key
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
         if guest.over:  # meanwhile
-            await self._state.runs.finish(run.run_id, CUT_OFF, reason="parent_ended")
+            await self._state.runs.finish(run.run_id, CANCELLED, reason="parent_ended")
             raise over()
         if binding is not None:
             wanted = _invocation(guest, asked, run, binding)
@@ -104,14 +108,14 @@ class ChildRuns:
     async def finish(self, guest: Guest, run_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         asked = read(body, FinishedRun)
         run = await its_own(guest, self._state.runs.run(run_id))
-        if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CUT_OFF):
+        if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CANCELLED):
             raise HttpProblem(403, "not_its_own", "a run is finished by whoever does it")
         guest.spend(len(body))
         if (task := self._under_way.get(run_id)) is not None:
             task.cancel(BY_PARENT)
             await asyncio.wait([task])
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
-        output = await guest.run.hidden.everything(asked.output)
+        output = await guest.run.redactor.everything(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
             raise HttpProblem(409, "run_is_over", "the run is over already")
         return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
@@ -121,8 +125,8 @@ class ChildRuns:
         try:
             outcome = await self._invoker.invoke(wanted)
         except asyncio.CancelledError as gone:
-            why = str(next(iter(gone.args), CUT_OFF))
-            outcome = Outcome(invocation_id="", status=CUT_OFF, reason=why)
+            why = str(next(iter(gone.args), CANCELLED))
+            outcome = Outcome(invocation_id="", status=CANCELLED, reason=why)
         except PluginError as error:
             outcome = Outcome(invocation_id="", status="failed", reason=error.code, message=error.message)
         result = outcome.result
@@ -144,7 +148,7 @@ def _record(guest: Guest, asked: NewRun, run_id: str, task: str) -> RunRecord:
         project_id=guest.scope.project_id,
         session_id=asked.session_id or parent.session_id,
         chain_id=asked.chain_id or parent.chain_id,
-        parent_run_id=guest.run.wanted.related.run_id,
+        parent_run_id=guest.run.invocation.related.run_id,
         invocation_id=guest.run.id,
         export_id=asked.export,
         task=task,

@@ -23,6 +23,8 @@ MOST_BYTES = 32 << 20
 
 
 class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The request body that starts a compaction."""
+
     chain_id: str
     export: str
     """The bound compactor."""
@@ -33,6 +35,8 @@ class NewCompaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Compactions:
+    """Handlers for compactions by a bound compactor."""
+
     def __init__(self, state: TenantState, bindings: Bindings, invoker: Invoker) -> None:
         self._state = state
         self._bindings = bindings
@@ -54,14 +58,14 @@ class Compactions:
                 413, "too_large", f"a chain of more than {MOST_BYTES} bytes cannot be compacted"
             )
         guest.spend(len(body))
-        blocks = [block.told for block in await self._state.chains.blocks(asked.chain_id)]
+        blocks = [block.as_json for block in await self._state.chains.blocks(asked.chain_id)]
         wanted = Invocation(
             binding=binding,
             work=CompactionRequest(
                 compaction_id=compaction_id,
                 chain_id=chain.chain_id,
                 blocks=blocks,
-                pinned_items=await guest.run.hidden.everything(asked.pinned_items),
+                pinned_items=await guest.run.redactor.everything(asked.pinned_items),
                 token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,
@@ -69,7 +73,7 @@ class Compactions:
             related=Related(
                 session_id=chain.session_id,
                 chain_id=chain.chain_id,
-                run_id=guest.run.wanted.related.run_id,
+                run_id=guest.run.invocation.related.run_id,
                 trace_id=guest.run.trace_id,
                 project_id=guest.scope.project_id,
             ),

@@ -30,7 +30,7 @@ from plughost.vai.invocations.invocation import Invoker
 from plughost.vai.invocations.tokens import Delegation, InvalidToken, OutOfScope, SigningIssuer
 from plughost.vai.records.record import RecordSink
 from plughost.vai.state.database import TenantState
-from plughost.vai.state.runs import CUT_OFF
+from plughost.vai.state.runs import CANCELLED
 
 PREFIX = "plughost-gateway-"
 SOCKET = "api"
@@ -128,7 +128,7 @@ class Gateway:
         """What an invocation left unfinished ends after it."""
         await asyncio.gather(*begun, return_exceptions=True)
         if guest.has_runs:
-            await self._state.runs.end_all_of(guest.run.id, CUT_OFF, "parent_ended")
+            await self._state.runs.end_all_of(guest.run.id, CANCELLED, "parent_ended")
 
     # The way of one request
 
@@ -165,7 +165,7 @@ class Gateway:
         except Denied as error:
             problem = HttpProblem(401, "unauthenticated", error.message)
             if isinstance(error, InvalidToken):
-                self._refuse(error.names, head, problem)
+                self._refuse(error.invocation_id, head, problem)
             raise problem from error
         if known is None:
             raise over()

@@ -18,6 +18,8 @@ MOST_WRITTEN = 64 << 20
 
 
 class Guest:
+    """A running invocation with a valid token, as a client of the gateway."""
+
     def __init__(self, run: Execution) -> None:
         self.run = run
         self.refusals = 0
@@ -35,7 +37,7 @@ class Guest:
     @property
     def harness(self) -> HarnessRequest:
         """What was asked of it; others begin nothing."""
-        work = self.run.wanted.work
+        work = self.run.invocation.work
         if not isinstance(work, HarnessRequest):
             raise HttpProblem(403, "harness_only", "runs and compactions are begun by harnesses only")
         return work

@@ -20,6 +20,8 @@ Admit = Callable[[RequestHead], Callable[[bytes], Awaitable[HttpAnswer]]]
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of the HTTP server: connections, sizes in bytes, timeouts."""
+
     connections: int = 512
     head: int = 16 << 10
     body: int = 1 << 20

@@ -46,6 +46,8 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
+    """An HTTP response with a JSON document."""
+
     status: int
     document: Any
     kind: str = "application/json"

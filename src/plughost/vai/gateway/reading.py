@@ -24,6 +24,8 @@ HOSTS_OWN = frozenset({"tool_result"})
 
 
 class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request body that appends blocks to a chain."""
+
     blocks: Annotated[list[SeedBlock], msgspec.Meta(min_length=1)]
 
     def __post_init__(self) -> None:
@@ -31,6 +33,8 @@ class NewBlocks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Reading:
+    """Handlers that read sessions and chains and append blocks."""
+
     def __init__(self, state: TenantState) -> None:
         self._state = state
 
@@ -46,7 +50,7 @@ class Reading:
         after = number(head.query, "after", 0, 10**9)
         limit = number(head.query, "limit", PAGE, MOST_A_PAGE, 1)
         page = await self._state.chains.page(chain_id, after, limit, MOST_BYTES)
-        blocks = [{**block.told, "number": place} for place, block in page.blocks]
+        blocks = [{**block.as_json, "number": place} for place, block in page.blocks]
         estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
         told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
         return HttpAnswer(200, {**told, "blocks": blocks, "next": page.following})
@@ -57,7 +61,7 @@ class Reading:
         if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
             raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
         guest.spend(len(body))
-        blocks = [Block.of(block) for block in await guest.run.hidden.everything(asked.blocks)]
+        blocks = [Block.from_json(block) for block in await guest.run.redactor.everything(asked.blocks)]
         once = named(guest, "append", head.key) if head.key else None
         last = await self._state.chains.append(chain_id, blocks, once)
         return HttpAnswer(201, {"chain_id": chain_id, "last": last})

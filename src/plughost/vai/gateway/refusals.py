@@ -11,7 +11,7 @@ from typing import Any
 
 from plughost.vai.gateway.guest import Guest
 from plughost.vai.gateway.messages import HttpProblem, RequestHead
-from plughost.vai.records.record import AFTERWARDS, EventLogged, RecordSink
+from plughost.vai.records.record import FIRST_REFUSAL, EventLogged, RecordSink
 
 MOST = 100
 """Of one invocation while it runs, and as many after its end."""
@@ -21,6 +21,8 @@ TOLD = frozenset({401, 403, 404})
 
 
 class Refusals:
+    """Writes refused requests into the records of the invocations that made them."""
+
     def __init__(self, records: RecordSink) -> None:
         self._records = records
         self._ended: dict[str, int] = {}
@@ -33,10 +35,10 @@ class Refusals:
         guest.refusals += 1
         told = {
             **_refused(head, problem),
-            "path": guest.run.hidden.redact(head.path)[:200],
+            "path": guest.run.redactor.redact(head.path)[:200],
             "message": problem.message,
         }
-        self._records.tell(guest.run.said(told))
+        self._records.append(guest.run.event_entry(told))
 
     def after(self, invocation_id: str, head: RequestHead, problem: HttpProblem) -> None:
         """To one that has ended. Its secrets are forgotten by now, so nothing that was sent is told."""
@@ -45,8 +47,8 @@ class Refusals:
             self._ended[invocation_id] = count + 1
             told = {**_refused(head, problem), "message": problem.message}
             at = time.time()
-            self._records.tell(
-                EventLogged(invocation_id=invocation_id, number=AFTERWARDS + count, at=at, event=told)
+            self._records.append(
+                EventLogged(invocation_id=invocation_id, number=FIRST_REFUSAL + count, at=at, event=told)
             )
 
     def ended(self, invocation_id: str) -> None:

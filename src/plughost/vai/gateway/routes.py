@@ -16,6 +16,8 @@ ID = r"([A-Za-z0-9_.-]{1,128})"
 
 
 class Route(NamedTuple):
+    """A route of the API: method, path, and the scope that it needs."""
+
     method: str
     path: str
     """With `{id}` where an id goes."""

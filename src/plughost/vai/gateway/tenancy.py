@@ -18,6 +18,8 @@ from plughost.vai.gateway.messages import HttpProblem
 
 
 class Owned(Protocol):
+    """An object that belongs to a tenant."""
+
     @property
     def scope(self) -> Scope: ...
 

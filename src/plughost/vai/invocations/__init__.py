@@ -1,1 +1,1 @@
-"""vai's runtime: a bound export executed under a deadline and a budget, recorded, with one outcome."""
+"""Invocations: a bound export is executed under a deadline and a budget, is recorded, and has one outcome."""

@@ -1,7 +1,7 @@
-"""Files that an export hands over in its scratch folder: taken before it goes, and never from elsewhere.
+"""Artifacts: files that an export hands over from its scratch folder, copied before that folder is removed.
 
-A path is the plugin's word. It is opened below the scratch folder only, whatever links lie there, and what is
-kept is named by its digest.
+The path of an artifact is untrusted input. It is opened beneath the scratch folder only, whatever symlinks
+are in it, and the copy is named by its SHA-256 digest.
 """
 
 from __future__ import annotations
@@ -21,50 +21,52 @@ from plughost.errors import Denied, HostFailed
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
-MOST = 64
-LARGEST = 64 << 20
-"""Bytes of all artifacts of one invocation."""
+MAX_ARTIFACTS = 64
+"""Artifacts of one invocation."""
+MAX_BYTES = 64 << 20
+"""Bytes of all artifacts of one invocation together."""
 
 
 def collect_artifacts(
-    artifacts: list[Any], scratch: str | None, folder: str | None, hidden: Redactor
+    artifacts: list[Any], scratch: str | None, folder: str | None, redactor: Redactor
 ) -> list[Any]:
-    """The artifacts with digest and size instead of a path; their bytes go into `folder`, if there is one.
+    """Replaces the path of each artifact by its digest and size; copies the bytes to `folder`, if there is
+    one.
 
-    Denied for a path that leads out of the scratch folder, or to no file, and for what must stay `hidden`.
-    Blocking.
+    Denied for a path that leads out of the scratch folder or is not a regular file, and for content with a
+    secret in it. Blocking.
     """
-    if len(artifacts) > MOST:
-        raise Denied(f"it hands over more than {MOST} artifacts")
-    left = LARGEST
-    told = []
+    if len(artifacts) > MAX_ARTIFACTS:
+        raise Denied(f"it hands over more than {MAX_ARTIFACTS} artifacts")
+    left = MAX_BYTES
+    collected = []
     for artifact in artifacts:
         if not isinstance(artifact, dict) or "path" not in artifact:
-            told.append(artifact)
+            collected.append(artifact)
             continue
-        content = _content(artifact["path"], scratch, left)
+        content = _read_artifact(artifact["path"], scratch, left)
         left -= len(content)
-        if hidden.is_in(_text(content)):
+        if redactor.is_in(_text(content)):
             raise Denied(f"the artifact {truncate(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:
-            _keep(content, folder, digest)
-        named = {name: value for name, value in artifact.items() if name != "path"}
-        told.append(
-            {**named, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": len(content)}
+            _store(content, folder, digest)
+        fields = {name: value for name, value in artifact.items() if name != "path"}
+        collected.append(
+            {**fields, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": len(content)}
         )
-    return told
+    return collected
 
 
 def _text(content: bytes) -> Iterator[str]:
-    """In slices: one long text would hold the interpreter, and so every other thread, for a second."""
+    """Decodes in slices: one long text would hold the interpreter, and so every other thread, for long."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     for at in range(0, len(content), SLICE):
         yield decoder.decode(content[at : at + SLICE])
     yield decoder.decode(b"", final=True)
 
 
-def _content(path: Any, scratch: str | None, left: int) -> bytes:
+def _read_artifact(path: Any, scratch: str | None, left: int) -> bytes:
     if scratch is None:
         raise Denied("it hands over a file, and has no scratch folder")
     if not isinstance(path, str) or "\0" in path:
@@ -75,25 +77,25 @@ def _content(path: Any, scratch: str | None, left: int) -> bytes:
     except OSError as error:
         raise Denied("it has removed its scratch folder, and hands over a file of it") from error
     try:
-        # A pipe would be waited for, a device would act: only what is a file is opened for reading.
-        looked = open_beneath(root, inside, os.O_PATH)
+        # Only a regular file is opened for reading: opening a pipe would block, and a device would react.
+        fd = open_beneath(root, inside, os.O_PATH)
         try:
-            if not stat.S_ISREG(os.fstat(looked).st_mode):
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise Denied(f"the artifact {truncate(path)} is no file")
-            with open(f"/proc/self/fd/{looked}", "rb") as file:
+            with open(f"/proc/self/fd/{fd}", "rb") as file:
                 content: bytes = file.read(left + 1)
                 if len(content) > left:
-                    raise Denied(f"its artifacts have more than {LARGEST} bytes")
+                    raise Denied(f"its artifacts have more than {MAX_BYTES} bytes")
                 return content
         finally:
-            os.close(looked)
+            os.close(fd)
     except (OSError, EscapesFolder) as error:
         raise Denied(f"the artifact {truncate(path)} is not in its scratch folder") from error
     finally:
         os.close(root)
 
 
-def _keep(content: bytes, folder: str, digest: str) -> None:
+def _store(content: bytes, folder: str, digest: str) -> None:
     path = os.path.join(folder, digest)
     try:
         os.makedirs(folder, 0o700, exist_ok=True)

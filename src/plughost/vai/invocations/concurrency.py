@@ -1,4 +1,5 @@
-"""How many invocations of one binding run at a time; the others wait for their turn, first come first."""
+"""Concurrency limit of a binding: how many of its invocations run at a time. Others queue, first in, first
+out."""
 
 from __future__ import annotations
 
@@ -7,59 +8,61 @@ from collections import deque
 
 
 class ConcurrencyLimit:
-    """With one `beyond` it, a place is one behind both."""
+    """Limits concurrency to `limit` slots. With a `parent`, a slot is needed in both."""
 
-    def __init__(self, most: int, beyond: ConcurrencyLimit | None = None) -> None:
-        self.beyond = beyond
-        self._free = most
+    def __init__(self, limit: int, parent: ConcurrencyLimit | None = None) -> None:
+        self.parent = parent
+        self._free = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of those who wait for a slot."""
         return len(self._waiting)
 
     def enter_now(self) -> bool:
-        """Whether there is room, which is taken then."""
-        if self._free <= 0 or self._waiting or (self.beyond is not None and not self.beyond.enter_now()):
+        """Takes a slot without waiting; False when none is free."""
+        if self._free <= 0 or self._waiting or (self.parent is not None and not self.parent.enter_now()):
             return False
         self._free -= 1
         return True
 
     async def enter(self) -> None:
+        """Takes a slot, and waits for it when none is free."""
         if self.enter_now():
             return
-        await self._enter_here()
-        if self.beyond is not None:
+        await self._enter_self()
+        if self.parent is not None:
             try:
-                await self.beyond.enter()
+                await self.parent.enter()
             except BaseException:
-                self._leave_here()
+                self._leave_self()
                 raise
 
-    async def _enter_here(self) -> None:
+    async def _enter_self(self) -> None:
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if not turn.cancelled():
-                self._leave_here()  # it was our turn just then: the next one has it
-            elif turn in self._waiting:  # whoever left just now may have passed over it
-                self._waiting.remove(turn)
+            if not waiter.cancelled():
+                self._leave_self()  # the slot was granted at that moment: pass it on
+            elif waiter in self._waiting:  # `_leave_self` may have removed it already
+                self._waiting.remove(waiter)
             raise
 
     def leave(self) -> None:
-        if self.beyond is not None:
-            self.beyond.leave()
-        self._leave_here()
+        """Frees the slot, for the first in the queue."""
+        if self.parent is not None:
+            self.parent.leave()
+        self._leave_self()
 
-    def _leave_here(self) -> None:
+    def _leave_self(self) -> None:
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
         self._free += 1

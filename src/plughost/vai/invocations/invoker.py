@@ -1,7 +1,8 @@
-"""One invocation from its request to its record: schema, turn, process, context, outcome.
+"""LocalInvoker: executes invocations in sandboxed processes of this machine.
 
-Whatever happens on the way, it is recorded once as begun and once as ended, and nothing that was made for it
-outlives it: no scratch folder, no token, no place at the gate.
+The steps: check the input, wait for a concurrency slot, take a process from the pool, call it, evaluate the
+answer, persist the result, record the outcome. Whatever happens, an invocation is recorded once as started
+and once as finished, and leaves nothing behind: no scratch folder, no token, no concurrency slot.
 """
 
 from __future__ import annotations
@@ -48,43 +49,44 @@ from plughost.vai.invocations.pool import Pool, PooledWorker
 from plughost.vai.invocations.process_spec import process_spec
 from plughost.vai.invocations.requests import CompactionRequest, ToolRequest
 from plughost.vai.invocations.results import ResultHandler, failure
-from plughost.vai.invocations.scratch import Scratch, until_next_look
+from plughost.vai.invocations.scratch import Scratch, measure_interval
 from plughost.vai.invocations.streaming import stream
 from plughost.vai.invocations.token_issuer import TokenIssuer
 from plughost.vai.invocations.unsolicited import UnsolicitedMessages
-from plughost.vai.records.record import STRAY, EventLogged, RecordSink
+from plughost.vai.records.record import FIRST_UNSOLICITED, EventLogged, RecordSink
 from plughost.vai.records.retention import RecordLimits
 from plughost.vai.state.chains import ChainSink
 from plughost.vai.state.retry_schedule import TOOL_TRIES, Backoff
 
 _NO_SECRETS: dict[str, str] = {}
-_IS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
+_PROCESS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
 
 
 class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a host runs invocations."""
+    """Settings of how a host executes invocations."""
 
     policy: BindingPolicy = BindingPolicy()
-    """What it allows at most."""
+    """The host's own policy: the most that any binding may be granted."""
     limits: ResourceLimits = ResourceLimits()
     sandbox: str = "strict"
     reuse: str = "binding"
-    """Whether an isolated process serves its `binding`, or one `invocation` only."""
+    """Whether an isolated process serves its `binding`, or only one `invocation`."""
     most_processes: int = 64
     workers: int = 4
-    """Invocations of class worker at a time, of all bindings: what runs in the background."""
+    """Concurrent invocations of class worker (background work), over all bindings."""
     idle: float = 300.0
-    """Seconds until a process that nobody uses is ended."""
+    """Seconds after which an unused process is stopped."""
     tries: Backoff = TOOL_TRIES
+    """The retry schedule of tools that may be retried."""
     records: RecordLimits = RecordLimits()
-    """How much a plugin may write into the record of one invocation."""
+    """Limits on what a plugin may write into the record of one invocation."""
     scratch_base: str | None = None
     artifacts: str | None = None
-    """Where files go that harnesses hand over, by their digests; without it only digests are kept."""
+    """The folder for files that harnesses hand over, named by digest; without it only digests are kept."""
 
 
 class LocalInvoker:
-    """Runs invocations in processes of this machine."""
+    """Executes invocations in processes of this machine; implements `Invoker`."""
 
     def __init__(
         self,
@@ -105,9 +107,13 @@ class LocalInvoker:
         self._gateway = gateway
         self._scratch = Scratch(self._options.scratch_base)
         self.pool = Pool(
-            host, clock, most=self._options.most_processes, idle=self._options.idle, after=self._tidy_up
+            host,
+            clock,
+            most=self._options.most_processes,
+            idle=self._options.idle,
+            on_removed=self._on_process_gone,
         )
-        self._strays = UnsolicitedMessages(host)
+        self._unsolicited = UnsolicitedMessages(host)
         self._preparer = Preparer(
             packages,
             Schemas(),
@@ -116,82 +122,91 @@ class LocalInvoker:
             workers=ConcurrencyLimit(self._options.workers),
         )
         self.checks = Checks(clock)
-        self._settlement = ResultHandler(chains, self._options.artifacts)
+        self._results = ResultHandler(chains, self._options.artifacts)
         self._prefix = f"inv_{secrets.token_hex(5)}"
         self._numbers = itertools.count(1)
-        self._loop = asyncio.get_running_loop()  # to ask for it takes a system call
+        self._loop = asyncio.get_running_loop()  # kept, since asking for it takes a system call
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._cancelled: dict[str, str] = {}
         self._closed = False
-        self._all_over: asyncio.Future[None] | None = None
+        self._all_ended: asyncio.Future[None] | None = None
 
     @property
     def running(self) -> list[str]:
-        """The invocations under way."""
+        """The ids of running invocations."""
         return list(self._running)
 
     def sweep(self) -> None:
-        """Remove the scratch folders that killed hosts have left. Blocking."""
+        """Removes the scratch folders that killed hosts have left. Blocking."""
         self._scratch.sweep()
 
     async def prepare(self, binding: Binding) -> PreparedBinding:
-        """What a binding gives its invocations; InvalidSpec when it cannot be used."""
-        prepared = self._preparer.known(binding) or await self._preparer.prepare(binding)
+        """Validates a binding, including a configuration that takes long to check. InvalidSpec when it is
+        unusable."""
+        prepared = self._preparer.cached(binding) or await self._preparer.prepare(binding)
         if prepared.config is not None:
             await self.checks.config(prepared)
         return prepared
 
-    async def invoke(self, wanted: Invocation, on_event: OnEvent | None = None) -> Outcome:
+    async def invoke(self, invocation: Invocation, on_event: OnEvent | None = None) -> Outcome:
+        """Executes and records one invocation; see `Invoker.invoke`."""
         if self._closed:
             raise Stopped("this host is closed")
-        prepared = self._preparer.known(wanted.binding)
+        prepared = self._preparer.cached(invocation.binding)
         if prepared is None or prepared.config is not None:
-            prepared = await self.prepare(wanted.binding)
+            prepared = await self.prepare(invocation.binding)
         if self._closed:  # meanwhile
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        run = start_execution(
-            id, wanted, prepared, self._clock, self._records, on_event, self._options.records
+        execution = start_execution(
+            id, invocation, prepared, self._clock, self._records, on_event, self._options.records
         )
-        self._records.tell(run.began())
+        self._records.append(execution.started_entry())
         task = asyncio.current_task(self._loop)
         assert task is not None
-        self._running[run.id] = task
+        self._running[execution.id] = task
         cancels = task.cancelling()
         outcome = None
         try:
-            refusal = self._refusal(run)
+            refusal = self._check_request(execution)
             outcome = (
                 refusal if isinstance(refusal, Outcome | None) else await refusal
-            ) or await self._outcome(run)
+            ) or await self._execute(execution)
         except asyncio.CancelledError as gone:
-            asked = self._cancelled.get(run.id)
-            outcome = run.ended_as("cancelled", asked or str(next(iter(gone.args), None) or "cancelled"))
-            if asked is None or task.uncancel() > cancels:  # its caller has left, too
+            asked = self._cancelled.get(execution.id)
+            outcome = execution.make_outcome(
+                "cancelled", asked or str(next(iter(gone.args), None) or "cancelled")
+            )
+            if asked is None or task.uncancel() > cancels:  # the caller was cancelled, too
                 raise
         finally:
-            del self._running[run.id]
+            del self._running[execution.id]
             if self._cancelled:
-                self._cancelled.pop(run.id, None)
-            if self._all_over is not None and not self._running and not self._all_over.done():
-                self._all_over.set_result(None)
-            self._records.tell(run.ended(outcome or run.ended_as("failed", "host_failure")))
+                self._cancelled.pop(execution.id, None)
+            if self._all_ended is not None and not self._running and not self._all_ended.done():
+                self._all_ended.set_result(None)
+            self._records.append(
+                execution.finished_entry(outcome or execution.make_outcome("failed", "host_failure"))
+            )
         return outcome
 
-    def stream(self, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
-        """Its events as they come, and its outcome last. Whoever stops listening cancels it."""
-        return stream(self, wanted)
+    def stream(self, invocation: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
+        """Yields the events of an invocation, then its outcome. Closing the generator cancels the
+        invocation."""
+        return stream(self, invocation)
 
     async def prewarm(self, binding: Binding, project_id: str | None = None) -> None:
-        """A process that is ready before its first invocation; none where each invocation has its own."""
+        """Starts a process before the first invocation; none where each invocation has a process of its
+        own."""
         if self._closed:
             raise Stopped("this host is closed")
         prepared = await self.prepare(binding)
-        if prepared.alone:
+        if prepared.single_use:
             return
-        self.pool.give_back(await self._process(prepared, tenant_of(binding, project_id)))
+        self.pool.give_back(await self._take_process(prepared, tenant_of(binding, project_id)))
 
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
+        """Cancels a running invocation. False when it has ended already, or is being cancelled."""
         task = self._running.get(invocation_id)
         if task is None or invocation_id in self._cancelled:
             return False
@@ -200,203 +215,235 @@ class LocalInvoker:
         return True
 
     async def close(self) -> None:
-        """Cancel what runs, and end every process."""
+        """Cancels running invocations, and stops every process."""
         self._closed = True
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
-        if self._running:  # they are their callers' tasks, which may go on with something else
-            self._all_over = self._loop.create_future()
-            await self._all_over
+        if (
+            self._running
+        ):  # not awaited themselves: these are the tasks of callers, which may go on with something else
+            self._all_ended = self._loop.create_future()
+            await self._all_ended
         await self.checks.close()
         await self.pool.close()
         await self._scratch.close()
 
-    # The way of one invocation
+    # The steps of one invocation
 
-    async def _outcome(self, run: Execution) -> Outcome:
-        """Tried as often as its effects and its time allow."""
-        prepared = run.prepared
-        if not prepared.gate.enter_now() and not await self._entered(run):
+    async def _execute(self, execution: Execution) -> Outcome:
+        """Executes an invocation, and retries it as often as its effects and its deadline allow."""
+        prepared = execution.prepared
+        if not prepared.concurrency.enter_now() and not await self._enter_in_time(execution):
             why = f"no place was free in time, of {prepared.granted.max_concurrency}"
-            return run.ended_as("retryable_failure", "no_room", why)
+            return execution.make_outcome("retryable_failure", "no_room", why)
         try:
             while True:
-                process, again = None, prepared.retryable
+                process, retry = None, prepared.retryable
                 try:
-                    warm = self.pool.warm(prepared.key_for(run.scope))
-                    process = warm or await self._process_in_time(run)
-                    run.process, run.hidden = process, process.hidden_from(run.scope)
-                    if prepared.furnished:
-                        outcome = await self._furnished(run, process)
+                    warm = self.pool.take_warm(prepared.key_for(execution.scope))
+                    process = warm or await self._take_process_in_time(execution)
+                    execution.process, execution.redactor = process, process.redactor_for(execution.scope)
+                    if prepared.has_own_resources:
+                        outcome = await self._execute_with_resources(execution, process)
                     else:
-                        answer = await self._call(run, process)
-                        outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
-                        if self._settlement.is_to_be_kept(run, outcome):
-                            outcome = await self._settlement.persist(run, outcome)
+                        answer = await self._call(execution, process)
+                        outcome = self._evaluate_small(execution, answer) or await self.checks.answer(
+                            execution, answer
+                        )
+                        if self._results.must_persist(execution, outcome):
+                            outcome = await self._results.persist(execution, outcome)
                 except PluginError as error:
-                    if process is not None and isinstance(error, _IS_GONE):
-                        self.pool.retire(process)  # another try gets another one, and waits for no supervisor
-                    outcome, again = failure(run, error)
+                    if process is not None and isinstance(error, _PROCESS_GONE):
+                        self.pool.retire(process)  # another attempt gets a new one, without a restart
+                    outcome, retry = failure(execution, error)
                 finally:
                     if process is not None:
-                        self._done_with(process, run)
-                if outcome.status == "succeeded" or not again or not await self._waited(run, outcome):
+                        self._release(process, execution)
+                if (
+                    outcome.status == "succeeded"
+                    or not retry
+                    or not await self._wait_for_retry(execution, outcome)
+                ):
                     return outcome
         finally:
-            prepared.gate.leave()
+            prepared.concurrency.leave()
 
-    def _done_with(self, process: PooledWorker, run: Execution) -> None:
-        process.last = run.id
-        if self._strays:
-            for what in self._strays.take(process.plugin.name):
-                self._records.tell(run.said(_refused(what)))
+    def _release(self, process: PooledWorker, execution: Execution) -> None:
+        process.last_invocation_id = execution.id
+        if self._unsolicited:
+            for what in self._unsolicited.take(process.plugin.name):
+                self._records.append(execution.event_entry(_refused_event(what)))
         self.pool.give_back(process)
 
-    async def _entered(self, run: Execution) -> bool:
+    async def _enter_in_time(self, execution: Execution) -> bool:
         try:
-            async with asyncio.timeout(run.left):
-                await run.prepared.gate.enter()
+            async with asyncio.timeout(execution.left):
+                await execution.prepared.concurrency.enter()
         except TimeoutError:
             return False
         return True
 
-    async def _waited(self, run: Execution, outcome: Outcome) -> bool:
-        """Whether there is time for another try, which is due now."""
-        delay = self._options.tries.after(run.retries + 1) if outcome.status == "retryable_failure" else None
-        if delay is None or delay >= run.left:
+    async def _wait_for_retry(self, execution: Execution, outcome: Outcome) -> bool:
+        """Waits for the next retry; False when there is none, or no time for it."""
+        delay = (
+            self._options.tries.after(execution.retries + 1)
+            if outcome.status == "retryable_failure"
+            else None
+        )
+        if delay is None or delay >= execution.left:
             return False
-        run.retries += 1
+        execution.retries += 1
         await asyncio.sleep(delay)
         return True
 
-    def _at_once(self, run: Execution, answer: msgspec.Raw) -> Outcome | None:
-        """What a small answer means; None for one that is for a worker process."""
-        if len(memoryview(answer)) > run.prepared.answered_at_once:
+    def _evaluate_small(self, execution: Execution, answer: msgspec.Raw) -> Outcome | None:
+        """Evaluates a small answer; None for one that a worker process must check."""
+        if len(memoryview(answer)) > execution.prepared.answered_at_once:
             return None
-        return self._settlement.evaluate(run, answer)
+        return self._results.evaluate(execution, answer)
 
-    def _refusal(self, run: Execution) -> Outcome | Awaitable[Outcome | None] | None:
-        """What is wrong with a request before any process sees it. An awaitable for what takes longer."""
-        work, export = run.wanted.work, run.prepared.export
+    def _check_request(self, execution: Execution) -> Outcome | Awaitable[Outcome | None] | None:
+        """The outcome of a request that is wrong; None when it is right. An awaitable where the check takes
+        longer."""
+        work, export = execution.invocation.work, execution.prepared.export
         if work.kind != export.kind:
-            return run.ended_as(
+            return execution.make_outcome(
                 "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
             )
         if isinstance(work, ToolRequest):
-            schema = run.prepared.input
-            return None if schema is None else self.checks.input(run, schema, work.input)
+            schema = execution.prepared.input
+            return None if schema is None else self.checks.input(execution, schema, work.input)
         if (
             isinstance(work, CompactionRequest)
-            and run.prepared.granted.filesystem != "scratch"
+            and execution.prepared.granted.filesystem != "scratch"
             and work.is_large
         ):
             why = "a large projection travels as a file, and the export has no scratch folder"
-            return run.ended_as("failed", "invalid_request", why)
+            return execution.make_outcome("failed", "invalid_request", why)
         return None
 
     def _call(
         self,
-        run: Execution,
+        execution: Execution,
         process: PooledWorker,
         scratch: str | None = None,
         secrets: dict[str, str] = _NO_SECRETS,
     ) -> Coroutine[Any, Any, msgspec.Raw]:
-        prepared = run.prepared
-        about = context(run, scratch, self._gateway)
-        body = run.wanted.work.body(prepared.export, about, prepared.binding.config, secrets)
-        return process.plugin.call(prepared.op, body, timeout=run.left, type=msgspec.Raw, on_event=run.hear)
+        prepared = execution.prepared
+        request_context = context(execution, scratch, self._gateway)
+        body = execution.invocation.work.body(
+            prepared.export, request_context, prepared.binding.config, secrets
+        )
+        return process.plugin.call(
+            prepared.op, body, timeout=execution.left, type=msgspec.Raw, on_event=execution.on_plugin_event
+        )
 
-    async def _furnished(self, run: Execution, process: PooledWorker) -> Outcome:
-        """With what is its own, which is gone when it ends."""
-        prepared, plugin, scratch, answered = run.prepared, process.plugin, None, False
+    async def _execute_with_resources(self, execution: Execution, process: PooledWorker) -> Outcome:
+        """Executes an invocation with its scratch folder, secrets and token, which are all gone at its
+        end."""
+        prepared, plugin, scratch, answered = execution.prepared, process.plugin, None, False
         try:
             if prepared.granted.filesystem == "scratch":
-                scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
-            secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else _NO_SECRETS
-            call = self._call(run, process, scratch, secrets)
-            plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
-            answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
+                scratch = self._scratch.make(
+                    str(plugin.spec.options["scratch"]), f"{execution.id}.{execution.retries}"
+                )
+            secrets = (
+                await self._reveal_secrets(execution)
+                if prepared.export.permissions.secret_slots
+                else _NO_SECRETS
+            )
+            call = self._call(execution, process, scratch, secrets)
+            plugin.hidden.learn_from(execution.redactor)  # its stderr has no tenant
+            answer = await (
+                call if scratch is None else self._call_within_limit(scratch, execution, plugin, call)
+            )
             answered = True
-            outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)
-            if self._settlement.is_to_be_kept(run, outcome):
-                outcome = await self._settlement.persist(run, outcome, scratch)
+            outcome = self._evaluate_small(execution, answer) or await self.checks.answer(execution, answer)
+            if self._results.must_persist(execution, outcome):
+                outcome = await self._results.persist(execution, outcome, scratch)
             return outcome
         finally:
             if self._gateway is not None and prepared.granted.scopes:
-                self._gateway.dismiss(run)
+                self._gateway.dismiss(execution)
             if scratch is not None:
                 if not answered:
-                    self.pool.retire(process)  # its code may go on, and would see what the next one writes
+                    # Its code may still run, and would see what the next invocation writes.
+                    self.pool.retire(process)
                 try:
                     await self._scratch.remove(scratch)
                 finally:
-                    if self._scratch.strewn(os.path.dirname(scratch)):
-                        self.pool.retire(process)  # what it has left there goes with it
+                    if self._scratch.stray_paths(os.path.dirname(scratch)):
+                        self.pool.retire(process)  # the files that it left there go with it
 
-    async def _process_in_time(self, run: Execution) -> PooledWorker:
+    async def _take_process_in_time(self, execution: Execution) -> PooledWorker:
         try:
-            async with asyncio.timeout(run.left):
-                return await self._process(run.prepared, run.scope)
+            async with asyncio.timeout(execution.left):
+                return await self._take_process(execution.prepared, execution.scope)
         except TimeoutError:
             raise Timeout("no process was ready in time") from None
 
-    async def _process(self, prepared: PreparedBinding, scope: Scope) -> PooledWorker:
-        """One that may serve this tenant, to be given back."""
+    async def _take_process(self, prepared: PreparedBinding, scope: Scope) -> PooledWorker:
+        """Takes a process that may serve this tenant; to be given back."""
         scopes = self._gateway if prepared.granted.scopes else None
         socket = None if scopes is None else await scopes.open()
-        spec = partial(self._spec, prepared, socket)
+        spec = partial(self._make_spec, prepared, socket)
         key, check = prepared.key_for(scope), prepared.package.check
         return await self.pool.take(
-            key, spec, alone=prepared.alone, exclusive=prepared.exclusive, check=check
+            key, spec, single_use=prepared.single_use, exclusive=prepared.exclusive, check=check
         )
 
-    async def _tidy_up(self, process: PooledWorker) -> None:
-        """When a process is gone nobody fills its scratch folders any more, and its name is free."""
+    async def _on_process_gone(self, process: PooledWorker) -> None:
+        """Records the last messages of a process that is gone, and removes its scratch root."""
         plugin = process.plugin
-        for number, what in enumerate(self._strays.take(plugin.name), STRAY):
-            if process.last:
-                told = EventLogged(
-                    invocation_id=process.last, number=number, at=time.time(), event=_refused(what)
+        for number, what in enumerate(self._unsolicited.take(plugin.name), FIRST_UNSOLICITED):
+            if process.last_invocation_id:
+                entry = EventLogged(
+                    invocation_id=process.last_invocation_id,
+                    number=number,
+                    at=time.time(),
+                    event=_refused_event(what),
                 )
-                self._records.tell(told)
+                self._records.append(entry)
         if (root := plugin.spec.options.get("scratch")) is not None:
             await self._scratch.remove(str(root))
 
-    async def _revealed(self, run: Execution) -> dict[str, str]:
+    async def _reveal_secrets(self, execution: Execution) -> dict[str, str]:
         """The secrets of its slots, from now on hidden in all that its process says to its tenant."""
         if self._secrets is None:
             raise InvalidSpec("this host keeps no secrets")
-        slots = run.prepared.export.permissions.secret_slots
-        values = await reveal_all(self._secrets, run.prepared.binding.secrets, slots)
-        run.hidden.add(values.values())
+        slots = execution.prepared.export.permissions.secret_slots
+        values = await reveal_all(self._secrets, execution.prepared.binding.secrets, slots)
+        execution.redactor.add(values.values())
         return values
 
-    async def _within(self, scratch: str, run: Execution, plugin: Plugin, call: Awaitable[Any]) -> Any:
-        """The answer of a call that may fill its scratch folder up to its limit, and not further."""
+    async def _call_within_limit(
+        self, scratch: str, execution: Execution, plugin: Plugin, call: Awaitable[Any]
+    ) -> Any:
+        """Awaits a call while measuring its scratch folder; BudgetExceeded when that exceeds its limit."""
         task = asyncio.ensure_future(call)
         limit = self._options.limits.scratch
-        pause = until_next_look(limit or 0, 0.0)
+        pause = measure_interval(limit or 0, 0.0)
         try:
             while True:
                 done, _ = await asyncio.wait([task], timeout=pause)
                 if limit is not None:
-                    used, all_take = await asyncio.to_thread(self._scratch.look, scratch)
+                    used, all_take = await asyncio.to_thread(self._scratch.measure, scratch)
                     if used > limit:
                         raise BudgetExceeded(f"its scratch folder holds more than {limit} bytes")
-                    pause = until_next_look(limit - used, all_take)
+                    pause = measure_interval(limit - used, all_take)
                 if done:
                     return task.result()
         except BaseException as gone:
-            if isinstance(gone, BudgetExceeded):  # it would go on writing while it was asked to stop
+            if isinstance(gone, BudgetExceeded):  # killed: it would go on writing until it stops
                 plugin.fail_all(CollateralFailure("another invocation filled its scratch folder"))
             else:
-                task.cancel(self._cancelled.get(run.id) or "cancelled")
+                task.cancel(self._cancelled.get(execution.id) or "cancelled")
             await asyncio.wait([task])
             if not task.cancelled():
                 task.exception()
             raise
 
-    def _spec(self, prepared: PreparedBinding, gateway_socket: str | None, number: int) -> PluginSpec:
+    def _make_spec(self, prepared: PreparedBinding, gateway_socket: str | None, number: int) -> PluginSpec:
         return process_spec(
             prepared.package,
             prepared.export,
@@ -409,5 +456,5 @@ class LocalInvoker:
         )
 
 
-def _refused(what: str) -> dict[str, Any]:
+def _refused_event(what: str) -> dict[str, Any]:
     return {"type": "protocol.refused", "message": what}

@@ -1,4 +1,4 @@
-"""Warm processes for invocations, kept apart by what they must not share."""
+"""A pool of warm worker processes for invocations, separated by what they must not share."""
 
 from __future__ import annotations
 
@@ -17,62 +17,65 @@ from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Scope
 
 Spec = Callable[[int], PluginSpec]
-"""What to run as the process of that number. Numbers are used again when their process is gone: a root host
-keeps a user for every name, for good."""
+"""Makes the spec of the process with that number. Numbers are reused when their process is gone, because a
+root host keeps a user for every process name forever."""
 
 
 Check = Callable[[], None]
-"""Raises when what is to run is not what was signed. Blocking."""
+"""Raises when the files that are about to run are not those that were signed. Blocking."""
 
 
 class PoolKey(NamedTuple):
-    """Two invocations whose keys differ never meet in one process."""
+    """The key by which processes are shared: invocations with different keys never run in the same
+    process."""
 
     package_digest: str
     export_id: str
     tenant: Scope | None
-    """None for inline, whose publisher is trusted with all tenants' calls."""
+    """None for the execution class inline, whose publisher is trusted with the calls of all tenants."""
     policy_digest: str
 
 
 class PooledWorker:
-    """One process of the pool, and how many invocations are in it."""
+    """One process of the pool, with the number of invocations that use it now."""
 
-    def __init__(self, plugin: Plugin, key: PoolKey, number: int, *, alone: bool, exclusive: bool) -> None:
+    def __init__(
+        self, plugin: Plugin, key: PoolKey, number: int, *, single_use: bool, exclusive: bool
+    ) -> None:
         self.plugin = plugin
         self.key = key
         self.number = number
         self.exclusive = exclusive
-        """It serves one invocation at a time."""
+        """Whether it serves one invocation at a time."""
         self.ready = False
-        """It has said hello."""
+        """Whether its handshake is done."""
         self.users = 0
         self.idle_since = 0.0
-        self.retired = alone
-        """Those who are in it are the last; the first is, of one that is made for it alone."""
-        self.ending = False
+        self.retired = single_use
+        """Whether it takes no more invocations than those in it; from the start if it is for a single use."""
+        self.stopping = False
         self.confined_by: tuple[str, ...] = ()
-        """What its launcher reported to hold it, once it is ready."""
-        self.last = ""
-        """The invocation that ended last in it."""
-        self._hidden: dict[Scope, Redactor] = {}
+        """The sandbox mechanisms that its launcher reported, once it is ready."""
+        self.last_invocation_id = ""
+        """The invocation that ended last in it; empty before the first."""
+        self._redactors: dict[Scope, Redactor] = {}
 
-    def hidden_from(self, tenant: Scope) -> Redactor:
-        """What it was given for this tenant. In what it says to this one another's secrets are just texts:
-        who saw them hidden could guess them."""
-        hidden = self._hidden.get(tenant)
-        if hidden is None:
-            hidden = self._hidden[tenant] = Redactor()
-        return hidden
+    def redactor_for(self, tenant: Scope) -> Redactor:
+        """The redactor of this tenant's secrets. Secrets of other tenants are not redacted from this tenant's
+        output: by seeing what is redacted, a tenant could guess them."""
+        redactor = self._redactors.get(tenant)
+        if redactor is None:
+            redactor = self._redactors[tenant] = Redactor()
+        return redactor
 
     @property
     def shared(self) -> bool:
-        """Whether more than one tenant had it: what it wrote to stderr is none's own then."""
-        return len(self._hidden) > 1
+        """Whether more than one tenant used the process: its stderr then belongs to none of them."""
+        return len(self._redactors) > 1
 
 
 class Pool:
-    """At most `most` processes; one that nobody used for `idle` seconds is ended."""
+    """A pool of at most `most` processes. One that is idle for `idle` seconds is stopped."""
 
     def __init__(
         self,
@@ -81,32 +84,32 @@ class Pool:
         *,
         most: int = 64,
         idle: float = 300.0,
-        after: Callable[[PooledWorker], Awaitable[None]] | None = None,
+        on_removed: Callable[[PooledWorker], Awaitable[None]] | None = None,
     ) -> None:
-        """`after` is called when a process is gone."""
+        """`on_removed` is called when a process is gone."""
         self._host = host
-        self._after = after
+        self._on_removed = on_removed
         self._clock = clock
         self._most = most
         self._idle = idle
         self._warm: dict[PoolKey, list[PooledWorker]] = {}
-        """Those that can take an invocation now: of one key several only where each takes one at a time."""
+        """Processes that can take an invocation now; several of one key only where they are exclusive."""
         self._making: dict[PoolKey, asyncio.Future[PooledWorker]] = {}
         self._numbers: set[int] = set()
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._ending: set[asyncio.Task[None]] = set()
+        self._stopping: set[asyncio.Task[None]] = set()
         self._reaper: Timer | None = None
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def warm(self, key: PoolKey) -> PooledWorker | None:
-        """The process that is there for `key`, taken; None when one must be made or waited for."""
-        known = self._warm.get(key)
-        return None if known is None or not known[-1].ready else self._taken(known[-1])
+    def take_warm(self, key: PoolKey) -> PooledWorker | None:
+        """Takes a process of `key` that is ready; None when one must be started or waited for."""
+        workers = self._warm.get(key)
+        return None if workers is None or not workers[-1].ready else self._take_if_accepting(workers[-1])
 
-    def _taken(self, process: PooledWorker) -> PooledWorker | None:
+    def _take_if_accepting(self, process: PooledWorker) -> PooledWorker | None:
         if not process.plugin.accepting_calls:
             self.retire(process)
             return None
@@ -116,22 +119,29 @@ class Pool:
         return process
 
     def _withdraw(self, process: PooledWorker) -> None:
-        """It is not offered any more."""
-        known = self._warm.get(process.key, [])
-        if process in known:
-            known.remove(process)
-            if not known:
+        """Removes a process from the warm ones, so that no other invocation gets it."""
+        workers = self._warm.get(process.key, [])
+        if process in workers:
+            workers.remove(process)
+            if not workers:
                 del self._warm[process.key]
 
     async def take(
-        self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool = False, check: Check | None = None
+        self,
+        key: PoolKey,
+        spec: Spec,
+        *,
+        single_use: bool,
+        exclusive: bool = False,
+        check: Check | None = None,
     ) -> PooledWorker:
-        """A process for one invocation, which has said hello: to be given back.
+        """Takes a process for one invocation, after its handshake; hand it back with `give_back`.
 
-        `exclusive`: nobody else is in it meanwhile. `alone`: nobody else ever is. `check` comes right before
-        every start, after all that was read of the package to prepare for it.
+        `exclusive`: no other invocation uses it at the same time. `single_use`: nor afterwards.
+        `check` runs right before every start, after everything else that was read from the package to prepare
+        it.
         """
-        process = await self._found(key, spec, alone=alone, exclusive=exclusive)
+        process = await self._find_or_make(key, spec, single_use=single_use, exclusive=exclusive)
         if process.ready:
             return process
         try:
@@ -143,28 +153,30 @@ class Pool:
         except BaseException as error:
             if isinstance(error, PluginError):
                 self.retire(process)
-            self.give_back(process)  # who has no more time lets it start for the next
+            self.give_back(process)  # after a timeout the process goes on starting, for the next caller
             if isinstance(error, Quarantined) and isinstance(error.__cause__, PluginError):
-                raise error.__cause__ from None  # nobody mends this one: another is made for the next
+                raise error.__cause__ from None  # nobody restarts this process: the next call gets a new one
             raise
         return process
 
-    async def _found(self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool) -> PooledWorker:
-        shared = not alone and not exclusive
-        while not alone:
-            while (known := self._warm.get(key)) is not None:
-                if (process := self._taken(known[-1])) is not None:
+    async def _find_or_make(
+        self, key: PoolKey, spec: Spec, *, single_use: bool, exclusive: bool
+    ) -> PooledWorker:
+        shared = not single_use and not exclusive
+        while not single_use:
+            while (workers := self._warm.get(key)) is not None:
+                if (process := self._take_if_accepting(workers[-1])) is not None:
                     return process
             if exclusive or (making := self._making.get(key)) is None:
                 break
-            await asyncio.wait([making])  # whoever makes it may fail or give up: then it is our turn
+            await asyncio.wait([making])  # if that caller fails or gives up, this one starts the process
         if self._closed:
             raise Stopped("the pool is closed")
         making = asyncio.get_running_loop().create_future()
         if shared:
             self._making[key] = making
         try:
-            process = await self._make(key, spec, alone=alone, exclusive=exclusive)
+            process = await self._make(key, spec, single_use=single_use, exclusive=exclusive)
         finally:
             if shared:
                 del self._making[key]
@@ -174,8 +186,8 @@ class Pool:
             self._warm[key] = [process]
         return process
 
-    async def _make(self, key: PoolKey, spec: Spec, *, alone: bool, exclusive: bool) -> PooledWorker:
-        await self._room()
+    async def _make(self, key: PoolKey, spec: Spec, *, single_use: bool, exclusive: bool) -> PooledWorker:
+        await self._wait_for_slot()
         number = next(number for number in itertools.count(1) if number not in self._numbers)
         self._numbers.add(number)
         try:
@@ -183,34 +195,36 @@ class Pool:
         except BaseException:
             self._free(number)
             raise
-        return PooledWorker(plugin, key, number, alone=alone, exclusive=exclusive)
+        return PooledWorker(plugin, key, number, single_use=single_use, exclusive=exclusive)
 
-    async def _room(self) -> None:
-        """Until there may be one more: the one that was idle longest makes way."""
+    async def _wait_for_slot(self) -> None:
+        """Waits until one more process may be started; the one that was idle longest is retired for it."""
         while len(self._numbers) >= self._most:
             idle = [process for process in self._all_warm() if not process.users]
             if idle:
                 self.retire(min(idle, key=lambda process: process.idle_since))
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
             try:
-                await turn
+                await waiter
             finally:
-                if turn.cancelled() and turn in self._waiting:
-                    self._waiting.remove(turn)
+                if waiter.cancelled() and waiter in self._waiting:
+                    self._waiting.remove(waiter)
             if self._closed:
                 raise Stopped("the pool is closed")
 
     def _all_warm(self) -> list[PooledWorker]:
-        return [process for known in self._warm.values() for process in known]
+        return [process for workers in self._warm.values() for process in workers]
 
     def give_back(self, process: PooledWorker) -> None:
+        """Ends one use of a process, which then stays warm, or is stopped when it is retired or others wait
+        for a slot."""
         process.users -= 1
         if process.users:
             return
         process.idle_since = self._clock.time()
         if process.retired or self._closed:
-            self._end(process)
+            self._stop(process)
             return
         if self._waiting:
             self.retire(process)
@@ -221,12 +235,12 @@ class Pool:
             self._reaper = self._clock.call_at(process.idle_since + self._idle, self._reap)
 
     def retire(self, process: PooledWorker) -> None:
-        """It takes no more invocations, and ends when those in it have."""
+        """Gives the process no more invocations, and stops it when those in it have ended."""
         if not process.retired:
             process.retired = True
             self._withdraw(process)
             if not process.users:
-                self._end(process)
+                self._stop(process)
 
     def _reap(self) -> None:
         self._reaper = None
@@ -238,44 +252,44 @@ class Pool:
             oldest = min(process.idle_since if not process.users else now for process in self._all_warm())
             self._reaper = self._clock.call_at(oldest + self._idle, self._reap)
 
-    def _end(self, process: PooledWorker) -> None:
-        if process.ending:
+    def _stop(self, process: PooledWorker) -> None:
+        if process.stopping:
             return
-        process.ending = True
+        process.stopping = True
         task = asyncio.get_running_loop().create_task(self._remove(process))
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._stopping.add(task)
+        task.add_done_callback(self._stopping.discard)
 
     async def _remove(self, process: PooledWorker) -> None:
         try:
             await self._host.remove(process.plugin.name)
         except PluginError:
-            pass  # somebody else has removed it
+            pass  # it was removed already
         try:
-            if self._after is not None:
-                await self._after(process)
+            if self._on_removed is not None:
+                await self._on_removed(process)
         finally:
             self._free(process.number)
 
     def _free(self, number: int) -> None:
         self._numbers.discard(number)
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
 
     async def close(self) -> None:
-        """End every process; invocations in them fail."""
+        """Stops every process; invocations in them fail."""
         self._closed = True
         if self._reaper is not None:
             self._reaper.cancel()
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
         for process in self._all_warm():
             process.retired = True
-            self._end(process)
+            self._stop(process)
         self._warm.clear()
-        while self._ending:
-            await asyncio.gather(*self._ending, return_exceptions=True)
+        while self._stopping:
+            await asyncio.gather(*self._stopping, return_exceptions=True)

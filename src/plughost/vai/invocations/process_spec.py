@@ -1,4 +1,4 @@
-"""What an export was granted, as the spec of a process: the kernel holds it to that."""
+"""The PluginSpec of a worker process: granted permissions as sandbox access, resource limits and options."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from plughost.contracts.vai.manifest import Export
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.spec import PluginSpec
 from plughost.vai.bindings.package import Package
-from plughost.vai.bindings.permissions import USUAL_CONCURRENCY, GrantedPermissions
+from plughost.vai.bindings.permissions import DEFAULT_CONCURRENCY, GrantedPermissions
 
 GATEWAY_HOST = "gateway.vai.internal"
-"""Reserved: inside a sandbox it is the gateway's own socket."""
+"""Reserved host name: inside a sandbox it leads to the gateway's unix socket."""
 WEB_PORTS = (80, 443)
 BLOCK = 4096
-"""Bytes of a file past the limit of its folder: enough for a look to see that it is past it."""
+"""Bytes by which a file may exceed the scratch limit, so that a measurement can detect the excess."""
 NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
-"""Python without a sandbox would write `__pycache__` into the installed package, which no release has."""
-SHARED = 1024
-"""Requests in a process that serves every tenant, each of them within its own binding's limit."""
+"""Keeps Python without a sandbox from writing `__pycache__` into the installed package, whose files are
+verified."""
+MAX_SHARED_REQUESTS = 1024
+"""Concurrent requests of a process that serves every tenant; each tenant is limited by its own binding."""
 
 
 def process_spec(
@@ -35,6 +36,7 @@ def process_spec(
     limits: ResourceLimits,
     sandbox: str,
 ) -> PluginSpec:
+    """Builds the spec of a process that runs one export with the permissions it was granted."""
     endpoints: list[Endpoint] = []
     if granted.network == "egress":
         for host in ("*",) if granted.egress_domains is None else granted.egress_domains:
@@ -46,28 +48,31 @@ def process_spec(
         sandbox=sandbox,
         allow=Access(connect=tuple(endpoints)),
         env={} if package.check is None else NO_BYTECODE,
-        limits=limits if scratch is None else _within_scratch(limits),
+        limits=limits if scratch is None else _limit_file_size(limits),
         options={
             "exports": [export.id],
-            "max_in_flight": _in_flight(export, granted),
+            "max_in_flight": _max_in_flight(export, granted),
             "filesystem": granted.filesystem,
-            "failure_limit": 1,  # the pool makes another one, and nobody waits for that
+            "failure_limit": 1,  # the pool starts another process instead of restarting this one
             **({} if scratch is None else {"scratch": scratch}),
         },
     )
 
 
-def _in_flight(export: Export, granted: GrantedPermissions) -> int:
-    """Requests at a time; one where it may write, since all in a process write to the same places."""
+def _max_in_flight(export: Export, granted: GrantedPermissions) -> int:
+    """Concurrent requests per process; one where it may write, because all requests write to the same
+    places."""
     if granted.filesystem == "scratch":
         return 1
     if granted.execution_class == "inline":
-        return SHARED
-    return export.max_concurrency or USUAL_CONCURRENCY  # a binding that wants less has its gate
+        return MAX_SHARED_REQUESTS
+    return (
+        export.max_concurrency or DEFAULT_CONCURRENCY
+    )  # a binding with a lower limit has its ConcurrencyLimit
 
 
-def _within_scratch(limits: ResourceLimits) -> ResourceLimits:
-    """No single file is larger than all of a scratch folder: that the kernel sees to, without a look."""
+def _limit_file_size(limits: ResourceLimits) -> ResourceLimits:
+    """Limits the size of a single file to that of the scratch folder, so that the kernel enforces it."""
     sizes = [limits.file_size, None if limits.scratch is None else limits.scratch + BLOCK]
     return msgspec.structs.replace(
         limits, file_size=min((size for size in sizes if size is not None), default=None)

@@ -1,7 +1,8 @@
-"""Private folders for invocations: writable, bounded, and gone when their invocation is.
+"""Scratch folders: a private, writable, size-limited folder per invocation, removed when the invocation ends.
 
-Each process has a root that its sandbox may write, and each invocation a folder of its own in it. All of them
-are below one folder that is locked while its host lives; what a killed host leaves the next one removes.
+Each process has a root folder that its sandbox may write, and each invocation a folder of its own in it. All
+roots of a host are in one folder that is locked while the host lives; the next host removes what a killed one
+has left.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ from plughost.sandbox.run_dir import create_locked_dir, remove_abandoned
 from plughost.sandbox.untrusted_temp_dir import open_folder
 
 PREFIX = "plughost-scratch-"
-MOST_COUNTED = 100_000
+MAX_ENTRIES = 100_000
 """Files and folders of one invocation; more count as over any limit."""
-MOST_REMOVED = 2 * MOST_COUNTED
-"""Folders that are removed while a process may still make more; what is left goes when the host closes."""
+MAX_REMOVED = 2 * MAX_ENTRIES
+"""Folders to remove while a process may still create more; the rest is removed when the host closes."""
 TOO_MUCH = 1 << 62
-FASTEST = 1 << 30
-"""Bytes a second that a writer is thought to be able to."""
-SOONEST, LATEST = 0.02, 0.5
-"""Seconds between two looks at how full a folder is."""
-LOOKING = 0.05
-"""The share of one processor's time that looking at all folders takes, at most, unless it were too late."""
+"""The size reported for a folder that cannot be measured: over any limit."""
+MAX_WRITE_RATE = 1 << 30
+"""Assumed highest write speed, in bytes a second."""
+MIN_INTERVAL, MAX_INTERVAL = 0.02, 0.5
+"""Shortest and longest interval between two measurements of a folder, in seconds."""
+MAX_LOAD = 0.05
+"""The share of one processor that measuring all folders may use, unless `MAX_INTERVAL` demands more."""
 
 
 class Scratch:
-    """`base` is where hosts have their folders; nothing is made before the first is asked for."""
+    """The scratch folders of one host, below `base`. Nothing is created before the first `root`."""
 
     def __init__(self, base: str | None = None) -> None:
         self._base = base
@@ -42,24 +44,25 @@ class Scratch:
         """The folders of invocations that run."""
 
     def root(self) -> str:
-        """Where a new process is to have its invocations' folders. Its keeper makes it, for its user."""
+        """A path for the scratch root of a new process. The sandbox manager creates it, for the process's
+        user."""
         if self._lock < 0:
             self._path, self._lock = create_locked_dir(self.sweep(), PREFIX)
         self._roots += 1
         return os.path.join(self._path, str(self._roots))
 
     def sweep(self) -> str:
-        """Where hosts have their folders, without those that killed ones have left."""
+        """Removes the folders of killed hosts, and returns the folder in which all hosts have theirs."""
         base = os.path.realpath(self._base or shared_temp_dir())
         remove_abandoned(base, PREFIX)
         return base
 
     def make(self, root: str, invocation_id: str) -> str:
-        """A folder for one invocation, of the user whose the root is."""
+        """Creates the folder of one invocation, owned by the user who owns the root."""
         path = os.path.join(root, invocation_id)
         try:
             os.mkdir(path, 0o700)
-            folder = open_folder(path)  # whose process may have put a symlink there meanwhile
+            folder = open_folder(path)  # a running process could have put a symlink there meanwhile
             try:
                 owner = os.stat(root)
                 if owner.st_uid != os.geteuid():
@@ -71,28 +74,29 @@ class Scratch:
         self._live.add(path)
         return path
 
-    def look(self, path: str) -> tuple[int, float]:
-        """Bytes of an invocation, in its folder and beside it where nobody has one.
+    def measure(self, path: str) -> tuple[int, float]:
+        """Measures the bytes that an invocation uses, in its folder and beside it where no invocation has a
+        folder.
 
-        And the seconds that such a look at every folder takes. Blocking.
+        Returns them with the estimated seconds that measuring every folder takes. Blocking.
         """
-        began = time.monotonic()
-        total = sum(map(used, [path, *self.strewn(os.path.dirname(path))]))
-        return total, (time.monotonic() - began) * len(self._live)
+        started = time.monotonic()
+        total = sum(map(disk_usage, [path, *self.stray_paths(os.path.dirname(path))]))
+        return total, (time.monotonic() - started) * len(self._live)
 
-    def strewn(self, root: str) -> list[str]:
-        """What a process has left beside its invocations' folders."""
+    def stray_paths(self, root: str) -> list[str]:
+        """Files that a process has left in its root, outside the folders of its invocations."""
         try:
             return [path for name in os.listdir(root) if (path := os.path.join(root, name)) not in self._live]
         except OSError:
             return []
 
     async def remove(self, path: str) -> None:
-        """With all that is in it, whoever goes away meanwhile."""
+        """Removes the folder with its content, also when the caller is cancelled meanwhile."""
         try:
             os.rmdir(path)
         except OSError:
-            removed = asyncio.get_running_loop().run_in_executor(None, rmtree, path, MOST_REMOVED)
+            removed = asyncio.get_running_loop().run_in_executor(None, rmtree, path, MAX_REMOVED)
             try:
                 await asyncio.shield(removed)
             except asyncio.CancelledError:
@@ -102,22 +106,23 @@ class Scratch:
             self._live.discard(path)
 
     async def close(self) -> None:
-        """When no process is left that could write."""
+        """Removes all folders of this host. Call it when no process is left that could write."""
         if self._lock >= 0:
             await asyncio.to_thread(rmtree, self._path)
             os.close(self._lock)
             self._lock = -1
 
 
-def until_next_look(left: int, all_take: float) -> float:
-    """Seconds, so that a fast writer is met where its `left` bytes end; longer where much is to be seen."""
-    return min(max(left / FASTEST, all_take / LOOKING, SOONEST), LATEST)
+def measure_interval(left: int, all_take: float) -> float:
+    """Seconds until the next measurement: short enough to catch a fast writer when its `left` bytes are used
+    up, longer where measuring all folders takes long."""
+    return min(max(left / MAX_WRITE_RATE, all_take / MAX_LOAD, MIN_INTERVAL), MAX_INTERVAL)
 
 
-def used(path: str) -> int:
-    """Bytes on the disk of all that is in a folder, counted without following a link. Blocking.
+def disk_usage(path: str) -> int:
+    """Disk usage of a folder in bytes, without following symlinks. Blocking.
 
-    What is hidden from a look, too deep or closed, counts as over any limit.
+    What cannot be measured, because it is too deep or not readable, counts as over any limit.
     """
     total = count = 0
     waiting = [path]
@@ -126,14 +131,14 @@ def used(path: str) -> int:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     count += 1
-                    about = entry.stat(follow_symlinks=False)
-                    total += max(about.st_blocks * 512, 512)
+                    info = entry.stat(follow_symlinks=False)
+                    total += max(info.st_blocks * 512, 512)
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
-                    if count > MOST_COUNTED:
+                    if count > MAX_ENTRIES:
                         return TOO_MUCH
         except (FileNotFoundError, NotADirectoryError):
-            continue  # gone meanwhile
+            continue  # removed meanwhile
         except OSError:
             return TOO_MUCH
     return total

@@ -1,4 +1,4 @@
-"""An invocation as what it says: its events as they come, and its outcome as the last."""
+"""An invocation as an async generator: its events as they come, then its outcome."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from plughost.vai.invocations.invocation import Invocation, Invoker
 from plughost.vai.invocations.outcome import Outcome
 
 
-async def stream(invoker: Invoker, wanted: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
-    """Whoever stops listening cancels it. What waits to be heard is bounded by what it may say in all."""
-    said: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
-    task = asyncio.ensure_future(invoker.invoke(wanted, said.put_nowait))
-    task.add_done_callback(lambda _: said.put_nowait(None))
+async def stream(invoker: Invoker, invocation: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
+    """Yields the events of an invocation, then its outcome. Closing the generator cancels the invocation.
+
+    The queue has no limit of its own, since the number of events of an invocation is limited.
+    """
+    events: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+    task = asyncio.ensure_future(invoker.invoke(invocation, events.put_nowait))
+    task.add_done_callback(lambda _: events.put_nowait(None))
     try:
-        while (event := await said.get()) is not None:
+        while (event := await events.get()) is not None:
             yield event
         yield await task
     finally:

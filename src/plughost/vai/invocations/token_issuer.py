@@ -1,4 +1,4 @@
-"""The seam to the gateway, as an invocation that was granted scopes uses it."""
+"""TokenIssuer: the protocol by which an invocation with scopes gets its delegation token from the gateway."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from plughost.vai.invocations.execution import Execution
 
 
 class TokenIssuer(Protocol):
+    """Issues a delegation token for each invocation, and revokes it at the end (implemented by the
+    gateway)."""
+
     async def open(self) -> str:
-        """The path of its socket, which is answered from now on."""
+        """Starts to listen, if it does not yet, and returns the path of the unix socket."""
 
-    def admit(self, run: Execution) -> str:
-        """The token of an invocation, good for its scopes until it is dismissed or its deadline passes."""
+    def admit(self, execution: Execution) -> str:
+        """Issues the token of an invocation, valid for its scopes until `dismiss` or its deadline."""
 
-    def dismiss(self, run: Execution) -> None:
-        """Its token is refused from now on, and what it has begun is cancelled."""
+    def dismiss(self, execution: Execution) -> None:
+        """Revokes the token of an invocation, and cancels everything that it has started."""

@@ -1,7 +1,7 @@
-"""Delegated credentials: a token per invocation that opens the gateway's API for its scopes only.
+"""Delegation tokens: a credential per invocation, valid for its scopes of the gateway's API only.
 
-A JWT signed with Ed25519 behind the prefix `vai_dlg_`. It is good while its invocation runs: the issuer knows
-which do, so a token ends with it even when its time is not over.
+A token is a JWT, signed with Ed25519, behind the prefix `vai_dlg_`. It is valid while its invocation runs:
+the issuer keeps the list of those, so a token is revoked with its invocation, even before it expires.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from plughost.errors import Denied
 
 PREFIX = "vai_dlg_"
 SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"
-"""Any token, and any in base64: `e` is how every JWT begins."""
+"""A regular expression for any token, also in base64: every JWT begins with `e`."""
 ALGORITHM = "Ed25519"
 HEADER = {"alg": ALGORITHM, "typ": "JWT"}
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"
-LARGEST = 4096
+MAX_LENGTH = 4096
+"""Characters of a token; a longer one is refused unread."""
 
 
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a token stands for."""
+    """The rights of one token: its invocation, tenant, scopes and expiry."""
 
     invocation_id: str
     org_id: str
@@ -41,16 +42,16 @@ class _Claims(msgspec.Struct):
 
 
 class InvalidToken(Denied):
-    """A token that opens nothing, any more or ever."""
+    """A token that is forged, expired, or of an invocation that has ended."""
 
-    def __init__(self, message: str, names: str) -> None:
+    def __init__(self, message: str, invocation_id: str) -> None:
         super().__init__(message)
-        self.names = names
-        """The invocation that it names, truly or not; empty when it names none."""
+        self.invocation_id = invocation_id
+        """The invocation that the token claims, verified or not; empty when it claims none."""
 
 
 class OutOfScope(Denied):
-    """A good token, for something else."""
+    """A valid token without the scope that the request needs."""
 
     def __init__(self, message: str, delegation: Delegation) -> None:
         super().__init__(message)
@@ -58,14 +59,15 @@ class OutOfScope(Denied):
 
 
 class TokenVerifier(Protocol):
-    """The seam to the gateway: who may do what."""
+    """Verifies delegation tokens (implemented by `SigningIssuer`)."""
 
     def verify(self, token: str, scope: str) -> Delegation:
-        """OutOfScope when it stands for less, Denied when it stands for nothing."""
+        """The delegation of a token. OutOfScope when it lacks the scope, Denied when it is not valid."""
 
 
 class SigningIssuer:
-    """Mints tokens for running invocations and verifies them; its key never leaves the process."""
+    """Signs delegation tokens for running invocations and verifies them. The private key never leaves the
+    process."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         try:
@@ -76,7 +78,7 @@ class SigningIssuer:
         self._key: Any = OKPKey.generate_key("Ed25519")
         trial: str = jwt.encode(HEADER, {}, self._key, algorithms=[ALGORITHM])
         self._header = PREFIX + trial.partition(".")[0]
-        """How every token of ours begins, to the letter."""
+        """The prefix and header with which each of our tokens begins."""
         self._now = now
         self._running: dict[str, Delegation] = {}
 
@@ -98,42 +100,43 @@ class SigningIssuer:
             "org": delegation.org_id,
             "project": delegation.project_id,
             "scope": " ".join(delegation.scopes),
-            "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` knows the deadline itself
+            "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` checks the exact deadline
         }
         token: str = jwt.encode(HEADER, claims, self._key, algorithms=[ALGORITHM])
         self._running[delegation.invocation_id] = delegation
         return PREFIX + token
 
     def revoke(self, invocation_id: str) -> None:
-        """At the end of an invocation, whatever the end was."""
+        """Revokes the token of an invocation that has ended, however it ended."""
         self._running.pop(invocation_id, None)
 
     def verify(self, token: str, scope: str) -> Delegation:
+        """The delegation of a token; see `TokenVerifier.verify`."""
         from joserfc import errors, jwt
 
-        if not token.startswith(PREFIX) or len(token) > LARGEST:
+        if not token.startswith(PREFIX) or len(token) > MAX_LENGTH:
             raise Denied("that is no delegation token")
-        if token.partition(".")[0] != self._header:  # no word of a stranger's is followed, or even read
-            raise InvalidToken("the delegation token is not one of ours", _claimed(token))
+        if token.partition(".")[0] != self._header:  # a header that is not ours is not even parsed
+            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token))
         try:
             claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
-            raise InvalidToken("the delegation token is not one of ours", _claimed(token)) from error
-        names = str(claims.get("jti"))
-        delegation = self._running.get(names)
+            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token)) from error
+        invocation_id = str(claims.get("jti"))
+        delegation = self._running.get(invocation_id)
         if delegation is None or claims.get("aud") != AUDIENCE or claims.get("iss") != ISSUER:
-            raise InvalidToken("the delegation token's invocation is over", names)
+            raise InvalidToken("the delegation token's invocation is over", invocation_id)
         if self._now() >= delegation.expires_at:
-            raise InvalidToken("the delegation token has expired", names)
+            raise InvalidToken("the delegation token has expired", invocation_id)
         if scope not in delegation.scopes:
             raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation
 
 
-def _claimed(token: str) -> str:
-    """The invocation that a token names which nobody has vouched for."""
+def _unverified_id(token: str) -> str:
+    """The invocation id (`jti`) in a token whose signature was not verified; empty when there is none."""
     try:
-        told = token.split(".")[1]
-        return msgspec.json.decode(base64.urlsafe_b64decode(told + "=="), type=_Claims).jti
+        payload = token.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=="), type=_Claims).jti
     except (IndexError, ValueError, RecursionError):
         return ""

@@ -1,8 +1,8 @@
-"""What a process says that belongs to no request of its own: nobody's result, and told in a record.
+"""Unsolicited messages: what a process sent without a request that it could belong to, kept for the record.
 
-Nothing tells which of its invocations said it. It stands in the record of the one that ends next in that
-process, or of its last one when the process is gone, which has the same package, export and, unless it is
-inline, tenant.
+Nobody knows which invocation caused such a message. It is recorded with the invocation that ends next in that
+process, or with its last one when the process is gone. That one has the same package, export and, unless the
+class is inline, tenant.
 """
 
 from __future__ import annotations
@@ -10,26 +10,28 @@ from __future__ import annotations
 from plughost.events import Dropped
 from plughost.host import Host
 
-WAITING = 1000
-"""Of all processes, until somebody asks."""
-MOST = 20
-"""Of one process at a time."""
+MAX_QUEUED = 1000
+"""Messages of all processes that are queued until `take`."""
+MAX_PER_PROCESS = 20
+"""Messages of one process that are kept."""
 
 
 class UnsolicitedMessages:
+    """Collects the messages that the host dropped, by process."""
+
     def __init__(self, host: Host) -> None:
-        self._events = host.events(WAITING, only=Dropped)
-        self._known: dict[str, list[str]] = {}
+        self._events = host.events(MAX_QUEUED, only=Dropped)
+        self._messages: dict[str, list[str]] = {}
         """By the name of the process."""
 
     def __bool__(self) -> bool:
         """Whether there may be any."""
-        return bool(self._known or self._events)
+        return bool(self._messages or self._events)
 
     def take(self, process: str) -> list[str]:
-        """What that process has said, once."""
+        """The messages of that process, once."""
         while isinstance(event := self._events.take(), Dropped):
-            said = self._known.setdefault(event.plugin, [])
-            if len(said) < MOST:
-                said.append(event.what)
-        return self._known.pop(process, [])
+            messages = self._messages.setdefault(event.plugin, [])
+            if len(messages) < MAX_PER_PROCESS:
+                messages.append(event.what)
+        return self._messages.pop(process, [])

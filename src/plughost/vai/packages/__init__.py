@@ -1,1 +1,1 @@
-"""Packages: what is packed, signed, moved and kept before any of it runs."""
+"""Packages: pack, sign, verify, push, pull, install and diff, before any of their code runs."""

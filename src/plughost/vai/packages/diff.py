@@ -1,4 +1,4 @@
-"""What changed between two versions of a package: files, what exports are and ask for, schemas."""
+"""Diff of two versions of a package: files, permissions, other manifest fields, and schemas."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from plughost.vai.packages.archive.source_tree import list_files
 from plughost.vai.packages.store.installed import InstalledRelease
 
 Change = Literal["added", "removed", "changed", "mode"]
-Look = tuple[bool, str]
+FileInfo = tuple[bool, str]
 """Whether a file is executable, and its digest."""
-Files = dict[str, Look]
+Files = dict[str, FileInfo]
 
 
 class File(msgspec.Struct, frozen=True):
+    """A file that was added, removed or changed."""
+
     path: str
     change: Change
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A field of the manifest; None where there is no such field."""
+    """A changed field of the manifest; None where there is no such field."""
 
     field: str
     before: Any
@@ -32,6 +34,8 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class SchemaChange(msgspec.Struct, frozen=True):
+    """A changed schema of an export."""
+
     export: str
     field: str
     path: str
@@ -39,18 +43,21 @@ class SchemaChange(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
+    """All differences between two versions."""
+
     before: str
     after: str
     files: list[File]
     permissions: list[Value]
     manifest: list[Value]
-    """The other fields."""
+    """The changed fields other than permissions."""
     schemas: list[SchemaChange]
 
 
 def diff(before: InstalledRelease, after: InstalledRelease) -> Difference:
+    """Compares two installed releases."""
     old, new = _files(before), _files(after)
-    values = list(_values(_flat(before.manifest), _flat(after.manifest)))
+    values = list(_values(_flatten(before.manifest), _flatten(after.manifest)))
     return Difference(
         str(before.release),
         str(after.release),
@@ -66,7 +73,7 @@ def _files(installed: InstalledRelease) -> Files:
     found = {}
     for member in folder.members:
         with folder.open(member) as file:
-            found[member.name] = (member.executable, archive_file.sum_of(file).digest)
+            found[member.name] = (member.executable, archive_file.hash_file(file).digest)
     return found
 
 
@@ -76,7 +83,7 @@ def _file_changes(old: Files, new: Files) -> Iterator[File]:
             yield File(path, change)
 
 
-def _change(was: Look | None, now: Look | None) -> Change | None:
+def _change(was: FileInfo | None, now: FileInfo | None) -> Change | None:
     if was == now:
         return None
     if was is None or now is None:
@@ -84,11 +91,11 @@ def _change(was: Look | None, now: Look | None) -> Change | None:
     return "mode" if was[1] == now[1] else "changed"
 
 
-def _flat(manifest: VaiManifest) -> dict[str, Any]:
-    """Fields by their dotted names; exports by their ids, wherever they stand in the file."""
-    told: dict[str, Any] = msgspec.to_builtins(manifest)
-    told["exports"] = {export["id"]: export for export in told["exports"]}
-    return dict(_leaves("", told))
+def _flatten(manifest: VaiManifest) -> dict[str, Any]:
+    """Manifest fields by dotted name; exports by id, so that their order in the file does not matter."""
+    fields: dict[str, Any] = msgspec.to_builtins(manifest)
+    fields["exports"] = {export["id"]: export for export in fields["exports"]}
+    return dict(_leaves("", fields))
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -106,14 +113,14 @@ def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Value]:
 
 
 def _schemas(before: VaiManifest, after: VaiManifest, old: Files, new: Files) -> Iterator[SchemaChange]:
-    first, second = _named(before), _named(after)
+    first, second = _schema_paths(before), _schema_paths(after)
     for export, field in sorted({*first, *second}):
         was, now = first.get((export, field), ""), second.get((export, field), "")
         if change := _change(old.get(was), new.get(now)):
             yield SchemaChange(export, field, now or was, change)
 
 
-def _named(manifest: VaiManifest) -> dict[tuple[str, str], str]:
+def _schema_paths(manifest: VaiManifest) -> dict[tuple[str, str], str]:
     return {
         (export.id, field): path.removeprefix("./")
         for export in manifest.exports

@@ -1,7 +1,6 @@
-"""What a package is and what its signature is worth, before any of it is kept.
+"""Fetches a package: first its metadata (manifest and signature), then its archive.
 
-First its manifest and signature, which say whether it is wanted at all; then its archive. Every digest is
-checked before a byte is looked into.
+The metadata tells whether the package is wanted at all. Every digest is checked before the bytes are parsed.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from plughost._util.threads import in_thread
 from plughost.contracts.vai.manifest import FILE, VaiManifest
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.archive import archive_file
-from plughost.vai.packages.archive.limits import SMALL, USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, MAX_DOCUMENT_BYTES, PackageLimits
 from plughost.vai.packages.errors import Altered, Unacceptable
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.lockfile import Lockfile
@@ -40,20 +39,21 @@ from plughost.vai.packages.trust.publishers import TrustedPublishers
 from plughost.vai.packages.trust.signature import Posture, SignatureVerdict, verify
 from plughost.vai.packages.validate import validate_contents
 
-_MOST_SIGNATURES = 256
+_MAX_SIGNATURES = 256
 _NO_SIGNATURE = b" "
-"""What is there in the place of one: anybody may say something about a package. Not the same as nothing."""
+"""Stands for a referrer that is not a signature: anybody may attach something to a package. It counts as
+invalid, other than no signature."""
 BEST_FIRST: tuple[Posture, ...] = ("trusted", "unknown_key", "unsigned", "invalid", "altered")
-"""Which of several signatures counts: whoever may publish may add worthless ones, and no harm is done."""
+"""Which of several signatures counts: whoever may publish may add worthless ones, and that does no harm."""
 
 
 class PackageMetadata(msgspec.Struct, frozen=True):
-    """A release as its manifest and its signature tell it; its archive has not been seen."""
+    """A release with its manifest and the verdict on its signature, before its archive is fetched."""
 
     release: Release
     manifest: VaiManifest
     text: bytes
-    """Of `vai-plugin.toml`."""
+    """The content of `vai-plugin.toml`."""
     body: bytes
     """The OCI manifest."""
     layer: Descriptor
@@ -62,124 +62,132 @@ class PackageMetadata(msgspec.Struct, frozen=True):
 
 
 async def fetch_metadata(
-    place: PackageLocation,
+    location: PackageLocation,
     folder: Path,
-    who: TrustedPublishers,
+    trust: TrustedPublishers,
     now: datetime | None = None,
-    limits: PackageLimits = USUAL,
+    limits: PackageLimits = DEFAULT_LIMITS,
     pins: Lockfile | None = None,
 ) -> PackageMetadata:
-    """What a package says to be. `folder` is for what is fetched meanwhile.
+    """Fetches the manifest and the signatures of a package, into `folder`, and verifies them.
 
-    Of several trusted signatures that by a pinned key counts. Altered when it was asked for by the tag of
-    another version: a signature says which version it is, a tag is only the registry's word.
+    Of several trusted signatures the one by a pinned key counts. Altered when the package was requested by
+    the tag of another version: the version is signed, while the registry alone decides what a tag refers to.
     """
-    found, body = await place.content.manifest(place.name)
+    found, body = await location.content.manifest(location.name)
     check(body, found.digest)
-    if is_digest(place.name) and found.digest != place.name:
-        raise Altered(f"the package is {found.digest}, not {place.name}", hint="do not trust its source")
+    if is_digest(location.name) and found.digest != location.name:
+        raise Altered(f"the package is {found.digest}, not {location.name}", hint="do not trust its source")
     config, archived = parts(body, limits)
-    text = await _small(place.content, config, folder / "config")
-    release, told = identify(found.digest, config, text)
-    if misnamed(place.name, release.version):
-        raise Altered(f"what the tag {place.name} leads to is {release}", hint="do not trust that registry")
+    text = await _fetch_small(location.content, config, folder / "config")
+    release, package_manifest = identify(found.digest, config, text)
+    if misnamed(location.name, release.version):
+        raise Altered(
+            f"what the tag {location.name} leads to is {release}", hint="do not trust that registry"
+        )
     pinned = pins.key_of(release) if pins else ""
-    judge = partial(verify, release=release, trust=who, now=now or publishers.now())
-    verdict, envelope = await _best(_envelopes(place, found, folder), judge, pinned)
-    return PackageMetadata(release, told, text, body, archived, verdict, envelope)
+    evaluate = partial(verify, release=release, trust=trust, now=now or publishers.now())
+    verdict, envelope = await _best_signature(_envelopes(location, found, folder), evaluate, pinned)
+    return PackageMetadata(release, package_manifest, text, body, archived, verdict, envelope)
 
 
 async def fetch_archive(
-    place: PackageLocation,
-    one: PackageMetadata,
+    location: PackageLocation,
+    metadata: PackageMetadata,
     folder: Path,
     watch: Watch = no_watch,
-    limits: PackageLimits = USUAL,
+    limits: PackageLimits = DEFAULT_LIMITS,
 ) -> Path:
-    """Its archive as a file below `folder`: the right bytes, in the one form, and fit to be a package."""
+    """Fetches the archive of a package into `folder`, and checks its digest, its canonical form and its
+    content."""
     path = folder / "layer"
-    await place.content.fetch(one.layer, path, counting(watch, one.layer.size))
-    await in_thread(partial(_refuse_unfit, place, one, path, limits))
+    await location.content.fetch(metadata.layer, path, counting(watch, metadata.layer.size))
+    await in_thread(partial(_check_archive, location, metadata, path, limits))
     return path
 
 
-def _refuse_unfit(place: PackageLocation, one: PackageMetadata, path: Path, limits: PackageLimits) -> None:
-    if place.file is not None:
-        blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: path}
-        write_file(one.body, one.release.version, blobs, again := archive_file.Sum())
-        if again.digest != _sum(place.file).digest:
-            raise Altered(f"{place.file} is not as it was packed", plugin=str(one.release))
-    with archive_file.ArchiveFile(path, limits) as inside:
-        if FILE not in inside.members or inside.read(inside.members[FILE]) != one.text:
-            raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(one.release))
-        validate_contents(inside, Path())
+def _check_archive(
+    location: PackageLocation, metadata: PackageMetadata, path: Path, limits: PackageLimits
+) -> None:
+    if location.file is not None:
+        blobs: dict[str, bytes | Path] = {
+            digest_of(metadata.text): metadata.text,
+            metadata.layer.digest: path,
+        }
+        write_file(metadata.body, metadata.release.version, blobs, hashed := archive_file.HashingWriter())
+        if hashed.digest != _hash_file(location.file).digest:
+            raise Altered(f"{location.file} is not as it was packed", plugin=str(metadata.release))
+    with archive_file.ArchiveFile(path, limits) as archive:
+        if FILE not in archive.members or archive.read(archive.members[FILE]) != metadata.text:
+            raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(metadata.release))
+        validate_contents(archive, Path())
 
 
-async def _best(
-    envelopes: AsyncIterator[bytes], judge: Callable[[bytes | None], SignatureVerdict], pinned: str
+async def _best_signature(
+    envelopes: AsyncIterator[bytes], evaluate: Callable[[bytes | None], SignatureVerdict], pinned: str
 ) -> tuple[SignatureVerdict, bytes | None]:
-    """The signature that is worth most. Once none can be worth more, no others are fetched."""
+    """The signature with the best verdict. Fetches no more of them once none can be better."""
     best: tuple[SignatureVerdict, bytes | None] | None = None
 
     def rank(verdict: SignatureVerdict) -> tuple[int, bool]:
         return BEST_FIRST.index(verdict.posture), pinned not in ("", verdict.key_id)
 
     async for envelope in envelopes:
-        verdict = judge(envelope)
+        verdict = evaluate(envelope)
         if best is None or rank(verdict) < rank(best[0]):
             best = verdict, envelope
         if rank(best[0]) == (0, False):
             break
-    return best or (judge(None), None)
+    return best or (evaluate(None), None)
 
 
-async def _envelopes(place: PackageLocation, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
-    """The signature beside a file, or those that the content has."""
-    if place.beside is not None and (beside := await in_thread(partial(_beside, place.beside))):
+async def _envelopes(location: PackageLocation, found: Descriptor, folder: Path) -> AsyncIterator[bytes]:
+    """The signature file beside a packed file, or the signatures attached in the content store."""
+    if location.beside is not None and (beside := await in_thread(partial(_read_beside, location.beside))):
         yield beside
         return
-    there = 0
-    for number, entry in enumerate(await place.content.referrers(found.digest, SIGNATURE)):
+    count = 0
+    for number, entry in enumerate(await location.content.referrers(found.digest, SIGNATURE)):
         try:
-            envelope = await _enclosed(place.content, entry, folder / f"envelope-{number}")
+            envelope = await _fetch_envelope(location.content, entry, folder / f"envelope-{number}")
         except NotFound:
             continue  # lists outlive what they list
         except (BadContent, Unacceptable):
             envelope = _NO_SIGNATURE
         yield envelope
-        there += 1
-        if there == _MOST_SIGNATURES:
+        count += 1
+        if count == _MAX_SIGNATURES:
             return
 
 
-async def _enclosed(content: ContentStore, entry: Descriptor, into: Path) -> bytes:
+async def _fetch_envelope(content: ContentStore, entry: Descriptor, into: Path) -> bytes:
     _, body = await content.manifest(entry.digest)
     check(body, entry.digest)
     blobs = read_manifest(body).layers
     if [blob.mediaType for blob in blobs] != [ENVELOPE]:
         return _NO_SIGNATURE
-    return await _small(content, blobs[0], into)
+    return await _fetch_small(content, blobs[0], into)
 
 
-def _beside(path: Path) -> bytes:
+def _read_beside(path: Path) -> bytes:
     try:
         with open_regular(path) as file:
-            return file.read(SMALL + 1) or _NO_SIGNATURE
+            return file.read(MAX_DOCUMENT_BYTES + 1) or _NO_SIGNATURE
     except FileNotFoundError:
         return b""
     except OSError as error:
         raise InvalidSpec(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-async def _small(content: ContentStore, blob: Descriptor, into: Path) -> bytes:
-    if blob.size > SMALL:
-        raise Unacceptable(f"{blob.digest} is larger than {SMALL} bytes")
+async def _fetch_small(content: ContentStore, blob: Descriptor, into: Path) -> bytes:
+    if blob.size > MAX_DOCUMENT_BYTES:
+        raise Unacceptable(f"{blob.digest} is larger than {MAX_DOCUMENT_BYTES} bytes")
     await content.fetch(blob, into, no_progress)
     data = await in_thread(into.read_bytes)
     check(data, blob.digest)
     return data
 
 
-def _sum(path: Path) -> archive_file.Sum:
+def _hash_file(path: Path) -> archive_file.HashingWriter:
     with path.open("rb") as file:
-        return archive_file.sum_of(file)
+        return archive_file.hash_file(file)

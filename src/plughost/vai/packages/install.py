@@ -1,4 +1,4 @@
-"""A package enters the store, or nothing of it does."""
+"""Installs a package into the store, atomically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plughost._util import fsync
 from plughost._util.threads import in_thread
 from plughost.contracts.vai.target_platform import refuse_foreign
 from plughost.vai.packages.archive.archive_file import ArchiveFile
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.archive.unpack import READ_ONLY, unpack
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.packages.fetch import PackageMetadata, fetch_archive, fetch_metadata
@@ -27,42 +27,46 @@ from plughost.vai.packages.trust.publishers import TrustedPublishers
 from plughost.vai.packages.trust.signature import SignatureVerdict
 
 KEPT_IN_DEVELOPMENT = ("trusted", "unsigned", "unknown_key")
+"""The postures with which a package may be installed in development mode."""
 
 
 class InstallResult(msgspec.Struct, frozen=True):
+    """An installed release and the verdict on its signature."""
+
     installed: InstalledRelease
     verdict: SignatureVerdict
 
 
 async def install(
-    place: PackageLocation,
+    location: PackageLocation,
     store: Store,
     trust: TrustedPublishers,
     *,
     pins: Lockfile | None = None,
     now: datetime | None = None,
     watch: Watch = no_watch,
-    limits: PackageLimits = USUAL,
+    limits: PackageLimits = DEFAULT_LIMITS,
 ) -> InstallResult:
-    """Verify, fetch, check, unpack, put in its place; PackageRefused and its kin when it cannot be.
+    """Verifies, fetches, checks and unpacks a package, and adds it to the store. PackageRefused when it
+    cannot be used.
 
-    In production only a trusted signature counts. In development a package that nobody trusted has signed is
-    kept, with its posture. With `pins`, only what is pinned.
+    In production mode only a trusted signature counts. In development mode a package without one is
+    installed, too, and its posture is reported. With `pins`, only what the lock file pins is installed.
     """
     try:
         with store.staging() as folder:
-            one = await fetch_metadata(place, folder, trust, now, limits, pins)
-            refuse_foreign(one.manifest)
-            refuse_unwanted(one, trust)
+            metadata = await fetch_metadata(location, folder, trust, now, limits, pins)
+            refuse_foreign(metadata.manifest)
+            refuse_unwanted(metadata, trust)
             if pins is not None:
-                pins.refuse(one.release, one.verdict)
-            store.refuse_other(one.release)
-            archived = await fetch_archive(place, one, folder, watch, limits)
+                pins.check(metadata.release, metadata.verdict)
+            store.refuse_other(metadata.release)
+            archived = await fetch_archive(location, metadata, folder, watch, limits)
             staged = folder / "release"
-            await in_thread(partial(_stage, one, archived, staged, limits))
-            trusted = one.verdict.posture == "trusted"
-            added = await in_thread(partial(store.add, staged, one.release, trusted=trusted))
-            return InstallResult(added, one.verdict)
+            await in_thread(partial(_stage, metadata, archived, staged, limits))
+            trusted = metadata.verdict.posture == "trusted"
+            added = await in_thread(partial(store.add, staged, metadata.release, trusted=trusted))
+            return InstallResult(added, metadata.verdict)
     except OSError as error:
         raise PackageRefused(
             f"it could not be installed: {os.strerror(error.errno) if error.errno else error}",
@@ -70,17 +74,19 @@ async def install(
         ) from error
 
 
-def refuse_unwanted(one: PackageMetadata, trust: TrustedPublishers) -> None:
-    """What the mode does not let in."""
-    refusal = one.verdict.refusal(one.release)
-    if refusal is not None and (trust.mode == "production" or one.verdict.posture not in KEPT_IN_DEVELOPMENT):
+def refuse_unwanted(metadata: PackageMetadata, trust: TrustedPublishers) -> None:
+    """Raises when the trust mode does not allow a package with this signature."""
+    refusal = metadata.verdict.refusal(metadata.release)
+    if refusal is not None and (
+        trust.mode == "production" or metadata.verdict.posture not in KEPT_IN_DEVELOPMENT
+    ):
         raise refusal
 
 
-def _stage(one: PackageMetadata, archived: Path, staged: Path, limits: PackageLimits) -> None:
+def _stage(metadata: PackageMetadata, archived: Path, staged: Path, limits: PackageLimits) -> None:
     fsync.make_folder(staged)
     with ArchiveFile(archived, limits) as layer:
         unpack(layer, staged / PACKAGE)
-    fsync.write_new(staged / MANIFEST, one.body, READ_ONLY)
-    if one.envelope is not None:
-        fsync.write_new(staged / SIGNATURE, one.envelope, READ_ONLY)
+    fsync.write_new(staged / MANIFEST, metadata.body, READ_ONLY)
+    if metadata.envelope is not None:
+        fsync.write_new(staged / SIGNATURE, metadata.envelope, READ_ONLY)

@@ -1,4 +1,4 @@
-"""From what people write to where a package is: a packed file, a layout, a registry."""
+"""Opens a package by the location that people write: a packed file, an OCI layout, or a registry."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from plughost.vai.packages.trust import signature
 
 
 class PackageLocation(msgspec.Struct, frozen=True):
+    """An opened location: a content store, and which package in it."""
+
     content: ContentStore
     name: str = ""
-    """The tag or digest there; empty means the only package."""
+    """The tag or digest there; empty for the only package."""
     file: Path | None = None
-    """The one file that `pack` wrote, which must be that to the byte."""
+    """The packed file, which must be exactly what `pack` writes."""
     beside: Path | None = None
-    """Where its signature is when it is a file, too."""
+    """The path of the signature file beside a packed file."""
 
 
 @asynccontextmanager
 async def open_package(reference: str, *, plain_http: bool = False) -> AsyncIterator[PackageLocation]:
-    """A path or a reference, as `parse_location` reads it."""
+    """Opens a path or a reference, as `parse_location` reads it."""
     found = parse_location(reference)
     if isinstance(found, LocalPath):
         if (here := on_disk(found.path)) is None:
@@ -49,7 +51,7 @@ async def open_package(reference: str, *, plain_http: bool = False) -> AsyncIter
 
 
 def _refuse_ambiguous(text: str) -> None:
-    """A registry's repository without a tag, when something of that name is here."""
+    """Raises for a repository without a tag when a file or folder of that name exists here."""
     if not text.startswith(REGISTRY) and os.path.lexists(text):
         shown = escape_controls(text)
         raise InvalidSpec(
@@ -59,10 +61,10 @@ def _refuse_ambiguous(text: str) -> None:
 
 
 def on_disk(path: Path) -> PackageLocation | None:
-    """None when there is nothing of that name."""
+    """The package in a file or folder; None when there is nothing at that path."""
     try:
         mode = path.stat().st_mode
-    except OSError:  # also one that is no file's name at all
+    except OSError:  # also for a text that cannot be a file name
         return None
     if stat.S_ISDIR(mode):
         return PackageLocation(open_layout(path))

@@ -27,7 +27,7 @@ DIGEST = "@sha256:"
 
 
 class LocalPath(msgspec.Struct, frozen=True):
-    """A packed file, or a layout (a folder, or a tar of one)."""
+    """The path of a packed file or an OCI layout (a folder, or a tar of one)."""
 
     path: Path
     digest: str = ""
@@ -35,12 +35,12 @@ class LocalPath(msgspec.Struct, frozen=True):
 
 
 def is_explicit_path(text: str) -> bool:
-    """Whether a word says that it is a path, whatever else it could be."""
+    """Whether the text is explicitly a path, whatever else it could be."""
     return text.startswith(("/", "./", "../")) or text in (".", "..")
 
 
 def parse_location(text: str) -> LocalPath | Reference:
-    """The one reading of a package's location; InvalidSpec says what is wrong with it."""
+    """Parses the location of a package; InvalidSpec says what is wrong with it."""
     if is_explicit_path(text):
         return _local(text)
     if not _is_spelled_as_reference(text):
@@ -63,7 +63,7 @@ def _is_spelled_as_reference(text: str) -> bool:
 
 
 def _local(text: str) -> LocalPath:
-    """A digest after the name is checked, also when it is part of the name of the file or folder."""
+    """A path, with the digest at its end, which is checked even where it is part of the file's name."""
     name = text.rstrip("/")
     if DIGEST not in name.rpartition("/")[2]:
         return LocalPath(Path(text))

@@ -1,4 +1,4 @@
-"""plughost-packages.lock: which bytes of which packages, and whose signature they had."""
+"""The lock file plughost-packages.lock: pins packages to their digests and to the keys that signed them."""
 
 from __future__ import annotations
 
@@ -19,27 +19,33 @@ from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust.signature import SignatureVerdict
 
 FILE = "plughost-packages.lock"
-_HEAD = "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
+_HEADER = (
+    "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
+)
 _KEY = re.compile(r"(?:[0-9a-f]{64})?")
 
 
 class LockedPackage(msgspec.Struct, frozen=True):
+    """One pinned package: version, digest and key."""
+
     package_id: str
     version: str
     digest: str
     key: str = ""
-    """The id of the publisher's key; empty for a package that nobody trusted had signed."""
+    """The id of the publisher's key; empty for a package without a trusted signature."""
 
 
 class Lockfile(msgspec.Struct, frozen=True):
+    """The content of a lock file."""
+
     package: list[LockedPackage] = []
 
     def key_of(self, release: Release) -> str:
-        """The key that it must be signed by; empty when none is pinned."""
+        """The id of the key that must have signed a release; empty when none is pinned."""
         return next((pin.key for pin in self.package if pin.digest == release.digest), "")
 
-    def refuse(self, release: Release, verdict: SignatureVerdict) -> None:
-        """Unpinned unless exactly this release, signed by exactly this key, is pinned."""
+    def check(self, release: Release, verdict: SignatureVerdict) -> None:
+        """Raises Unpinned unless exactly this release, signed by exactly this key, is pinned."""
         named = [pin for pin in self.package if pin.package_id == release.package_id]
         versions = [pin for pin in named if pin.version == release.version]
         hint = "plughost install --save pins it as it is now"
@@ -49,21 +55,21 @@ class Lockfile(msgspec.Struct, frozen=True):
         (pin,) = versions
         if pin.digest != release.digest:
             raise Unpinned(f"the lock file has {release} as {pin.digest}, and this is {release.digest}")
-        if pin.key != _counted(verdict):
+        if pin.key != _key_of(verdict):
             raise Unpinned(
-                f"{release} was signed by {pin.key or 'nobody'}, and now by {_counted(verdict) or 'nobody'}",
+                f"{release} was signed by {pin.key or 'nobody'}, and now by {_key_of(verdict) or 'nobody'}",
                 hint=hint,
             )
 
-    def with_(self, release: Release, verdict: SignatureVerdict) -> Lockfile:
-        """The same with one more, instead of any other version of that package."""
+    def with_release(self, release: Release, verdict: SignatureVerdict) -> Lockfile:
+        """A copy with this release, in place of any other version of its package."""
         kept = [pin for pin in self.package if pin.package_id != release.package_id]
-        new = LockedPackage(release.package_id, release.version, release.digest, _counted(verdict))
+        new = LockedPackage(release.package_id, release.version, release.digest, _key_of(verdict))
         return Lockfile(sorted([*kept, new], key=lambda pin: pin.package_id))
 
 
 def read(path: Path) -> Lockfile:
-    """A lock file, checked whole."""
+    """Reads and validates a lock file."""
     document = load_toml(path)
     pins = document.read(Lockfile, (), document.data)
     seen: set[tuple[str, str]] = set()
@@ -81,7 +87,8 @@ def read(path: Path) -> Lockfile:
 
 
 def check_writable(path: Path) -> None:
-    """Before something is installed that could then not be pinned."""
+    """Raises when the lock file could not be written. Called before something is installed that is to be
+    pinned."""
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -91,7 +98,7 @@ def check_writable(path: Path) -> None:
 
 
 def save(path: Path, release: Release, verdict: SignatureVerdict) -> None:
-    """One more pin in a lock file; who else saves at the same time waits, and nobody's pin is lost."""
+    """Adds a release to a lock file. A lock makes concurrent writers wait, so that no pin is lost."""
     try:
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -99,14 +106,14 @@ def save(path: Path, release: Release, verdict: SignatureVerdict) -> None:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         before = read(path) if path.exists() else Lockfile()
-        write(path, before.with_(release, verdict))
+        write(path, before.with_release(release, verdict))
     finally:
         os.close(folder)
 
 
 def write(path: Path, pins: Lockfile) -> None:
-    """Whole or not at all."""
-    text = _HEAD + "".join(map(_table, pins.package))
+    """Writes a lock file atomically."""
+    text = _HEADER + "".join(map(_table, pins.package))
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
             try:
@@ -123,10 +130,10 @@ def write(path: Path, pins: Lockfile) -> None:
 
 
 def _table(pin: LockedPackage) -> str:
-    """Its values hold nothing that TOML would have to escape."""
+    """One entry in TOML; its values contain nothing that would have to be escaped."""
     rows = [f'{name} = "{value}"\n' for name, value in msgspec.structs.asdict(pin).items()]
     return "".join(["\n[[package]]\n", *rows])
 
 
-def _counted(verdict: SignatureVerdict) -> str:
+def _key_of(verdict: SignatureVerdict) -> str:
     return verdict.key_id if verdict.posture == "trusted" else ""

@@ -1,4 +1,4 @@
-"""A folder becomes one file: an OCI layout in a tar, the same to the byte wherever it is made, and when."""
+"""Packs a folder into one file: an OCI layout in a tar. Reproducible: equal content gives equal bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plughost.contracts.vai.manifest import FILE, VaiManifest
 from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.vai.packages.archive import archive_file, canonical_tar
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.archive.source_tree import SourceTree, packable
 from plughost.vai.packages.oci.content_store import MANIFEST, Descriptor
 from plughost.vai.packages.oci.digests import describe, digest_of, hex_of
@@ -29,6 +29,8 @@ SUFFIX = ".vai.tar"
 
 
 class Packed(msgspec.Struct, frozen=True):
+    """The packed file, with the id, version and digest of its package."""
+
     file: str
     package_id: str
     version: str
@@ -37,10 +39,11 @@ class Packed(msgspec.Struct, frozen=True):
     bytes: int
 
 
-def pack(folder: Path, into: Path = Path(), limits: PackageLimits = USUAL) -> Packed:
-    """Write `NAME-VERSION.vai.tar` into a folder, or to a file that ends so.
+def pack(folder: Path, into: Path = Path(), limits: PackageLimits = DEFAULT_LIMITS) -> Packed:
+    """Writes `NAME-VERSION.vai.tar` into a folder, or to the path of a file with that suffix.
 
-    InvalidConfig tells everything that keeps the folder from being a package, HoldsSecret where secrets are.
+    InvalidConfig lists everything that keeps the folder from being a package; HoldsSecret lists where secrets
+    are.
     """
     if not (folder / FILE).is_file():
         raise InvalidConfig([LocatedProblem(str(folder), 0, "", f"there is no {FILE}")])
@@ -50,35 +53,44 @@ def pack(folder: Path, into: Path = Path(), limits: PackageLimits = USUAL) -> Pa
     if not parent.is_dir():
         raise InvalidSpec(f"there is no folder {parent}", hint="make it, or name another with --out")
     try:
-        with tempfile.TemporaryDirectory(prefix=".plughost-pack-", dir=parent) as made:
-            told, packed = _write(files, Path(made), limits)
-            target = into if to_file else into / f"{told.package_id.partition('/')[2]}-{told.version}{SUFFIX}"
-            os.replace(Path(made, "whole"), target)
+        with tempfile.TemporaryDirectory(prefix=".plughost-pack-", dir=parent) as temporary:
+            package_manifest, packed = _write(files, Path(temporary), limits)
+            target = (
+                into
+                if to_file
+                else into
+                / f"{package_manifest.package_id.partition('/')[2]}-{package_manifest.version}{SUFFIX}"
+            )
+            os.replace(Path(temporary, "whole"), target)
     except OSError as error:
         raise InvalidSpec(f"{error.filename or folder}: {error.strerror or error}") from error
     return msgspec.structs.replace(packed, file=str(target))
 
 
-def _write(files: SourceTree, made: Path, limits: PackageLimits) -> tuple[VaiManifest, Packed]:
-    """The archive as `layer`, checked, and the file around it as `whole`."""
-    with Path(made, "layer").open("wb") as file:
-        archive_file.write(files, archived := archive_file.Sum(file))
-    with archive_file.ArchiveFile(made / "layer", limits) as inside:
-        told = validate_contents(inside, files.path)
-        text = inside.read(inside.members[FILE])
+def _write(files: SourceTree, temporary: Path, limits: PackageLimits) -> tuple[VaiManifest, Packed]:
+    """Writes the archive as `layer`, validates it, and writes the packed file as `whole`."""
+    with Path(temporary, "layer").open("wb") as file:
+        archive_file.write(files, archived := archive_file.HashingWriter(file))
+    with archive_file.ArchiveFile(temporary / "layer", limits) as archive:
+        package_manifest = validate_contents(archive, files.path)
+        text = archive.read(archive.members[FILE])
     config = describe(text, TOML)
-    body = document(told, config, Descriptor(ARCHIVE, archived.digest, archived.size))
-    with Path(made, "whole").open("wb") as file:
-        blobs: dict[str, bytes | Path] = {config.digest: text, archived.digest: made / "layer"}
-        write_file(body, told.version, blobs, whole := archive_file.Sum(file))
+    body = document(package_manifest, config, Descriptor(ARCHIVE, archived.digest, archived.size))
+    with Path(temporary, "whole").open("wb") as file:
+        blobs: dict[str, bytes | Path] = {config.digest: text, archived.digest: temporary / "layer"}
+        write_file(body, package_manifest.version, blobs, whole := archive_file.HashingWriter(file))
         file.flush()
         os.fsync(file.fileno())
     digest = digest_of(body)
-    return told, Packed("", told.package_id, told.version, digest, len(files.members), whole.size)
+    return package_manifest, Packed(
+        "", package_manifest.package_id, package_manifest.version, digest, len(files.members), whole.size
+    )
 
 
-def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: archive_file.Sum) -> None:
-    """The one file of a release, from its OCI manifest and its two blobs."""
+def write_file(
+    body: bytes, version: str, blobs: Mapping[str, bytes | Path], out: archive_file.HashingWriter
+) -> None:
+    """Writes the packed file of a release, from its OCI manifest and its two blobs."""
     described = describe(body, MANIFEST, artifact_type=PACKAGE)
     index = write_index([msgspec.structs.replace(described, annotations={TAG: tag_of(version)})])
     contents: dict[str, bytes | Path] = {"index.json": index, "oci-layout": VERSION}
@@ -97,11 +109,11 @@ def write_file(body: bytes, version: str, blobs: Mapping[str, bytes | Path], out
 
 
 def tag_of(version: str) -> str:
-    """A version as a tag, which cannot hold a plus."""
+    """The tag of a version: a tag cannot contain a plus sign."""
     return version.replace("+", "_")
 
 
 def misnamed(tag: str, version: str) -> bool:
-    """Whether a tag is a version, and another one: whoever asks for that must not get this."""
+    """Whether a tag is a version, but another one: a request for that version must not get this package."""
     bare = tag.removeprefix("v")
     return bare != tag_of(version) and is_semantic(bare.replace("_", "+", 1))

@@ -1,4 +1,4 @@
-"""A package out of a registry: a file as it was packed, its signature beside it."""
+"""Pulls a package from a registry into the file that was packed, with its signature beside it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import msgspec
 
 from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec, PluginError
-from plughost.vai.packages.archive.archive_file import Sum
+from plughost.vai.packages.archive.archive_file import HashingWriter
 from plughost.vai.packages.fetch import PackageMetadata, fetch_metadata
 from plughost.vai.packages.locate import PackageLocation
 from plughost.vai.packages.oci.content_store import ContentStore, Watch
 from plughost.vai.packages.oci.copy_artifact import copy
 from plughost.vai.packages.oci.digests import digest_of, hex_of
-from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, disk_error
 from plughost.vai.packages.oci.layout.folder import LayoutFolder
 from plughost.vai.packages.oci.layout.tar_file import write_tar
 from plughost.vai.packages.oci.open_reference import open_content
@@ -34,11 +34,13 @@ from plughost.vai.packages.trust import signature
 from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 WHOLE = "whole"
-"""The file that it becomes, until it gets its name."""
-_APART = "keep each package in a folder of its own"
+"""The temporary name of the file."""
+_HINT = "keep each package in a folder of its own"
 
 
 class Pulled(msgspec.Struct, frozen=True):
+    """A pulled release, its file, and the digests of its signatures."""
+
     release: Release
     file: str
     signatures: list[str]
@@ -52,22 +54,22 @@ async def pull(
     *,
     plain_http: bool = False,
 ) -> Pulled:
-    """Into a file, a folder for the file, or a layout (`oci-layout:PATH[:TAG]`).
+    """Pulls into a file, into a folder, or into an OCI layout (`oci-layout:PATH[:TAG]`).
 
-    `*.vai.tar` is the file as it was packed, and beside it the signature that is worth most by `trust`. Any
-    other file is a layout with all signatures in it.
+    A `*.vai.tar` is the file as it was packed, and the signature with the best verdict by `trust` is put
+    beside it. Any other file is an OCI layout in a tar, with all signatures in it.
     """
     async with open_content(source, plain_http=plain_http) as content:
         if output.startswith(LAYOUT):
             return await _into_layout(content, source, output, watch)
         found, _ = await content.manifest(source.name)
-        with _landing(Path(output), found.digest) as landing:
+        with _partial_layout(Path(output), found.digest) as layout:
             tag = source.tag or None
-            copied = await copy(found.digest, content, landing, tag, watch, signatures=SIGNATURE)
-            named = PackageLocation(landing, source.name or found.digest)
-            one = await fetch_metadata(named, landing.root, trust or TrustedPublishers())
-            file = await in_thread(partial(_written, one, landing, Path(output)))
-    return Pulled(one.release, str(file), copied.referrers)
+            copied = await copy(found.digest, content, layout, tag, watch, signatures=SIGNATURE)
+            named = PackageLocation(layout, source.name or found.digest)
+            metadata = await fetch_metadata(named, layout.root, trust or TrustedPublishers())
+            file = await in_thread(partial(_write_files, metadata, layout, Path(output)))
+    return Pulled(metadata.release, str(file), copied.referrers)
 
 
 async def _into_layout(content: ContentStore, source: Reference, output: str, watch: Watch) -> Pulled:
@@ -75,85 +77,94 @@ async def _into_layout(content: ContentStore, source: Reference, output: str, wa
     assert isinstance(target, InLayout)
     tag = target.tag or source.tag
     with tempfile.TemporaryDirectory(prefix="plughost-pull-") as folder:
-        one = await fetch_metadata(PackageLocation(content, source.name), Path(folder), TrustedPublishers())
-    if misnamed(tag, one.release.version):
-        raise InvalidSpec(f"{tag} is another version than that of {one.release}")
+        metadata = await fetch_metadata(
+            PackageLocation(content, source.name), Path(folder), TrustedPublishers()
+        )
+    if misnamed(tag, metadata.release.version):
+        raise InvalidSpec(f"{tag} is another version than that of {metadata.release}")
     layout = LayoutFolder(target.path)
-    copied = await copy(one.release.digest, content, layout, tag or None, watch, signatures=SIGNATURE)
-    return Pulled(one.release, str(target.path), copied.referrers)
+    copied = await copy(metadata.release.digest, content, layout, tag or None, watch, signatures=SIGNATURE)
+    return Pulled(metadata.release, str(target.path), copied.referrers)
 
 
 @contextmanager
-def _landing(output: Path, digest: str) -> Iterator[LayoutFolder]:
-    """On the disk of the file that it will be, the same for every try, and for one at a time.
+def _partial_layout(output: Path, digest: str) -> Iterator[LayoutFolder]:
+    """A temporary layout for one pull, locked, on the disk of the target file and with the same name for
+    every attempt.
 
-    After a failure what has arrived stays for the next try, unless it is of no use.
+    After a failure it stays for the next attempt, which resumes the transfer, unless its content is useless.
     """
     parent = output if output.is_dir() else output.parent
     if not parent.is_dir():
         raise InvalidSpec(f"there is no folder {parent}")
-    landing = LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
-    _refuse_foreign(landing.root)
-    landing.prepare()
-    lock = os.open(landing.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    layout = LayoutFolder(parent / f".plughost-pull-{hex_of(digest)[:16]}")
+    _refuse_foreign(layout.root)
+    layout.prepare()
+    lock = os.open(layout.root / "blobs", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _hold(lock, parent)
+        _lock(lock, parent)
         try:
-            yield landing
+            yield layout
         except (TransferFailed, OSError) as error:
-            (landing.root / WHOLE).unlink(missing_ok=True)  # the room is needed, and it is soon made again
-            arrived = any(path.stat().st_size for path in landing.root.glob("blobs/sha256/*"))
+            (layout.root / WHOLE).unlink(missing_ok=True)  # frees space, and is quickly rebuilt
+            arrived = any(path.stat().st_size for path in layout.root.glob("blobs/sha256/*"))
             if isinstance(error, BadContent) or not arrived:
-                shutil.rmtree(landing.root, ignore_errors=True)
+                shutil.rmtree(layout.root, ignore_errors=True)
             if isinstance(error, OSError):
-                raise no_room(error, output) from error
+                raise disk_error(error, output) from error
             raise
         except PluginError:
-            shutil.rmtree(landing.root, ignore_errors=True)
+            shutil.rmtree(layout.root, ignore_errors=True)
             raise
-        shutil.rmtree(landing.root, ignore_errors=True)
+        shutil.rmtree(layout.root, ignore_errors=True)
     finally:
         os.close(lock)
 
 
 def _refuse_foreign(folder: Path) -> None:
-    """Where others may write, too, they know its name and could put another in its place."""
+    """Raises unless only this user can write to the folder. Where others can write, too, they know its name
+    and could create it first."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError as error:
-        raise no_room(error, folder) from error
+        raise disk_error(error, folder) from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise InvalidSpec(f"{folder} is not a folder that only this user can write to", hint="remove it")
 
 
-def _hold(lock: int, parent: Path) -> None:
+def _lock(lock: int, parent: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
 
 
-def _written(one: PackageMetadata, landing: LayoutFolder, output: Path) -> Path:
-    """The file, and what belongs beside it; what is there already stays what it is."""
+def _write_files(metadata: PackageMetadata, layout: LayoutFolder, output: Path) -> Path:
+    """Writes the file and its signature in their places; refuses to overwrite other content."""
     if output.is_dir():
-        output = output / f"{one.release.package_id.partition('/')[2]}-{one.release.version}{SUFFIX}"
-    placed = {landing.root / WHOLE: output}
+        output = (
+            output / f"{metadata.release.package_id.partition('/')[2]}-{metadata.release.version}{SUFFIX}"
+        )
+    targets = {layout.root / WHOLE: output}
     if not output.name.endswith(SUFFIX):
-        write_tar(landing, landing.root / WHOLE)
+        write_tar(layout, layout.root / WHOLE)
     else:
-        archived, beside = landing.path_of(one.layer), output.with_name(signature.FILE)
-        with (landing.root / WHOLE).open("wb") as file:
-            blobs: dict[str, bytes | Path] = {digest_of(one.text): one.text, one.layer.digest: archived}
-            write_file(one.body, one.release.version, blobs, Sum(file))
-        if one.envelope is not None:
-            (landing.root / "signature").write_bytes(one.envelope)
-            placed = {landing.root / "signature": beside, **placed}
+        archived, beside = layout.path_of(metadata.layer), output.with_name(signature.FILE)
+        with (layout.root / WHOLE).open("wb") as file:
+            blobs: dict[str, bytes | Path] = {
+                digest_of(metadata.text): metadata.text,
+                metadata.layer.digest: archived,
+            }
+            write_file(metadata.body, metadata.release.version, blobs, HashingWriter(file))
+        if metadata.envelope is not None:
+            (layout.root / "signature").write_bytes(metadata.envelope)
+            targets = {layout.root / "signature": beside, **targets}
         elif beside.exists():
-            raise InvalidSpec(f"{beside} is there, and {one.release} has no signature", hint=_APART)
-    for temporary, path in placed.items():
+            raise InvalidSpec(f"{beside} is there, and {metadata.release} has no signature", hint=_HINT)
+    for temporary, path in targets.items():
         if path.exists() and not filecmp.cmp(temporary, path, shallow=False):
-            raise InvalidSpec(f"{path} is there already, and something else", hint=_APART)
-    for temporary, path in placed.items():
+            raise InvalidSpec(f"{path} is there already, and something else", hint=_HINT)
+    for temporary, path in targets.items():
         os.replace(temporary, path)
     return output

@@ -1,4 +1,4 @@
-"""A package into a registry: a file with its signature beside it becomes an artifact with its referrers."""
+"""Pushes a package to a registry: the file becomes an OCI artifact, and its signatures become referrers."""
 
 from __future__ import annotations
 
@@ -27,47 +27,54 @@ from plughost.vai.packages.trust.publishers import TrustedPublishers
 
 
 class Pushed(msgspec.Struct, frozen=True):
+    """A pushed release, its reference, and the digests of its signatures."""
+
     release: Release
     reference: str
-    """With the tag and the digest."""
+    """With tag and digest."""
     signatures: list[str]
 
 
 async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = False) -> Pushed:
-    """A packed file, a layout, another registry's. Its version is a tag, and `to` may name one more.
+    """Pushes a packed file, a layout, or a package of another registry. The tag is the version; `to` may name
+    one more.
 
-    The version comes first: whatever else it is called, nobody publishes other bytes under it.
+    The version's tag is set first, and never moved to other bytes, whatever the second tag is.
     """
     if to.digest:
         raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
-        async with locate.open_package(package, plain_http=plain_http) as place:
-            one, gathered = await _gathered(place, Path(folder), watch)
-        version = tag_of(one.release.version)
+        async with locate.open_package(package, plain_http=plain_http) as location:
+            metadata, gathered = await _gather(location, Path(folder), watch)
+        version = tag_of(metadata.release.version)
         tag = to.tag or version
-        if misnamed(tag, one.release.version):
-            raise InvalidSpec(f"{tag} is another version than that of {one.release}", hint="name no tag")
+        if misnamed(tag, metadata.release.version):
+            raise InvalidSpec(f"{tag} is another version than that of {metadata.release}", hint="name no tag")
         async with open_content(to, plain_http=plain_http, create=True) as target:
-            await refuse_another(target, tag, one.release.digest)
-            copied = await copy(one.release.digest, gathered, target, version, watch, signatures=SIGNATURE)
+            await refuse_another(target, tag, metadata.release.digest)
+            copied = await copy(
+                metadata.release.digest, gathered, target, version, watch, signatures=SIGNATURE
+            )
             if tag != version:
-                await set_tag(target, one.body, tag)
+                await set_tag(target, metadata.body, tag)
     named = msgspec.structs.replace(to, tag=tag, digest=copied.digest)
-    return Pushed(one.release, str(named), copied.referrers)
+    return Pushed(metadata.release, str(named), copied.referrers)
 
 
-async def _gathered(
-    place: PackageLocation, folder: Path, watch: Watch
+async def _gather(
+    location: PackageLocation, folder: Path, watch: Watch
 ) -> tuple[PackageMetadata, LayoutFolder]:
-    """The package and its signatures in one layout, wherever they were."""
-    one = await fetch_metadata(place, folder, TrustedPublishers())
-    if one.verdict.posture in ("altered", "invalid") and (refusal := one.verdict.refusal(one.release)):
+    """Copies the package and all of its signatures into one layout."""
+    metadata = await fetch_metadata(location, folder, TrustedPublishers())
+    if metadata.verdict.posture in ("altered", "invalid") and (
+        refusal := metadata.verdict.refusal(metadata.release)
+    ):
         raise refusal
-    archived = await fetch_archive(place, one, folder, watch)
+    archived = await fetch_archive(location, metadata, folder, watch)
     layout = LayoutFolder(folder / "layout")
     await in_thread(layout.prepare)
-    await in_thread(partial(os.rename, archived, layout.path_of(one.layer)))
-    await copy(one.release.digest, place.content, layout, None, signatures=SIGNATURE)
-    if place.beside is not None and one.envelope is not None:
-        await attach(layout, describe(one.body, MANIFEST), one.envelope)
-    return one, layout
+    await in_thread(partial(os.rename, archived, layout.path_of(metadata.layer)))
+    await copy(metadata.release.digest, location.content, layout, None, signatures=SIGNATURE)
+    if location.beside is not None and metadata.envelope is not None:
+        await attach(layout, describe(metadata.body, MANIFEST), metadata.envelope)
+    return metadata, layout

@@ -1,4 +1,5 @@
-"""Finds secrets by their known formats, so that none is published. Tells where and of what kind, no more."""
+"""Secret scanner: finds secrets by their known formats, so that none is published. Reports kind and line
+only."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ import msgspec
 
 from plughost._util.fsync import Readable
 
-MOST = 50
-"""Findings told of one file."""
+MAX_FINDINGS = 50
+"""Reported findings per file."""
 _WINDOW = 256 << 10
-_LONGEST = 16 << 10
-"""Bytes of a match, also in UTF-16, so that none is lost between two windows."""
+_OVERLAP = 16 << 10
+"""Bytes by which two windows overlap, so that a match (also in UTF-16) between them is not missed."""
 
 
 class FoundSecret(msgspec.Struct, frozen=True):
+    """A secret in a file: its kind and line, never its value."""
+
     kind: str
     line: int
 
@@ -26,7 +29,7 @@ class _Format(msgspec.Struct, frozen=True):
     kind: str
     starts: tuple[bytes, ...]
     rest: re.Pattern[bytes]
-    """What follows the start. Every repetition is bounded: the file is a stranger's."""
+    """The text after the start. Every repetition is bounded, because the file is untrusted."""
 
 
 def _format(kind: str, starts: str, rest: str) -> _Format:
@@ -35,16 +38,18 @@ def _format(kind: str, starts: str, rest: str) -> _Format:
 
 _END = r"(?![A-Za-z0-9])"
 _GAP = r"(?:\\[nrt]|[\s\"'`+\\]){0,200}"
-"""Between the lines of a key: how far a file of settings indents it, or a program that puts it together."""
+"""Between the lines of a key: indentation of a settings file, or quotes of a program that concatenates it."""
 _BODY = rf"{_GAP}(?:[A-Za-z-]{{1,40}}: [^\n]{{0,200}}\n{_GAP}){{0,8}}[A-Za-z0-9+/=]{{40}}"
 _PUTTY = (
     r"[a-z0-9-]{1,40}\r?\nEncryption: [^\n]{1,40}\nComment: [^\n]{0,400}\n"
     r"Public-Lines: \d{1,4}\r?\n[A-Za-z0-9+/=]{40}"
 )
-"""Whose file always holds the private half, too."""
+"""A PuTTY file always contains the private key, too."""
 
 FORMATS = (
-    _format("AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END),  # as manuals show
+    _format(
+        "AWS access key", "AKIA ASIA", r"(?![A-Z0-9]{0,9}EXAMPLE)[A-Z2-7]{16}" + _END
+    ),  # not AWS's examples
     _format("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,255}" + _END),
     _format("GitHub token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}" + _END),
     _format("GitLab token", "glpat- gldt- glrt- glptt-", r"[A-Za-z0-9_-]{20}"),
@@ -76,14 +81,15 @@ FORMATS = (
         r"[A-Za-z0-9_-]{10,2000}\.eyJ[A-Za-z0-9_-]{10,4000}\.[A-Za-z0-9_-]{20}",
     ),
 )
+"""The known formats of secrets."""
 _WORD = re.compile(rb"[A-Za-z0-9]")
 _ESCAPED = re.compile(rb"\\(?:[nrt]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})\Z")
-"""Whose last letter is no part of a word: a line's end inside of a string."""
+"""An escape sequence, whose last letter is not part of a word: such as the line end in a string literal."""
 _LETTERS = string.ascii_letters + string.digits + "+/=_.-"
 _RUN = b"\1" * 20
 _ZEROS = bytes(20)
 _AS_RUNS = bytes(chr(byte) in _LETTERS for byte in range(256))
-"""Every secret has at least so many of these letters in a row; machine code and compressed data seldom do."""
+"""Every secret has at least 20 of these characters in a row; machine code and compressed data seldom do."""
 
 
 def scan(file: Readable) -> list[FoundSecret]:
@@ -94,22 +100,24 @@ def scan(file: Readable) -> list[FoundSecret]:
         runs = window.translate(_AS_RUNS)
         likely = [*(_hits(window) if _RUN in runs else ()), *_wide_hits(window, runs)]
         hits = sorted((place, kind) for place, kind in likely if place < fresh)
-        found += [FoundSecret(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MOST]]
-        if len(found) >= MOST:
-            return found[:MOST]
+        found += [
+            FoundSecret(kind, line + window.count(b"\n", 0, place)) for place, kind in hits[:MAX_FINDINGS]
+        ]
+        if len(found) >= MAX_FINDINGS:
+            return found[:MAX_FINDINGS]
         line += window.count(b"\n", 0, fresh)
     return found
 
 
 def _windows(file: Readable) -> Iterator[tuple[bytes, int]]:
-    """Pieces of a file, and how many bytes of each are not the next one's, too."""
-    kept = b""
+    """Overlapping windows of a file, each with the number of bytes that the next one does not repeat."""
+    overlap = b""
     while data := file.read(_WINDOW):
-        window = kept + data
-        fresh = max(0, len(window) - _LONGEST)
+        window = overlap + data
+        fresh = max(0, len(window) - _OVERLAP)
         yield window, fresh
-        kept = window[fresh:]
-    yield kept, len(kept)
+        overlap = window[fresh:]
+    yield overlap, len(overlap)
 
 
 def _hits(window: bytes) -> Iterator[tuple[int, str]]:
@@ -117,19 +125,19 @@ def _hits(window: bytes) -> Iterator[tuple[int, str]]:
         for start in form.starts:
             place = window.find(start)
             while place >= 0:
-                if _alone(window, place) and form.rest.match(window, place + len(start)):
+                if _starts_word(window, place) and form.rest.match(window, place + len(start)):
                     yield place, form.kind
                 place = window.find(start, place + 1)
 
 
-def _alone(window: bytes, place: int) -> bool:
-    """Whether no word goes on here. An underscore may stand before: TOKEN_ghp_…"""
+def _starts_word(window: bytes, place: int) -> bool:
+    """Whether no word continues here. An underscore may stand before: TOKEN_ghp_…"""
     inside = place > 0 and _WORD.match(window, place - 1)
     return not inside or _ESCAPED.search(window, max(0, place - 6), place) is not None
 
 
 def _wide_hits(window: bytes, runs: bytes) -> Iterator[tuple[int, str]]:
-    """In UTF-16 every other byte is a letter, and zeros are between. Compressed data has few of them."""
+    """Secrets in UTF-16, where every other byte is zero. Compressed data has few zeros."""
     some = window[::63]
     if some.count(0) * 100 <= len(some):
         return

@@ -1,4 +1,4 @@
-"""A signature gets its place: beside a packed file, or in a layout as an artifact about the release."""
+"""Signs a package: the signature goes beside a packed file, or into a content store as an OCI referrer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plughost.vai.packages.oci.content_store import (
     no_watch,
 )
 from plughost.vai.packages.oci.digests import describe
-from plughost.vai.packages.release import ENVELOPE, NOTHING, Release, signature_document
+from plughost.vai.packages.release import EMPTY_CONFIG, ENVELOPE, Release, signature_document
 from plughost.vai.packages.trust import signature
 from plughost.vai.packages.trust.keys import public_of
 from plughost.vai.packages.trust.publishers import TrustedPublishers
@@ -34,51 +34,53 @@ if TYPE_CHECKING:
 
 
 class Signed(msgspec.Struct, frozen=True):
+    """The result of signing: the release, the key, and the file of the signature."""
+
     release: Release
     key_id: str
     file: str | None
-    """None when it went into a layout or a registry."""
+    """None when the signature went into a layout or a registry."""
 
 
 async def sign(
-    place: PackageLocation,
+    location: PackageLocation,
     private: Ed25519PrivateKey,
     signed_at: datetime,
     into: Path | None = None,
     watch: Watch = no_watch,
 ) -> Signed:
-    """Sign a package that is whole and fit to be one; `into` is another file for the signature."""
+    """Checks and signs a package. `into` is another file for the signature."""
     if into is not None and not into.name:
         raise InvalidSpec(f"{into} is a folder", hint="name a file for the signature")
     with tempfile.TemporaryDirectory(prefix="plughost-sign-") as folder:
-        one = await fetch_metadata(place, Path(folder), TrustedPublishers(), signed_at)
-        await fetch_archive(place, one, Path(folder), watch)
-    envelope = signature.sign(one.release, private, signed_at)
-    target = into or place.beside
+        metadata = await fetch_metadata(location, Path(folder), TrustedPublishers(), signed_at)
+        await fetch_archive(location, metadata, Path(folder), watch)
+    envelope = signature.sign(metadata.release, private, signed_at)
+    target = into or location.beside
     if target is None:
-        await attach(place.content, describe(one.body, MANIFEST), envelope)
-    elif target == place.beside and one.verdict.posture == "altered":
+        await attach(location.content, describe(metadata.body, MANIFEST), envelope)
+    elif target == location.beside and metadata.verdict.posture == "altered":
         raise InvalidSpec(
             f"{target} is the signature of another package",
             hint="keep each package in a folder of its own, or name a file with --out",
         )
     else:
         _write(target, envelope)
-    return Signed(one.release, public_of(private).id, str(target) if target else None)
+    return Signed(metadata.release, public_of(private).id, str(target) if target else None)
 
 
 async def attach(content: ContentStore, subject: Descriptor, envelope: bytes) -> None:
-    """Put a signature where those who look at its subject will find it."""
-    for data, media_type in ((NOTHING, EMPTY), (envelope, ENVELOPE)):
+    """Pushes a signature as a referrer of its subject."""
+    for data, media_type in ((EMPTY_CONFIG, EMPTY), (envelope, ENVELOPE)):
         await content.push_blob(describe(data, media_type), data, no_progress)
     await content.push_manifest(signature_document(subject, envelope), MANIFEST, None)
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
+    """Writes a file atomically."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with temporary.open("xb") as file:  # new, and no link that somebody has put there
+        with temporary.open("xb") as file:  # "x": follows no symlink that somebody has put there
             file.write(content)
         os.replace(temporary, path)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a package must be, before it leaves its author and again before it enters a store."""
+"""Validates the content of a package: before its author publishes it, and again before it is installed."""
 
 from __future__ import annotations
 
@@ -16,24 +16,28 @@ from plughost.contracts.vai import manifest
 from plughost.errors import InvalidConfig
 from plughost.vai.packages import secret_scan
 from plughost.vai.packages.archive.archive_file import ArchiveFile
-from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import HoldsSecret
 
 
 def validate_contents(layer: ArchiveFile, shown: Path) -> manifest.VaiManifest:
-    """The manifest of a package that is fit to be one; InvalidConfig or HoldsSecret otherwise.
+    """Checks manifest, entrypoint, schemas and secrets. Returns the manifest; raises InvalidConfig or
+    HoldsSecret.
 
-    `shown` is the folder that its files are said to be in.
+    `shown` is the folder to name in messages.
     """
     if manifest.FILE not in layer.members:
         raise InvalidConfig([LocatedProblem(str(shown), 0, "", f"there is no {manifest.FILE}")])
-    text = _small(layer, manifest.FILE, shown, manifest.LARGEST)
-    told = manifest.parse(text, str(shown / manifest.FILE), layer.members.__contains__)
-    problems = [*_program(layer, told, shown), *_schemas(layer, told, shown)]
+    text = _read_small(layer, manifest.FILE, shown, manifest.LARGEST)
+    package_manifest = manifest.parse(text, str(shown / manifest.FILE), layer.members.__contains__)
+    problems = [
+        *_entrypoint_problems(layer, package_manifest, shown),
+        *_schema_problems(layer, package_manifest, shown),
+    ]
     if problems:
         raise InvalidConfig(problems)
     _refuse_secrets(layer, shown)
-    return told
+    return package_manifest
 
 
 def _refuse_secrets(layer: ArchiveFile, shown: Path) -> None:
@@ -41,29 +45,35 @@ def _refuse_secrets(layer: ArchiveFile, shown: Path) -> None:
     for name, member in layer.members.items():
         hits = secret_scan.scan(layer.open(member))
         found += [f"{escape_controls(str(shown / name))}:{hit.line}: {hit.kind}" for hit in hits]
-        if len(found) >= secret_scan.MOST:
+        if len(found) >= secret_scan.MAX_FINDINGS:
             break
     if found:
         raise HoldsSecret(
-            "\n  ".join(["a secret lies in the package:", *found[: secret_scan.MOST]]),
+            "\n  ".join(["a secret lies in the package:", *found[: secret_scan.MAX_FINDINGS]]),
             hint="take it out and revoke it; plugins get secrets through secret_slots when they are called",
         )
 
 
-def _program(layer: ArchiveFile, told: manifest.VaiManifest, shown: Path) -> Iterator[LocatedProblem]:
-    program = posixpath.normpath(told.runtime.entrypoint[0])
+def _entrypoint_problems(
+    layer: ArchiveFile, package_manifest: manifest.VaiManifest, shown: Path
+) -> Iterator[LocatedProblem]:
+    program = posixpath.normpath(package_manifest.runtime.entrypoint[0])
     if not layer.members[program].executable:
         yield LocatedProblem(str(shown / program), 0, "", "the entrypoint is not executable: chmod +x")
 
 
-def _schemas(layer: ArchiveFile, told: manifest.VaiManifest, shown: Path) -> Iterator[LocatedProblem]:
-    named = {posixpath.normpath(path) for export in told.exports for path in export.schemas.values()}
+def _schema_problems(
+    layer: ArchiveFile, package_manifest: manifest.VaiManifest, shown: Path
+) -> Iterator[LocatedProblem]:
+    named = {
+        posixpath.normpath(path) for export in package_manifest.exports for path in export.schemas.values()
+    }
     for path in sorted(named):
-        if why := _wrong_schema(_small(layer, path, shown, SMALL)):
+        if why := _schema_problem(_read_small(layer, path, shown, MAX_DOCUMENT_BYTES)):
             yield LocatedProblem(str(shown / path), 0, "", why)
 
 
-def _wrong_schema(text: bytes) -> str | None:
+def _schema_problem(text: bytes) -> str | None:
     try:
         document: Any = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -76,7 +86,7 @@ def _wrong_schema(text: bytes) -> str | None:
         return "too many levels deep"
 
 
-def _small(layer: ArchiveFile, name: str, shown: Path, largest: int) -> bytes:
+def _read_small(layer: ArchiveFile, name: str, shown: Path, largest: int) -> bytes:
     member = layer.members[name]
     if member.size > largest:
         raise InvalidConfig([LocatedProblem(str(shown / name), 0, "", f"larger than {largest} bytes")])

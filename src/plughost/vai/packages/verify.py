@@ -1,4 +1,4 @@
-"""One answer about a package that is not installed: what its signature is worth, and whether it is whole."""
+"""Verifies a package that is not installed: its signature, and whether it is complete and unaltered."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ from plughost.vai.packages.trust.signature import SignatureVerdict
 
 
 class Verified(msgspec.Struct, frozen=True):
+    """The verdict on a package, and its release."""
+
     verdict: SignatureVerdict
     release: Release | None
-    """None when not even its manifest is what it was."""
+    """None when not even its manifest could be read."""
 
 
 async def verify_package(
-    place: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = no_watch
+    location: PackageLocation, trust: TrustedPublishers, now: datetime | None = None, watch: Watch = no_watch
 ) -> Verified:
-    """Exactly one posture. What cannot be read as the package that it was is altered.
+    """The verdict on a package: exactly one posture. A package whose content cannot be read any more is
+    altered.
 
-    What never was one, neither by its name nor by its form, is invalid.
+    A file that was never a package, neither by its name nor by its form, is invalid.
     """
     release = None
     with tempfile.TemporaryDirectory(prefix="plughost-verify-") as folder:
         try:
-            one = await fetch_metadata(place, Path(folder), trust, now)
-            release = one.release
-            await fetch_archive(place, one, Path(folder), watch)
+            metadata = await fetch_metadata(location, Path(folder), trust, now)
+            release = metadata.release
+            await fetch_archive(location, metadata, Path(folder), watch)
         except (BadContent, NotFound, Altered, Unacceptable) as error:
-            if isinstance(error, NotFound) and place.file is None:
-                raise  # there it was never said to be
-            if isinstance(error, NoLayout) and place.file is None:
+            if isinstance(error, NotFound) and location.file is None:
+                raise  # a registry or layout never had it, so nothing is missing from the package
+            if isinstance(error, NoLayout) and location.file is None:
                 return Verified(SignatureVerdict("invalid", why=error.message), None)
             return Verified(SignatureVerdict("altered", _publisher(release), why=error.message), release)
-        except (HoldsSecret, InvalidConfig) as error:  # whole, and still no package that anybody installs
+        except (HoldsSecret, InvalidConfig) as error:  # unaltered, but not installable
             return Verified(SignatureVerdict("invalid", _publisher(release), why=error.message), release)
-    return Verified(one.verdict, release)
+    return Verified(metadata.verdict, release)
 
 
 def _publisher(release: Release | None) -> str:

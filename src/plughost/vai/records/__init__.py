@@ -1,1 +1,1 @@
-"""The record of every invocation, and how long records are kept."""
+"""Records of invocations: the journal, the database behind it, and their retention."""

@@ -1,4 +1,4 @@
-"""What is kept of every invocation: who, what, for whom, how it was held, how it ended."""
+"""The entries of an invocation's record: Started, EventLogged, Finished."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import msgspec
 
 from plughost.vai.bindings.permissions import GrantedPermissions
 
-AFTERWARDS = 1 << 30
-"""The number of the first event that comes after an invocation's own: what the gateway refused it."""
-STRAY = AFTERWARDS + (1 << 20)
-"""Of the first thing that its process said when nothing ran in it any more."""
+FIRST_REFUSAL = 1 << 30
+"""The number of the first event after an invocation's own: what the gateway refused it."""
+FIRST_UNSOLICITED = FIRST_REFUSAL + (1 << 20)
+"""The number of the first unsolicited message of its process after the last invocation in it ended."""
 TRUNCATED = "record.truncated"
-"""The type of the event that stands where a record had its fill of events."""
-LONGEST_TEXT = 16 << 10
-"""Letters of each text in which an end is told."""
+"""The type of the event that marks where a record reached its limit of events."""
+MAX_TEXT = 16 << 10
+"""Characters of each text of an end: message, last words, hint."""
 STATUSES = ("succeeded", "failed", "cancelled", "retryable_failure")
 
 
 class RecordedBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What all invocations of a binding have in common."""
+    """The part of a record that all invocations of a binding have in common."""
 
     export_kind: str
     export_id: str
@@ -30,10 +30,12 @@ class RecordedBinding(msgspec.Struct, frozen=True, kw_only=True):
     package_version: str
     package_digest: str
     granted: GrantedPermissions
-    """Its execution class, too."""
+    """Includes the execution class."""
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defaults=True):
+    """The start of an invocation: its binding and tenant, and what it belongs to."""
+
     invocation_id: str
     bound: msgspec.Raw
     """A `RecordedBinding`, as JSON."""
@@ -49,7 +51,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="began", omit_defau
 
 
 class EventLogged(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
-    """An event of a running invocation, secrets hidden."""
+    """An event of a running invocation, with secrets redacted."""
 
     invocation_id: str
     number: int
@@ -58,24 +60,27 @@ class EventLogged(msgspec.Struct, frozen=True, kw_only=True, tag="said"):
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="ended", omit_defaults=True):
+    """The end of an invocation: status, reason, texts for people, and the sandbox it had."""
+
     invocation_id: str
     ended_at: float
     status: str
     reason: str | None = None
-    """Why it ended otherwise than it wanted to: deadline_exceeded, collateral, crashed …"""
+    """Why it did not succeed: deadline_exceeded, collateral, crashed and others."""
     message: str | None = None
     last_words: str | None = None
     hint: str | None = None
     retries: int = 0
     confined_by: tuple[str, ...] = ()
     events_omitted: int = 0
-    """Events that are not in the record, because it had its fill of them."""
+    """Events left out because the record had reached its limit."""
 
 
 Entry = Started | EventLogged | Finished
 
 
 class RecordSink(Protocol):
-    """The seam to whoever keeps records. What it was told survives the end of this process."""
+    """Stores record entries; they survive a crash of this process."""
 
-    def tell(self, entry: Entry) -> None: ...
+    def append(self, entry: Entry) -> None:
+        """Stores one entry."""

@@ -1,4 +1,4 @@
-"""How long records of invocations are kept, and how much of each: values, with the usual ones."""
+"""Retention of records (age and total size), and limits of a single record, with their defaults."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DAY = 86_400.0
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of ended invocations; None is no limit. Those that run are always kept."""
+    """How long and how much of ended invocations is kept; None is no limit. Running ones are always kept."""
 
     age: float | None = 30 * DAY
     """Seconds since an invocation began."""
@@ -17,19 +17,19 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a plugin may write into the record of one invocation, over all its tries. How the invocation
-    ended is recorded in any case."""
+    """How much a plugin may write into the record of one invocation, over all retries. The end of the
+    invocation is always recorded."""
 
     events: int = 1000
     bytes: int = 1 << 20
-    """Of the events, as the plugin sent them or as they are recorded, whichever is more."""
+    """Bytes of the events, as the plugin sent them or as they are recorded, whichever is more."""
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """Records that were removed, or would be."""
+    """The result of pruning, or of its dry run."""
 
     invocations: int = 0
     bytes: int = 0
-    """Of the records themselves."""
+    """Bytes of the records themselves, without the overhead of the file."""
     more: bool = False
-    """There is more to remove: this was one small bite."""
+    """Whether there is more to remove: this was one small batch."""

@@ -1,7 +1,7 @@
-"""Chains of blocks: what the host writes for tools and compactors, which never write themselves.
+"""Chains of blocks, written by the host for tools and compactors, which never write themselves.
 
-A tool's result is in its chain once for each tool_execution_id, however often the call was tried. A
-compaction makes a chain of its own that names its source, and the source stays as it is.
+The result of a tool is in its chain once for each tool_execution_id, however often the call was retried. A
+compaction creates a new chain that names its source; the source is not changed.
 """
 
 from __future__ import annotations
@@ -34,27 +34,33 @@ INSERT = """INSERT INTO blocks
     SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 FROM blocks WHERE chain_id = ?1"""
 PAGE = "SELECT number, kind, content, more FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
 LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
-IS_THERE = "SELECT 1 FROM blocks WHERE once = ?"
+EXISTS = "SELECT 1 FROM blocks WHERE once = ?"
 SIZE = "SELECT coalesce(sum(length(content) + length(more) - 2), 0) FROM blocks WHERE chain_id = ?"
 
 
 class Block(msgspec.Struct, frozen=True):
+    """One block of a chain: a kind and a list of content items."""
+
     kind: str
     content: list[Any]
     more: Mapping[str, Any] = {}
-    """Its other members, such as its `id`: a block that is kept stays as it is."""
+    """The other members, such as `id`: a stored block keeps all of its members."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Block:
-        more = {name: value for name, value in told.items() if name not in ("kind", "content")}
-        return cls(told["kind"], told["content"], more)
+    def from_json(cls, document: Mapping[str, Any]) -> Block:
+        """A block from its JSON object."""
+        more = {name: value for name, value in document.items() if name not in ("kind", "content")}
+        return cls(document["kind"], document["content"], more)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
+        """The block as a JSON object."""
         return {**self.more, "kind": self.kind, "content": self.content}
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of a chain: its tenant and session and, of a derived chain, its source."""
+
     chain_id: str
     org_id: str
     project_id: str | None = None
@@ -68,59 +74,66 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChainPage(msgspec.Struct, frozen=True):
+    """One page of a chain's blocks, for cursor pagination."""
+
     blocks: list[tuple[int, Block]]
     """Each with its number in the chain."""
     following: int | None
-    """The number to go on after; None at the end."""
+    """The cursor of the next page; None at the end."""
 
 
 class ChainSink(Protocol):
-    """The seam to whoever keeps chains. What it cannot keep is an error, of its own kind or the system's."""
+    """Stores tool results and compactions in chains. Raises its own error or the system's when it cannot."""
 
     async def insert_tool_result(
         self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
     ) -> bool:
-        """True when it is there now, False when it was before. InvalidSpec for a chain of another tenant."""
+        """Appends the result of a tool, idempotently: False when it was there before. InvalidSpec for a chain
+        of another tenant."""
 
     async def derive(
         self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
     ) -> str:
-        """The chain that a compaction has made: the same one for the same compaction.
+        """Creates the chain of a compaction, idempotently, and returns its id.
 
         InvalidSpec for a source of another tenant.
         """
 
 
 class Chains:
-    """InvalidSpec for a chain that is not there. Another tenant's is not there."""
+    """The chains in the state database. InvalidSpec for an unknown chain; another tenant's counts as
+    unknown."""
 
-    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
+    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
         self._database = database
-        self._happened = happened
+        self._outbox = outbox
 
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
+        """Creates a chain, with its first blocks."""
         await self._database.do(lambda connection: _create(connection, chain, blocks))
 
     async def append(self, chain_id: str, blocks: Sequence[Block], once: str | None = None) -> int:
-        """The number of the chain's last block then. With `once` nothing is added a second time."""
+        """Appends blocks and returns the number of the last one. `once` is an idempotency key."""
         return await self._database.do(lambda connection: _append(connection, chain_id, blocks, once))
 
     async def chain(self, chain_id: str) -> Chain:
+        """The head of a chain."""
         return await self._database.do(lambda connection: _chain(connection, chain_id))
 
     async def blocks(self, chain_id: str) -> list[Block]:
+        """All blocks of a chain."""
         return [block for _, block in (await self.page(chain_id)).blocks]
 
     async def page(
         self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
     ) -> ChainPage:
-        """The blocks that come next after that number: at least one, if there is one."""
+        """The blocks after that number: at least one, if there is one."""
         return await self._database.do(
             lambda connection: _page(connection, chain_id, after, limit, most_bytes)
         )
 
     async def size(self, chain_id: str) -> int:
-        """Bytes of all its blocks."""
+        """Bytes of all blocks of a chain."""
         return await self._database.do(
             lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
         )
@@ -128,6 +141,7 @@ class Chains:
     async def insert_tool_result(
         self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
     ) -> bool:
+        """Appends the result of a tool; see `ChainSink.insert_tool_result`."""
         block = Block(
             "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
         )
@@ -136,7 +150,7 @@ class Chains:
         )
 
     async def derived(self, compaction_id: str) -> str | None:
-        """The chain that a compaction has made."""
+        """The id of the chain that a compaction created; None when there is none."""
         row = await self._database.do(
             lambda connection: connection.execute(DERIVED, (compaction_id,)).fetchone()
         )
@@ -145,13 +159,14 @@ class Chains:
     async def derive(
         self, scope: Scope, source_chain_id: str, compaction_id: str, seed_blocks: Sequence[Block]
     ) -> str:
-        """And an event for hooks, the first time."""
+        """Creates the chain of a compaction, and the first time an event for hooks; see
+        `ChainSink.derive`."""
         try:
             return await self._database.do(
                 lambda connection: _derive(connection, scope, source_chain_id, compaction_id, seed_blocks)
             )
         finally:
-            self._happened.announce()
+            self._outbox.announce()
 
 
 def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:
@@ -166,7 +181,7 @@ def _append(
     connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block], once: str | None = None
 ) -> int:
     _chain(connection, chain_id)
-    if once is None or not connection.execute(IS_THERE, (once,)).fetchone():
+    if once is None or not connection.execute(EXISTS, (once,)).fetchone():
         for number, block in enumerate(blocks):
             _insert(connection, chain_id, block, once if number == 0 else None)
     last: int = connection.execute(LAST, (chain_id,)).fetchone()[0]
@@ -201,10 +216,11 @@ def _page(
 
 
 def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str, block: Block) -> bool:
-    """Tenants name their executions themselves, so two may have the same name."""
+    """Appends a block unless its key is known. The key includes the tenant, because tenants choose their own
+    execution ids."""
     _chain(connection, chain_id, scope)
     own = msgspec.json.encode([scope, once]).decode()
-    if connection.execute(IS_THERE, (own,)).fetchone():
+    if connection.execute(EXISTS, (own,)).fetchone():
         return False
     _insert(connection, chain_id, block, own)
     return True
@@ -214,11 +230,11 @@ def _derive(
     connection: sqlite3.Connection, scope: Scope, source: str, compaction_id: str, seeds: Sequence[Block]
 ) -> str:
     origin = _chain(connection, source, scope)
-    made = connection.execute(DERIVED, (compaction_id,)).fetchone()
-    if made is not None:
-        if made["source_chain_id"] != source:
+    existing = connection.execute(DERIVED, (compaction_id,)).fetchone()
+    if existing is not None:
+        if existing["source_chain_id"] != source:
             raise InvalidSpec(f"there is a compaction {compaction_id} already, of another chain")
-        return str(made["chain_id"])
+        return str(existing["chain_id"])
     derived = Chain(
         chain_id=f"ch_{secrets.token_hex(8)}",
         org_id=origin.org_id,
@@ -230,5 +246,5 @@ def _derive(
     _create(connection, derived, seeds)
     summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
     compacted = outbox.event("chain.compacted", EventSubject("chain", source), summary)
-    outbox.tell(connection, origin.scope, compacted)
+    outbox.insert(connection, origin.scope, compacted)
     return derived.chain_id

@@ -1,4 +1,4 @@
-"""What a host keeps for its tenants, in one SQLite file: sessions, chains, runs, and what has happened."""
+"""TenantState: sessions, chains, runs and the outbox of a host's tenants, in one SQLite file."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ VERSION = 2
 
 
 class TenantState:
-    """Nothing is made before the first use."""
+    """The state database of a folder. Nothing is created before the first use."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
         tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES)
         self._database = SqliteDatabase(self._path, VERSION, tables)
-        self.happened = Outbox(self._database)
+        self.outbox = Outbox(self._database)
         self.sessions = Sessions(self._database)
-        self.chains = Chains(self._database, self.happened)
-        self.runs = Runs(self._database, self.happened)
+        self.chains = Chains(self._database, self.outbox)
+        self.runs = Runs(self._database, self.outbox)
 
     @property
-    def is_there(self) -> bool:
-        """Whether this host or an earlier one has kept anything."""
+    def exists(self) -> bool:
+        """Whether the file exists: this host or an earlier one has stored something."""
         return os.path.exists(self._path)
 
     def close(self) -> None:
+        """Closes the database."""
         self._database.close()

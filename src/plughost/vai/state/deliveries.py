@@ -1,7 +1,7 @@
-"""Events delivered to hooks: kept before anybody is told, tried until acknowledged or given up.
+"""Webhook-like delivery of events to hooks: stored first, retried with backoff until acknowledged or dead.
 
-A delivery's attempt is counted in the file before it is made, so a host that is killed in the middle of one
-makes the next with a higher number and the same delivery_id.
+An attempt is counted in the database before it is made. So a host that is killed during an attempt makes the
+next one with a higher number and the same delivery_id (at-least-once delivery).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from plughost.vai.state.retry_schedule import Backoff
 
 FILE = "deliveries.db"
 LOCK = "deliveries.lock"
-TAKE_OVER = 5.0
-"""Seconds between looks whether the host that delivers has ended."""
+RETRY_SECONDS = 5.0
+"""Seconds until another attempt to use the database, or to take over from the host that delivers."""
 VERSION = 2
 TABLES = (
     """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id,
@@ -35,33 +35,35 @@ TABLES = (
     "CREATE INDEX IF NOT EXISTS due ON deliveries (due_at) WHERE status = 'pending'",
     "ALTER TABLE deliveries ADD COLUMN org_id NOT NULL DEFAULT ''",
 )
-KEEP = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, org_id, project_id, event, due_at)
+INSERT = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, org_id, project_id, event, due_at)
     VALUES (?, ?, ?, ?, ?, ?)"""
 PENDING = "SELECT * FROM deliveries WHERE status = 'pending' ORDER BY due_at"
 BEGIN = "UPDATE deliveries SET attempt = attempt + 1, status = 'under way' WHERE delivery_id = ?"
 SETTLE = "UPDATE deliveries SET status = ?, due_at = ?, why = ? WHERE delivery_id = ?"
 REPLAY = """UPDATE deliveries SET status = 'pending', attempt = 0, due_at = ?
     WHERE delivery_id = ? AND status = 'dead'"""
-LEFT = "UPDATE deliveries SET status = 'pending' WHERE status = 'under way'"
+REQUEUE = "UPDATE deliveries SET status = 'pending' WHERE status = 'under way'"
 
-AT_ONCE = 16
-"""Deliveries under way at a time."""
+MAX_CONCURRENT = 16
+"""Concurrent deliveries."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """One event on its way to one binding, with its attempts and status."""
+
     delivery_id: str
     binding_id: str
     org_id: str
     project_id: str | None = None
-    """Where it happened, for a binding of the whole organisation, too."""
+    """The project of the event, also for a binding of the whole organisation."""
     event: HookEvent
     attempt: int
     due_at: float | None
-    """Seconds since 1970; None when it is over."""
+    """Time of the next attempt, in seconds since 1970; None when there is none."""
     status: str
     """pending, under way, acknowledged or dead."""
     why: str | None = None
-    """What the last attempt came to."""
+    """The reason why the last attempt failed."""
 
     @property
     def scope(self) -> Scope:
@@ -69,11 +71,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
-"""Makes one attempt: the terminal status of its invocation, and why it is not `succeeded`."""
+"""Makes one attempt: returns the status of its invocation, and why it is not `succeeded`."""
 
 
 class Deliveries:
-    """`now` is the time of day. Nothing is delivered before `start`, nor to who is not served."""
+    """The delivery queue of a folder. Delivers after `start`, and only to tenants that this host serves.
+
+    `now` is the wall clock.
+    """
 
     def __init__(
         self,
@@ -93,41 +98,41 @@ class Deliveries:
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._now = now
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._unsettled: list[tuple[str, float | None, str | None, str]] = []
-        """What attempts came to, until the database has taken it."""
-        self._looking: asyncio.Task[None] | None = None
-        self._look_again = False
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._unsaved: list[tuple[str, float | None, str | None, str]] = []
+        """Results of attempts that are not in the database yet."""
+        self._task: asyncio.Task[None] | None = None
+        self._wake_again = False
         self._timer: Timer | None = None
         self._started = False
 
     @property
-    def is_there(self) -> bool:
-        """Whether this host or an earlier one has had anything to deliver."""
+    def exists(self) -> bool:
+        """Whether the file exists: this host or an earlier one had something to deliver."""
         return os.path.exists(os.path.join(self._folder, FILE))
 
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
-        """Kept for each binding when this returns; the same event twice is delivered once."""
-        told = msgspec.json.encode(event)
+        """Stores a delivery for each binding and returns their ids; an event is stored once per binding."""
+        encoded = msgspec.json.encode(event)
         rows = [
-            (f"del_{secrets.token_hex(12)}", binding_id, scope.org_id, scope.project_id, told, self._now())
+            (f"del_{secrets.token_hex(12)}", binding_id, scope.org_id, scope.project_id, encoded, self._now())
             for binding_id in binding_ids
         ]
 
-        def keep(connection: sqlite3.Connection) -> list[str]:
-            return [row[0] for row in rows if connection.execute(KEEP, row).rowcount]
+        def insert(connection: sqlite3.Connection) -> list[str]:
+            return [row[0] for row in rows if connection.execute(INSERT, row).rowcount]
 
-        kept = await self._database.do(keep)
-        self._look()
-        return kept
+        ids = await self._database.do(insert)
+        self._wake()
+        return ids
 
     def start(self) -> None:
-        """From now on, what is due is delivered; what an earlier host left, too."""
+        """Starts to deliver what is due, including what an earlier host left."""
         self._started = True
-        self._look()
+        self._wake()
 
     async def all(self, status: str | None = None) -> list[Delivery]:
-        """The dead letters with `dead`."""
+        """All deliveries, or those with a status: `dead` for the dead letters."""
         where = "" if status is None else "WHERE status = ?"
         values = () if status is None else (status,)
         return await self._database.do(
@@ -140,18 +145,18 @@ class Deliveries:
         )
 
     async def replay(self, delivery_id: str) -> None:
-        """Try a dead one again, from its first attempt on."""
+        """Retries a dead letter, from its first attempt on."""
         values = (self._now(), delivery_id)
         if not await self._database.run(REPLAY, values):
             raise InvalidSpec(f"there is no dead letter {delivery_id}")
-        self._look()
+        self._wake()
 
     async def close(self) -> None:
-        """Attempts under way are cut short, and made again by the next host."""
+        """Cancels running attempts; the next host makes them again."""
         self._started = False
         if self._timer is not None:
             self._timer.cancel()
-        tasks = [*self._under_way, *([self._looking] if self._looking else [])]
+        tasks = [*self._attempts, *([self._task] if self._task else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -160,50 +165,50 @@ class Deliveries:
             os.close(self._lock)
             self._lock = -1
 
-    def _look(self) -> None:
+    def _wake(self) -> None:
         if not self._started:
             return
-        if self._looking is not None:
-            self._look_again = True
+        if self._task is not None:
+            self._wake_again = True
             return
-        self._looking = asyncio.get_running_loop().create_task(self._begin_due())
-        self._looking.add_done_callback(self._looked)
+        self._task = asyncio.get_running_loop().create_task(self._begin_due())
+        self._task.add_done_callback(self._on_task_done)
 
-    def _looked(self, task: asyncio.Task[None]) -> None:
-        self._looking = None
-        if self._failed(task):
-            self._look_at(self._now() + TAKE_OVER)
-        elif self._look_again:
-            self._look_again = False
-            self._look()
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if self._report_failure(task):
+            self._wake_at(self._now() + RETRY_SECONDS)
+        elif self._wake_again:
+            self._wake_again = False
+            self._wake()
 
-    def _failed(self, task: asyncio.Task[None]) -> bool:
-        """Whether the database could not be used, which is told."""
+    def _report_failure(self, task: asyncio.Task[None]) -> bool:
+        """Whether the database could not be used; reports that to the loop's exception handler."""
         error = None if task.cancelled() else task.exception()
         if error is None:
             return False
-        told = {"message": "deliveries wait for their database", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(told)
+        context = {"message": "deliveries wait for their database", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
         return self._started
 
     async def _begin_due(self) -> None:
-        if not await self._is_ours():
-            self._look_at(self._now() + TAKE_OVER)
+        if not await self._acquire_lock():
+            self._wake_at(self._now() + RETRY_SECONDS)
             return
-        await self._settle()
-        now, room = self._now(), AT_ONCE - len(self._under_way)
-        due, following = await self._database.do(
+        await self._save_results()
+        now, room = self._now(), MAX_CONCURRENT - len(self._attempts)
+        due, next_due = await self._database.do(
             lambda connection: _begin(connection, self._serves, now, room)
         )
         for delivery in due:
             task = asyncio.get_running_loop().create_task(self._attempt(delivery))
-            self._under_way.add(task)
-            task.add_done_callback(self._over)
-        if following is not None and len(self._under_way) < AT_ONCE:
-            self._look_at(following)
+            self._attempts.add(task)
+            task.add_done_callback(self._on_attempt_done)
+        if next_due is not None and len(self._attempts) < MAX_CONCURRENT:
+            self._wake_at(next_due)
 
-    async def _is_ours(self) -> bool:
-        """Of several hosts that share the file one delivers, until it ends."""
+    async def _acquire_lock(self) -> bool:
+        """Whether this host delivers: of several hosts that share the file, the one that holds the lock."""
         if self._lock < 0:
             os.makedirs(self._folder, 0o700, exist_ok=True)
             lock = os.open(os.path.join(self._folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -213,39 +218,40 @@ class Deliveries:
                 os.close(lock)
                 return False
             self._lock = lock
-            await self._database.run(LEFT)
+            await self._database.run(REQUEUE)
         return True
 
-    def _look_at(self, time_of_day: float) -> None:
+    def _wake_at(self, time_of_day: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         when = self._clock.time() + max(time_of_day - self._now(), 0.0)
-        self._timer = self._clock.call_at(when, self._look)
+        self._timer = self._clock.call_at(when, self._wake)
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        if self._failed(task):
-            self._look_at(self._now() + TAKE_OVER)
+    def _on_attempt_done(self, task: asyncio.Task[None]) -> None:
+        self._attempts.discard(task)
+        if self._report_failure(task):
+            self._wake_at(self._now() + RETRY_SECONDS)
         else:
-            self._look()
+            self._wake()
 
     async def _attempt(self, delivery: Delivery) -> None:
         try:
             status, why = await self._deliver(delivery)
-        except Exception as error:  # of ours: it says nothing of the event
+        except Exception as error:  # a fault of the host: it says nothing about the event
             status, why = "retryable_failure", f"{type(error).__name__}: {error}"
-        after, due_at = _verdict(status, self._backoff.after(delivery.attempt), self._now())
-        self._unsettled.append((after, due_at, why, delivery.delivery_id))
-        await self._settle()
+        after, due_at = _next_status(status, self._backoff.after(delivery.attempt), self._now())
+        self._unsaved.append((after, due_at, why, delivery.delivery_id))
+        await self._save_results()
 
-    async def _settle(self) -> None:
-        if known := self._unsettled[:]:
-            await self._database.do(lambda connection: connection.executemany(SETTLE, known).rowcount)
-            self._unsettled = [each for each in self._unsettled if each not in known]
+    async def _save_results(self) -> None:
+        if unsaved := self._unsaved[:]:
+            await self._database.do(lambda connection: connection.executemany(SETTLE, unsaved).rowcount)
+            self._unsaved = [each for each in self._unsaved if each not in unsaved]
 
 
-def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
-    """What becomes of a delivery after an attempt: `failed` is given up at once, others are tried again."""
+def _next_status(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
+    """The next status of a delivery and when it is due: `failed` is dead at once, other failures are
+    retried."""
     if status == "succeeded":
         return "acknowledged", None
     if status == "failed" or delay is None:
@@ -256,19 +262,19 @@ def _verdict(status: str, delay: float | None, now: float) -> tuple[str, float |
 def _begin(
     connection: sqlite3.Connection, serves: Callable[[Scope], bool], now: float, room: int
 ) -> tuple[list[Delivery], float | None]:
-    """What is due now, each with one attempt more, before anybody makes it; and when the next one is."""
+    """Counts and returns the deliveries that are due now, and the time of the next one."""
     due: list[Delivery] = []
-    following = None
+    next_due = None
     for row in connection.execute(PENDING):
         if not serves(Scope(row["org_id"], row["project_id"])):
             continue
         if row["due_at"] > now or len(due) >= room:
-            following = row["due_at"]
+            next_due = row["due_at"]
             break
         due.append(msgspec.structs.replace(_delivery(row), attempt=row["attempt"] + 1))
     for delivery in due:
         connection.execute(BEGIN, (delivery.delivery_id,))
-    return due, following
+    return due, next_due
 
 
 def _delivery(row: sqlite3.Row) -> Delivery:

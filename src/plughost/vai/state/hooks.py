@@ -1,4 +1,4 @@
-"""Semantic events and the hooks that are told of them: who subscribes, and one attempt to tell it."""
+"""Hooks: matches events in the outbox with subscribed bindings, and delivers them by invocations."""
 
 from __future__ import annotations
 
@@ -17,71 +17,72 @@ from plughost.vai.state.outbox import Outbox
 
 
 class Hooks:
-    """Hands what has happened to `deliveries`, for each binding whose export subscribes to it."""
+    """Moves events from the outbox to `deliveries`, for each binding whose export subscribes to them."""
 
     def __init__(
-        self, happened: Outbox, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
+        self, outbox: Outbox, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
     ) -> None:
-        self._happened = happened
+        self._outbox = outbox
         self._deliveries = deliveries
         self._bindings = bindings
         self._packages = packages
-        self._handing: asyncio.Task[None] | None = None
-        self._again = False
+        self._task: asyncio.Task[None] | None = None
+        self._wake_again = False
         self._closed = False
-        happened.announce = self.soon
+        outbox.announce = self.wake
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
-        """Kept when this returns, and delivered from then on."""
-        await self._happened.tell(scope, event)
+        """Stores an event in the outbox; it is delivered later."""
+        await self._outbox.add(scope, event)
 
-    def soon(self) -> None:
-        """Look for what has happened."""
+    def wake(self) -> None:
+        """Wakes the task that empties the outbox."""
         if self._closed:
-            return  # it is kept, and the next host's
-        if self._handing is not None:
-            self._again = True
+            return  # events stay in the outbox for the next host
+        if self._task is not None:
+            self._wake_again = True
             return
-        self._handing = asyncio.get_running_loop().create_task(self._hand_over())
-        self._handing.add_done_callback(self._handed)
+        self._task = asyncio.get_running_loop().create_task(self._drain_outbox())
+        self._task.add_done_callback(self._on_drained)
 
     async def close(self) -> None:
+        """Waits until the outbox is not being read any more."""
         self._closed = True
-        if self._handing is not None:
-            await asyncio.wait([self._handing])
+        if self._task is not None:
+            await asyncio.wait([self._task])
 
-    def _handed(self, task: asyncio.Task[None]) -> None:
-        self._handing = None
+    def _on_drained(self, task: asyncio.Task[None]) -> None:
+        self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            told = {"message": "events wait for another look", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(told)
-        if self._again:
-            self._again = False
-            self.soon()
+            context = {"message": "events wait for another look", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(context)
+        if self._wake_again:
+            self._wake_again = False
+            self.wake()
 
-    async def _hand_over(self) -> None:
+    async def _drain_outbox(self) -> None:
         last = 0
-        while not self._closed and (waiting := await self._happened.waiting(last)):
+        while not self._closed and (waiting := await self._outbox.waiting(last)):
             last = waiting[-1].number
-            for kept in waiting:
-                if not self._bindings.serves(kept.scope):
-                    continue  # the host that does finds it here
+            for stored in waiting:
+                if not self._bindings.serves(stored.scope):
+                    continue  # the host that serves this tenant finds it here
                 subscribers = [
                     binding.binding_id
-                    for binding in self._bindings.of(kept.scope)
-                    if self._would_hear(binding, kept.event.type)
+                    for binding in self._bindings.of(stored.scope)
+                    if self._may_subscribe(binding, stored.event.type)
                 ]
                 if subscribers:
-                    await self._deliveries.publish(kept.event, subscribers, kept.scope)
+                    await self._deliveries.publish(stored.event, subscribers, stored.scope)
                     self._deliveries.start()
-                await self._happened.done(kept.number)
+                await self._outbox.done(stored.number)
 
-    def _would_hear(self, binding: Binding, kind: str) -> bool:
+    def _may_subscribe(self, binding: Binding, kind: str) -> bool:
         try:
             return self._subscribes(binding, kind)
         except (InvalidSpec, PackageRefused):
-            return False  # nobody knows any more what it wanted to hear
+            return False  # its manifest, with the subscriptions, cannot be read any more
 
     def _subscribes(self, binding: Binding, kind: str) -> bool:
         package = self._packages.find(binding.package_id, binding.package_version)
@@ -89,14 +90,14 @@ class Hooks:
         return export is not None and export.hook is not None and kind in export.hook.subscribes_to
 
     async def deliver(self, invoker: Invoker, delivery: Delivery) -> tuple[str, str | None]:
-        """One attempt: the status of its invocation, and why it is not `succeeded`."""
+        """Makes one delivery attempt. Returns the status of its invocation, and why it is not `succeeded`."""
         binding = self._bindings.by_id(delivery.binding_id)
         if binding is None:
             return "failed", f"the binding {delivery.binding_id} is gone"
         if binding.scope not in (Scope(delivery.org_id), delivery.scope):
             return "failed", f"the binding {delivery.binding_id} is another tenant's"
         event = delivery.event
-        wanted = Invocation(
+        invocation = Invocation(
             binding=binding,
             work=HookRequest(delivery_id=delivery.delivery_id, attempt=delivery.attempt, event=event),
             related=Related(
@@ -108,7 +109,7 @@ class Hooks:
         try:
             if not self._subscribes(binding, event.type):
                 return "failed", f"the binding {delivery.binding_id} does not subscribe to {event.type}"
-            outcome = await invoker.invoke(wanted)
+            outcome = await invoker.invoke(invocation)
         except InvalidSpec as error:  # no later attempt could begin either
             return "failed", error.message
         return outcome.status, outcome.message or outcome.reason

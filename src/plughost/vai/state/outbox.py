@@ -1,6 +1,6 @@
-"""What has happened and was not handed to hooks yet: kept in the transaction that made it so.
+"""Transactional outbox: events for hooks, written in the same transaction as the change that they report.
 
-So no moment is left at which a killed host has finished a run and forgotten to say it.
+So a host that is killed cannot have finished a run without its event.
 """
 
 from __future__ import annotations
@@ -21,45 +21,50 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS happened (number INTEGER PRIMARY KEY AUTOINCREMENT, org_id NOT NULL,
         project_id, event NOT NULL)""",
 )
-TELL = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
-WAITING = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
-DONE = "DELETE FROM happened WHERE number = ?"
+INSERT = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
+SELECT = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
+DELETE = "DELETE FROM happened WHERE number = ?"
 
-AT_ONCE = 100
+PAGE_SIZE = 100
+"""Events read at a time."""
 
 
 class OutboxEvent(msgspec.Struct, frozen=True):
+    """An event in the outbox, with its tenant and number."""
+
     number: int
     scope: Scope
     event: HookEvent
 
 
 def event(kind: str, subject: EventSubject, summary: dict[str, Any]) -> HookEvent:
-    """One that happens now."""
+    """A hook event that occurs now."""
     now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="microseconds")
     return HookEvent(type=kind, occurred_at=now, subject=subject, summary=summary)
 
 
-def tell(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None:
-    """As a part of the transaction whose work it tells of."""
-    connection.execute(TELL, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
+def insert(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None:
+    """Adds an event within the transaction of the change that it reports."""
+    connection.execute(INSERT, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
 
 
 class Outbox:
+    """The outbox table: events that were not handed to deliveries yet."""
+
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
         self.announce: Callable[[], object] = lambda: None
-        """Called on the loop when something may be waiting."""
+        """Called on the event loop when there may be new events."""
 
-    async def tell(self, scope: Scope, event: HookEvent) -> None:
-        """Kept when this returns."""
+    async def add(self, scope: Scope, event: HookEvent) -> None:
+        """Adds an event in a transaction of its own; it is stored durably when this returns."""
         try:
-            await self._database.do(lambda connection: tell(connection, scope, event))
+            await self._database.do(lambda connection: insert(connection, scope, event))
         finally:
             self.announce()
 
     async def waiting(self, after: int = 0) -> list[OutboxEvent]:
-        """The first of what nobody has taken, in its order, after that number."""
+        """The first events after that number, in order."""
         return await self._database.do(
             lambda connection: [
                 OutboxEvent(
@@ -67,9 +72,10 @@ class Outbox:
                     Scope(row["org_id"], row["project_id"]),
                     msgspec.json.decode(row["event"], type=HookEvent),
                 )
-                for row in connection.execute(WAITING, (after, AT_ONCE))
+                for row in connection.execute(SELECT, (after, PAGE_SIZE))
             ]
         )
 
     async def done(self, number: int) -> None:
-        await self._database.run(DONE, (number,))
+        """Removes an event that was handed over."""
+        await self._database.run(DELETE, (number,))

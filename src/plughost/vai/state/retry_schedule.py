@@ -1,4 +1,5 @@
-"""Whether a failed try is made again, and when: decisions over values."""
+"""Retry policy: whether a failed attempt is retried, and after which delay (exponential backoff with
+jitter)."""
 
 from __future__ import annotations
 
@@ -8,21 +9,21 @@ from collections.abc import Callable
 import msgspec
 
 SAFE = frozenset({"read_only", "idempotent_write"})
-"""The effects that a second try does not double."""
+"""Effect classes of tools that may be executed twice without harm."""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """Exponential, with jitter; seconds."""
+    """Exponential backoff with jitter, in seconds."""
 
     attempts: int = 8
     first: float = 5.0
     factor: float = 2.0
     longest: float = 3600.0
     jitter: float = 0.2
-    """The share of a delay that is left to chance."""
+    """The share of a delay that is random."""
 
     def after(self, attempt: int, chance: Callable[[], float] = random.random) -> float | None:
-        """How long to wait after that many tries; None when they were the last."""
+        """The delay after that many attempts; None when there are no more."""
         if attempt >= self.attempts:
             return None
         delay = min(self.first * self.factor ** (attempt - 1), self.longest)
@@ -30,9 +31,9 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 TOOL_TRIES = Backoff(attempts=3, first=0.05, factor=4.0, longest=1.0)
-"""Within the call's own deadline, so short."""
+"""The schedule for tools: short, because retries must fit into the deadline of the call."""
 
 
 def may_retry(effect_class: str | None) -> bool:
-    """Whether a tool whose process ended, or that asked for it, is called again without a word."""
+    """Whether a tool of this effect class may be retried without asking."""
     return effect_class in SAFE

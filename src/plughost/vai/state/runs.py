@@ -1,4 +1,4 @@
-"""Runs: pieces of work that harnesses begin and finish, or that a bound export does for them."""
+"""Runs: units of work that harnesses start and finish, or that a bound export does for them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from plughost.vai.state import outbox
 from plughost.vai.state.outbox import Outbox
 
 RUNNING = "running"
-CUT_OFF = "cancelled"
-"""The status of a run whose end is no completion."""
+CANCELLED = "cancelled"
+"""The status of a run that was not completed, and so has no event."""
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS runs (run_id PRIMARY KEY, org_id NOT NULL, project_id, session_id, chain_id,
@@ -34,11 +34,13 @@ FINISH = f"""UPDATE runs SET status = ?, reason = ?, output = ?, result = ?, end
     WHERE run_id = ? AND status = '{RUNNING}'"""
 END_ALL = f"""UPDATE runs SET status = ?, reason = ?, ended_at = ?
     WHERE invocation_id = ? AND status = '{RUNNING}'"""
-BEGUN_BY = f"""SELECT DISTINCT invocation_id FROM runs
+WITH_RUNNING = f"""SELECT DISTINCT invocation_id FROM runs
     WHERE status = '{RUNNING}' AND invocation_id IS NOT NULL"""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, as it is stored."""
+
     run_id: str = msgspec.field(default_factory=lambda: f"run_{secrets.token_hex(8)}")
     org_id: str
     project_id: str | None = None
@@ -46,17 +48,17 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     chain_id: str | None = None
     parent_run_id: str | None = None
     invocation_id: str | None = None
-    """Whose child it is."""
+    """The invocation that started it."""
     export_id: str | None = None
-    """The bound export that does it; without one its parent does, and says when it is done."""
+    """The bound export that does the work; without one the parent does it and reports the end."""
     task: str = ""
     status: str = RUNNING
     """running, or one of the terminal statuses."""
     reason: str | None = None
     output: str | None = None
-    """What came of it, for people."""
+    """The result in words, for people."""
     result: Any = None
-    """What its export returned."""
+    """The result of the export."""
     started_at: float = msgspec.field(default_factory=time.time)
     """Seconds since 1970."""
     ended_at: float | None = None
@@ -67,17 +69,19 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runs:
-    """InvalidSpec for a run that is not there."""
+    """The runs in the state database. InvalidSpec for an unknown run."""
 
-    def __init__(self, database: SqliteDatabase, happened: Outbox) -> None:
+    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
         self._database = database
-        self._happened = happened
+        self._outbox = outbox
 
     async def start(self, run: RunRecord, most: int | None = None) -> bool:
-        """False, and nothing is kept, when `most` runs were begun by the same invocation."""
+        """Stores a new run. False, and nothing is stored, when its invocation has started `most` runs
+        already."""
         return await self._database.do(lambda connection: _start(connection, run, most))
 
     async def run(self, run_id: str) -> RunRecord:
+        """The run of that id."""
         return await self._database.do(lambda connection: _run(connection, run_id))
 
     async def finish(
@@ -89,23 +93,23 @@ class Runs:
         output: str | None = None,
         result: Any = None,
     ) -> bool:
-        """False when it is over already. A completed run becomes an event for hooks."""
-        written = None if result is None else msgspec.json.encode(result)
-        values = (status, reason, output, written, time.time(), run_id)
+        """Ends a run; False when it has ended already. A completed run adds an event to the outbox."""
+        encoded = None if result is None else msgspec.json.encode(result)
+        values = (status, reason, output, encoded, time.time(), run_id)
         try:
             return await self._database.do(lambda connection: _finish(connection, run_id, status, values))
         finally:
-            self._happened.announce()
+            self._outbox.announce()
 
     async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
-        """What an invocation began and left unfinished. Nobody completed it, so there is no event."""
+        """Ends the running runs of an invocation. Nobody completed them, so there is no event."""
         values = (status, reason, time.time(), invocation_id)
         await self._database.run(END_ALL, values)
 
-    async def begun_by(self) -> list[str]:
-        """The invocations with runs that are not over."""
+    async def invocations_with_running(self) -> list[str]:
+        """The ids of the invocations that have running runs."""
         return await self._database.do(
-            lambda connection: [row["invocation_id"] for row in connection.execute(BEGUN_BY)]
+            lambda connection: [row["invocation_id"] for row in connection.execute(WITH_RUNNING)]
         )
 
 
@@ -130,8 +134,8 @@ def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tu
     run = _run(connection, run_id)
     if not connection.execute(FINISH, values).rowcount:
         return False
-    if status != CUT_OFF:
-        outbox.tell(connection, run.scope, _completed(_run(connection, run_id)))
+    if status != CANCELLED:
+        outbox.insert(connection, run.scope, _completed(_run(connection, run_id)))
     return True
 
 

@@ -1,4 +1,4 @@
-"""Sessions: what chains and runs belong to."""
+"""Sessions: the groups to which chains and runs belong."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ CHAINS = """SELECT chain_id FROM chains
 
 
 class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of a tenant."""
+
     session_id: str
     org_id: str
     project_id: str | None = None
@@ -33,19 +35,21 @@ class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    """InvalidSpec for a session that is not there."""
+    """The sessions in the state database. InvalidSpec for an unknown session."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     async def create(self, session: TenantSession) -> None:
+        """Stores a new session."""
         await self._database.do(lambda connection: _create(connection, session))
 
     async def session(self, session_id: str) -> TenantSession:
+        """The session of that id."""
         return await self._database.do(lambda connection: _session(connection, session_id))
 
     async def chain_ids(self, session: TenantSession, after: str, limit: int) -> list[str]:
-        """Those that come next after `after`, by their names."""
+        """The ids of the session's chains after `after`, sorted, for cursor pagination."""
         values = (session.session_id, session.org_id, session.project_id, after, limit)
         return await self._database.do(
             lambda connection: [row["chain_id"] for row in connection.execute(CHAINS, values)]

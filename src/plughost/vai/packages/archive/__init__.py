@@ -1,1 +1,1 @@
-"""Package archives: a canonical tar, written from a source tree and unpacked again."""
+"""The archive of a package: canonical tar, source tree, ignore rules, legal paths and limits."""

@@ -1,4 +1,4 @@
-"""A package's archive as a file: written from a folder, and looked into without unpacking it."""
+"""The archive of a package as a file: written from a folder, and read without unpacking it."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from typing import BinaryIO, Self
 from plughost._util.fsync import Readable
 from plughost.vai.packages.archive import canonical_tar
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.archive.source_tree import SourceTree
 
 
-class Part:
-    """The bytes of one file in an archive."""
+class MemberReader:
+    """Reads the bytes of one file in an archive."""
 
     def __init__(self, fd: int, start: int, size: int) -> None:
         self._fd = fd
-        self._place = start
+        self._position = start
         self._end = start + size
 
     def read(self, size: int) -> bytes:
-        data = os.pread(self._fd, min(size, self._end - self._place), self._place)
-        self._place += len(data)
+        data = os.pread(self._fd, min(size, self._end - self._position), self._position)
+        self._position += len(data)
         return data
 
 
 class ArchiveFile:
-    """An archive that keeps to the form, open for reading; Unacceptable when it does not."""
+    """A canonical archive, open for reading; Unacceptable when it is not canonical."""
 
-    def __init__(self, path: Path, limits: PackageLimits = USUAL) -> None:
+    def __init__(self, path: Path, limits: PackageLimits = DEFAULT_LIMITS) -> None:
         self._file = path.open("rb")
         try:
             self._starts = {member: self._file.tell() for member in canonical_tar.members(self._file, limits)}
@@ -42,10 +42,12 @@ class ArchiveFile:
             raise
         self.members = {member.name: member for member in self._starts}
 
-    def open(self, member: ArchiveMember) -> Part:
-        return Part(self._file.fileno(), self._starts[member], member.size)
+    def open(self, member: ArchiveMember) -> MemberReader:
+        """A reader for one file of the archive."""
+        return MemberReader(self._file.fileno(), self._starts[member], member.size)
 
     def read(self, member: ArchiveMember) -> bytes:
+        """The content of one file of the archive."""
         return self.open(member).read(member.size)
 
     def __enter__(self) -> Self:
@@ -57,17 +59,18 @@ class ArchiveFile:
         self._file.close()
 
 
-class Sum:
-    """Counts and hashes what is written through it; with nothing below, it only does that."""
+class HashingWriter:
+    """A writer that counts and hashes (SHA-256) what is written, and passes it on to `below`, if there is
+    one."""
 
-    def __init__(self, below: BinaryIO | None = None) -> None:
-        self._below = below
+    def __init__(self, inner: BinaryIO | None = None) -> None:
+        self._inner = inner
         self._hash = hashlib.sha256()
         self.size = 0
 
     def write(self, data: bytes) -> int:
-        if self._below is not None:
-            self._below.write(data)
+        if self._inner is not None:
+            self._inner.write(data)
         self._hash.update(data)
         self.size += len(data)
         return len(data)
@@ -77,15 +80,16 @@ class Sum:
         return f"sha256:{self._hash.hexdigest()}"
 
 
-def sum_of(file: Readable) -> Sum:
-    out = Sum()
+def hash_file(file: Readable) -> HashingWriter:
+    """The size and digest of a file."""
+    out = HashingWriter()
     while piece := file.read(1 << 20):
         out.write(piece)
     return out
 
 
-def write(folder: SourceTree, out: Sum) -> None:
-    """A folder's files as an archive."""
+def write(folder: SourceTree, out: HashingWriter) -> None:
+    """Writes the files of a folder as an archive."""
     for member in folder.members:
         start = out.size
         head = canonical_tar.header(member)

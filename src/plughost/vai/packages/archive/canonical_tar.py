@@ -1,9 +1,9 @@
-"""The one form of a package's archive: a plain tar that has one spelling for one content.
+"""Canonical tar: the only form of a package's archive, so that equal content gives equal bytes.
 
-Sorted names, no folders of their own, no owner, no time, mode 0644 or 0755, and a pax header only for a name
-that the old header cannot hold. Reading takes nothing else: each header is written again and compared, so
-whatever else a tar can say (links, devices, doubled names, other sizes in other headers) is refused
-without having to be understood.
+Sorted names, no entries for folders, no owner, no time, mode 0644 or 0755, and a pax header only for a name
+that the ustar header cannot hold. Reading accepts nothing else: each header is written again and compared. So
+whatever else a tar can contain (links, devices, duplicate names, contradicting sizes) is refused without
+having to be understood.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import BinaryIO
 import msgspec
 
 from plughost.vai.packages.archive.legal_paths import Listing
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 from plughost.vai.packages.errors import Unacceptable
 
 BLOCK = 512
@@ -25,7 +25,7 @@ _MAGIC = b"ustar\x0000"
 
 
 class ArchiveMember(msgspec.Struct, frozen=True):
-    """One file of a package."""
+    """One file of a package: name, size, and whether it is executable."""
 
     name: str
     executable: bool
@@ -33,12 +33,12 @@ class ArchiveMember(msgspec.Struct, frozen=True):
 
 
 def header(member: ArchiveMember) -> bytes:
-    """What stands before the bytes of a file."""
+    """The tar header of a file."""
     mode = 0o755 if member.executable else 0o644
     path = member.name.encode()
-    if (split := _split(path)) is not None:
+    if (split := _split_name(path)) is not None:
         return _block(*split, mode, member.size, b"0")
-    record = _record(path)
+    record = _pax_record(path)
     return (
         _block(b"././@PaxHeader", b"", 0o644, len(record), b"x")
         + record
@@ -48,18 +48,18 @@ def header(member: ArchiveMember) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """What stands after the bytes of a file."""
+    """The zeros after the content of a file."""
     return bytes(-size % BLOCK)
 
 
-def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[ArchiveMember]:
-    """The files of an archive; at each step `archive` stands at the first byte of that file.
+def members(archive: BinaryIO, limits: PackageLimits = DEFAULT_LIMITS) -> Iterator[ArchiveMember]:
+    """The files of an archive; at each step `archive` is positioned at the first byte of that file.
 
-    How much of a file is read between two steps makes no difference.
+    How much of the file the caller reads makes no difference.
     """
     listing = Listing(limits)
-    while (first := _exactly(archive, BLOCK)) != END[:BLOCK]:
-        member = _member(archive, first)
+    while (first := _read_exactly(archive, BLOCK)) != END[:BLOCK]:
+        member = _read_member(archive, first)
         try:
             listing.add(member.name)
         except ValueError as error:
@@ -71,26 +71,26 @@ def members(archive: BinaryIO, limits: PackageLimits = USUAL) -> Iterator[Archiv
             raise Unacceptable(f"the archive is larger than {limits.total_bytes} bytes")
         yield member
         archive.seek(start + member.size)
-        if _exactly(archive, -member.size % BLOCK).strip(b"\0"):
+        if _read_exactly(archive, -member.size % BLOCK).strip(b"\0"):
             raise Unacceptable(f"bytes are hidden after {member.name!r}")
     if archive.read(BLOCK + 1) != END[BLOCK:]:
         raise Unacceptable("the archive does not end where its last file does")
 
 
-def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
-    """The file that the next header is about, if the header is spelled as ours are."""
-    whole, name = first, _joined(first)
+def _read_member(archive: BinaryIO, first: bytes) -> ArchiveMember:
+    """Reads the next header, which must be exactly as `header` writes it."""
+    whole, name = first, _join_name(first)
     if first[156:157] == b"x":
-        size = _number(first[124:136])
+        size = _parse_octal(first[124:136])
         if size > _LONGEST_RECORD:
             raise Unacceptable("the archive has a long pax header")
-        record = _exactly(archive, size)
+        record = _read_exactly(archive, size)
         name = record.partition(b" path=")[2][:-1]
-        first = _exactly(archive, -size % BLOCK + BLOCK)
+        first = _read_exactly(archive, -size % BLOCK + BLOCK)
         whole += record + first
         first = first[-BLOCK:]
     try:
-        member = ArchiveMember(name.decode(), first[100:108] == b"0000755\0", _number(first[124:136]))
+        member = ArchiveMember(name.decode(), first[100:108] == b"0000755\0", _parse_octal(first[124:136]))
     except UnicodeDecodeError:
         raise Unacceptable("the archive has a name that is not UTF-8") from None
     if header(member) != whole:
@@ -98,8 +98,8 @@ def _member(archive: BinaryIO, first: bytes) -> ArchiveMember:
     return member
 
 
-def _split(path: bytes) -> tuple[bytes, bytes] | None:
-    """Name and prefix of the old header; None when they cannot hold the path."""
+def _split_name(path: bytes) -> tuple[bytes, bytes] | None:
+    """Name and prefix for the ustar header; None when they cannot hold the path."""
     if not path.isascii():
         return None
     if len(path) <= 100:
@@ -110,13 +110,13 @@ def _split(path: bytes) -> tuple[bytes, bytes] | None:
     return path[cut + 1 :], path[:cut]
 
 
-def _joined(block: bytes) -> bytes:
+def _join_name(block: bytes) -> bytes:
     name, prefix = block[:100].rstrip(b"\0"), block[345:500].rstrip(b"\0")
     return prefix + b"/" + name if prefix else name
 
 
-def _record(path: bytes) -> bytes:
-    """A pax record, whose length counts its own digits."""
+def _pax_record(path: bytes) -> bytes:
+    """A pax record, whose length includes its own digits."""
     body = b" path=" + path + b"\n"
     size = len(body) + len(str(len(body)))
     if len(str(size)) + len(body) != size:
@@ -146,14 +146,14 @@ def _block(name: bytes, prefix: bytes, mode: int, size: int, kind: bytes) -> byt
     )
 
 
-def _number(field: bytes) -> int:
+def _parse_octal(field: bytes) -> int:
     try:
         return int(field[:-1], 8) if field[:-1].isdigit() else 0
     except ValueError:
-        return 0  # the header, written again, will differ
+        return 0  # then the header differs from the one that `header` writes, and is refused
 
 
-def _exactly(archive: BinaryIO, size: int) -> bytes:
+def _read_exactly(archive: BinaryIO, size: int) -> bytes:
     data = archive.read(size)
     if len(data) != size:
         raise Unacceptable("the archive is cut short")

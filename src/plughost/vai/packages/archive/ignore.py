@@ -1,7 +1,8 @@
-"""What of a folder is no part of the package: version control, caches, environments, and `.vaiignore`.
+"""Ignore rules: files that are not packed (version control, caches, environments), and `.vaiignore`.
 
-A line of `.vaiignore` is a pattern with `*` and `?`, which do not cross a slash. Without a slash it is a name
-at any depth, with one a path from the top of the package; with a slash at its end it is a folder.
+A line of `.vaiignore` is a pattern with `*` and `?`, which do not match a slash. Without a slash it matches a
+name at any depth, with one a path from the top of the package; with a slash at its end it matches only
+folders.
 """
 
 from __future__ import annotations
@@ -19,22 +20,25 @@ ALWAYS = (
     FILE, "*.vai.tar", "marketplace.signature.json", ".marketplace.signature.json.*", ".plughost-pack-*/",
     ".plughost-pull-*/",
 )  # fmt: skip
-"""The last ones are what `pack`, `sign` and `pull` make, wherever below they were told to put it."""
+"""Patterns that always apply. The last ones are files that `pack`, `sign` and `pull` write."""
 
 
 class Pattern(msgspec.Struct, frozen=True):
+    """One line of an ignore file."""
+
     expression: re.Pattern[str]
     anchored: bool
     folders_only: bool
 
     def matches(self, path: str, *, is_folder: bool) -> bool:
+        """Whether the pattern matches a path."""
         if self.folders_only and not is_folder:
             return False
         return self.expression.fullmatch(path if self.anchored else path.rpartition("/")[2]) is not None
 
 
 class IgnoreRules:
-    """Says of each path whether it is left out."""
+    """Tells of each path whether it is ignored."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         self._patterns = [_pattern(line) for line in ALWAYS]

@@ -1,4 +1,4 @@
-"""Which paths a package may hold: those that mean the same file on every machine."""
+"""Legal paths of files in a package: only those that mean the same file on every operating system."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 import re
 import unicodedata
 
-from plughost.vai.packages.archive.limits import USUAL, PackageLimits
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, PackageLimits
 
 _FORBIDDEN = re.compile(r'[<>:"|?*\\]')
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(?:\.|$)", re.I)
 
 
 def from_disk(name: str) -> str:
-    """A name as a package has it: UTF-8, whatever the locale has Python take it for."""
+    """A file name as UTF-8 text, whatever the locale's encoding is."""
     return os.fsencode(name).decode(errors="surrogateescape")
 
 
 def to_disk(name: str) -> str:
-    """The other way round: how Python spells a package's name on this machine."""
+    """The reverse of `from_disk`: a package's file name as Python spells it on this machine."""
     return os.fsdecode(name.encode(errors="surrogateescape"))
 
 
-def path_problem(path: str, limits: PackageLimits = USUAL) -> str | None:
+def path_problem(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | None:
     """Why a path cannot be in a package; None when it can."""
     try:
         encoded = path.encode()
@@ -35,10 +35,10 @@ def path_problem(path: str, limits: PackageLimits = USUAL) -> str | None:
         return f"it is longer than {limits.path_bytes} bytes"
     if len(steps) > limits.depth:
         return f"it is more than {limits.depth} levels deep"
-    return next((why for step in steps if (why := _wrong_step(step))), None)
+    return next((why for step in steps if (why := _step_problem(step))), None)
 
 
-def _wrong_step(step: str) -> str | None:
+def _step_problem(step: str) -> str | None:
     if step in ("", ".", ".."):
         return "it has empty, `.` or `..` steps"
     if not step.isprintable():
@@ -55,16 +55,17 @@ def _wrong_step(step: str) -> str | None:
 
 
 class Listing:
-    """The paths of one package, taken one by one: ascending, and no two the same on any system."""
+    """Checks the paths of one package one by one: in ascending order, and no two that collide on some
+    system."""
 
-    def __init__(self, limits: PackageLimits = USUAL) -> None:
+    def __init__(self, limits: PackageLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._known: dict[str, tuple[str, bool]] = {}
+        self._seen: dict[str, tuple[str, bool]] = {}
         self._last = b""
         self._count = 0
 
     def add(self, path: str) -> None:
-        """ValueError says why this one cannot follow."""
+        """Adds a path; ValueError says why it is not allowed."""
         if why := path_problem(path, self._limits):
             raise ValueError(why)
         encoded = path.encode()
@@ -76,12 +77,12 @@ class Listing:
             raise ValueError(f"a package holds at most {self._limits.files} files")
         steps = path.split("/")
         for depth in range(1, len(steps)):
-            self._take("/".join(steps[:depth]), is_folder=True)
-        self._take(path, is_folder=False)
+            self._add("/".join(steps[:depth]), is_folder=True)
+        self._add(path, is_folder=False)
 
-    def _take(self, path: str, *, is_folder: bool) -> None:
+    def _add(self, path: str, *, is_folder: bool) -> None:
         folded = unicodedata.normalize("NFC", path.casefold())
-        spelled, was_folder = self._known.setdefault(folded, (path, is_folder))
+        spelled, was_folder = self._seen.setdefault(folded, (path, is_folder))
         if spelled != path:
             raise ValueError(f"some systems cannot tell it from {spelled}")
         if was_folder != is_folder:

@@ -1,4 +1,4 @@
-"""How much a package may be."""
+"""Size limits of a package."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import msgspec
 
 
 class PackageLimits(msgspec.Struct, frozen=True):
+    """Limits on the number, size and paths of files in a package."""
+
     files: int = 20_000
     file_bytes: int = 512 << 20
     total_bytes: int = 1 << 30
-    """Of the archive."""
+    """Bytes of the archive."""
     path_bytes: int = 240
     depth: int = 24
 
 
-USUAL = PackageLimits()
-SMALL = 1 << 20
-"""Manifests, signatures: what is held in memory."""
+DEFAULT_LIMITS = PackageLimits()
+MAX_DOCUMENT_BYTES = 1 << 20
+"""Bytes of a manifest or a signature, which are read into memory."""

@@ -1,4 +1,4 @@
-"""An archive becomes a folder, file by file, each on the disk before the folder is anybody's."""
+"""Unpacks an archive into a folder, with every file synced to disk before the folder is used."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from plughost.vai.packages.archive.legal_paths import to_disk
 from plughost.vai.packages.errors import Unacceptable
 
 READ_ONLY = 0o444
-"""Nothing in a store is ever written again; whoever runs plugins may be another user."""
+"""Files in a store are never written again; the user who runs plugins may be another one."""
 PROGRAM = 0o555
 DIRECTORY = 0o755
 
 
 def unpack(layer: ArchiveFile, into: Path) -> None:
-    """All files of an archive in a new folder. Its names have been checked: they are all below."""
+    """Unpacks all files into a new folder. The names were checked: none leads out of the folder."""
     fsync.make_folder(into, DIRECTORY)
     folders = {into}
     for name, member in layer.members.items():

@@ -1,1 +1,1 @@
-"""OCI content, wherever it is: layout folders, layout tars, registries. Knows nothing of plugins."""
+"""OCI content in layout folders, layout tars and registries. Independent of plugins."""

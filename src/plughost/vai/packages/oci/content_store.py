@@ -1,4 +1,4 @@
-"""What holds OCI content, and how a piece of it is named: the seam between packages and where they are."""
+"""ContentStore: the protocol of what holds OCI content, and descriptors of that content."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Protocol
 import msgspec
 
 Progress = Callable[[int], object]
-"""Told how many more bytes have moved; a negative number when some of them must move again."""
+"""Called with the number of bytes transferred; negative when some must be transferred again."""
 Watch = Callable[[int, int], object]
-"""Told how many bytes of how many have moved."""
+"""Called with the bytes transferred so far, and the total."""
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -23,7 +23,7 @@ MAX_BLOB = 1 << 40
 
 
 class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of content: what it is, and the only bytes that it can be."""
+    """An OCI descriptor: media type, digest and size of a piece of content."""
 
     mediaType: str
     digest: str
@@ -34,40 +34,41 @@ class Descriptor(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ContentStore(Protocol):
-    """Anything that holds OCI content: a layout folder, a layout tar, a registry's repository."""
+    """A store of OCI content: a layout folder, a layout tar, a repository of a registry."""
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        """By tag or digest, its bytes checked against the digest; `NotFound` when there is none.
+        """A manifest by tag or digest, verified against its digest; `NotFound` when there is none.
 
-        A layout also knows the empty reference: its only artifact, signatures and the like left aside.
+        A layout also accepts the empty reference: its only artifact, signatures and the like left aside.
         """
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
-        """All of the blob into a new file, its bytes checked against the digest, or none.
+        """Fetches a blob into a new file, verified against its digest, or not at all.
 
-        What came before a failure stays beside it as `into` + `.partial`; the next fetch goes on there.
+        After a failure the partial content stays as `into` + `.partial`, and the next fetch resumes there.
         """
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        """The manifests that say of this one to be about it; of any type when `artifact_type` is empty."""
+        """The manifests whose subject is this digest; of any type when `artifact_type` is empty."""
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
-        """Nothing is moved when it is there already."""
+        """Stores a blob; transfers nothing when it is there already."""
 
     async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
-        """Under a tag, or only under its digest. From then on `referrers` finds one with a `subject`."""
+        """Stores a manifest under a tag, or only under its digest. One with a `subject` is then among the
+        `referrers`."""
 
 
 def no_progress(moved: int) -> None:
-    """The progress that nobody looks at."""
+    """A progress callback that does nothing."""
 
 
 def no_watch(done: int, total: int) -> None:
-    """The watch that nobody keeps."""
+    """A watch callback that does nothing."""
 
 
 def counting(watch: Watch, total: int) -> Progress:
-    """The progress of all that belongs together."""
+    """A progress callback that adds up the bytes of several transfers for `watch`."""
     done = 0
 
     def progress(moved: int) -> None:

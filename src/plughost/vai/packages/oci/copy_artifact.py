@@ -1,4 +1,4 @@
-"""An artifact from one place to another, with all that is said about it: its signatures come first."""
+"""Copies an OCI artifact with its referrers (signatures first) from one content store to another."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from plughost.vai.packages.oci.referrers_tag import older_tag
 
 MAX_ARTIFACT = 8 << 30
 MAX_SIGNATURES = 1024
-MAX_NOTES = 64
-"""What else others say of an artifact: anybody may add as much as he likes."""
-MAX_NOTE = 16 << 20
+MAX_REFERRERS = 64
+"""Limit on other referrers: anybody may attach as many as they like."""
+MAX_REFERRER_BYTES = 16 << 20
+"""Bytes of one referrer."""
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """A manifest and what it was made from."""
+class FetchedManifest(msgspec.Struct, frozen=True):
+    """A manifest: its descriptor, its bytes, and its parsed form."""
 
     descriptor: Descriptor
     body: bytes
@@ -40,13 +41,13 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What was moved."""
+    """The result of a copy."""
 
     digest: str
     size: int
-    """Of the artifact's blobs."""
+    """Bytes of the artifact's blobs."""
     referrers: list[str]
-    """Digests of what is said about it: signatures."""
+    """Digests of the referrers: signatures and others."""
     artifactType: str
 
 
@@ -59,42 +60,46 @@ async def copy(
     *,
     signatures: str = "",
 ) -> Copied:
-    """The artifact, and what refers to it. Its tag, if it gets one, is set last: who sees it sees all of it.
+    """Copies an artifact and its referrers. The tag, if any, is set last: whoever sees it finds everything
+    there.
 
-    A tag that means something else already is left alone, and that is an error. Referrers of the type
-    `signatures` come along before any others, of which those stay behind that are too large or too many.
+    A tag that refers to another artifact already is not moved, and that is an error. Referrers of the type
+    `signatures` are copied before others; of those, the ones that are too large or too many are left out.
     """
-    artifact = await _piece(source, reference)
-    _bounded(artifact, MAX_ARTIFACT)
+    artifact = await _fetch_manifest(source, reference)
+    _check_size(artifact, MAX_ARTIFACT)
     await refuse_another(target, tag, artifact.descriptor.digest)
-    about = await source.referrers(artifact.descriptor.digest, "")
-    notes = await _notes(
-        source, [entry for entry in about if entry.artifactType == signatures], MAX_SIGNATURES
+    listed = await source.referrers(artifact.descriptor.digest, "")
+    referrers = await _fetch_referrers(
+        source, [entry for entry in listed if entry.artifactType == signatures], MAX_SIGNATURES
     )
-    notes += await _notes(source, [entry for entry in about if entry.artifactType != signatures], MAX_NOTES)
-    blobs = {blob.digest: blob for piece in (artifact, *notes) for blob in piece.manifest.blobs}
+    referrers += await _fetch_referrers(
+        source, [entry for entry in listed if entry.artifactType != signatures], MAX_REFERRERS
+    )
+    blobs = {blob.digest: blob for fetched in (artifact, *referrers) for blob in fetched.manifest.blobs}
     progress = counting(watch, sum(blob.size for blob in blobs.values()))
     for blob in blobs.values():
-        await _move(blob, source, target, progress)
+        await _copy_blob(blob, source, target, progress)
     await target.push_manifest(artifact.body, MANIFEST, None)
-    for note in notes:
-        name = None if note.manifest.subject else older_tag(artifact.descriptor.digest)
-        await target.push_manifest(note.body, MANIFEST, name)
+    for referrer in referrers:
+        name = None if referrer.manifest.subject else older_tag(artifact.descriptor.digest)
+        await target.push_manifest(referrer.body, MANIFEST, name)
     if tag is not None:
         await set_tag(target, artifact.body, tag)
     return Copied(
         artifact.descriptor.digest,
         sum(blob.size for blob in artifact.manifest.blobs),
-        [note.descriptor.digest for note in notes],
+        [referrer.descriptor.digest for referrer in referrers],
         artifact.manifest.kind,
     )
 
 
 async def set_tag(target: ContentStore, body: bytes, tag: str) -> None:
-    """A tag for a manifest that is there.
+    """Sets a tag for a manifest that is stored already.
 
-    A registry cannot be told to set it only if it is free. So it is looked at just before, because all that
-    was sent took its time, and once more afterwards: of two who did so together one is told, mostly.
+    A registry cannot set a tag only if it is free (no compare-and-swap). So the tag is read just before,
+    since the transfer took its time, and once more afterwards: of two who pushed at once, mostly one gets an
+    error.
     """
     await refuse_another(target, tag, digest_of(body))
     await target.push_manifest(body, MANIFEST, tag)
@@ -102,7 +107,7 @@ async def set_tag(target: ContentStore, body: bytes, tag: str) -> None:
 
 
 async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> None:
-    """A published version stays what it is."""
+    """Raises when the tag refers to another digest: a published version never changes."""
     if tag is None:
         return
     try:
@@ -116,37 +121,43 @@ async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> 
         )
 
 
-async def _notes(source: ContentStore, about: list[Descriptor], most: int) -> list[Piece]:
-    """What is listed and still there, for lists outlive what they list, and can be taken along."""
-    notes: list[Piece] = []
-    for entry in about:
+async def _fetch_referrers(
+    source: ContentStore, listed: list[Descriptor], most: int
+) -> list[FetchedManifest]:
+    """Fetches the listed referrers that still exist (lists outlive what they list) and are not too large."""
+    referrers: list[FetchedManifest] = []
+    for entry in listed:
         try:
-            note = await _piece(source, entry.digest)
-            _bounded(note, MAX_NOTE)
+            referrer = await _fetch_manifest(source, entry.digest)
+            _check_size(referrer, MAX_REFERRER_BYTES)
         except (NotFound, BadContent):
             continue
-        notes.append(note)
-        if len(notes) == most:
+        referrers.append(referrer)
+        if len(referrers) == most:
             break
-    return notes
+    return referrers
 
 
-async def _piece(source: ContentStore, reference: str) -> Piece:
+async def _fetch_manifest(source: ContentStore, reference: str) -> FetchedManifest:
     descriptor, body = await source.manifest(reference)
     if descriptor.mediaType != MANIFEST:
         raise BadContent(f"{descriptor.digest} is no artifact but an index of several")
-    return Piece(descriptor, body, read_manifest(body))
+    return FetchedManifest(descriptor, body, read_manifest(body))
 
 
-def _bounded(piece: Piece, limit: int) -> None:
-    size = sum(blob.size for blob in piece.manifest.blobs)
+def _check_size(fetched: FetchedManifest, limit: int) -> None:
+    size = sum(blob.size for blob in fetched.manifest.blobs)
     if size > limit:
-        raise BadContent(f"{piece.descriptor.digest} has {size} bytes, more than the {limit} that are taken")
+        raise BadContent(
+            f"{fetched.descriptor.digest} has {size} bytes, more than the {limit} that are taken"
+        )
 
 
-async def _move(blob: Descriptor, source: ContentStore, target: ContentStore, progress: Progress) -> None:
+async def _copy_blob(
+    blob: Descriptor, source: ContentStore, target: ContentStore, progress: Progress
+) -> None:
     if isinstance(target, LayoutFolder):
-        # In one pass, and continued there the next time; what is there already is hashed and kept.
+        # Fetched straight to its place, where the next attempt resumes; an existing blob is only verified.
         target.prepare()
         await source.fetch(blob, target.path_of(blob), progress)
     elif isinstance(source, LayoutFolder):

@@ -1,9 +1,9 @@
-"""What can go wrong while content moves; below `PluginError` like everything.
+"""Errors of transfers of OCI content, below `PluginError`.
 
-TransferFailed     it could not be moved: no connection, no answer, no room
-├── NotFound       it is not there
+TransferFailed     the transfer failed: no connection, no answer, no room
+├── NotFound       it does not exist
 ├── Unauthorized   the registry wants other credentials
-└── BadContent     what came is not what it was said to be; nothing of it is kept
+└── BadContent     the content is not what it was announced to be; nothing of it is kept
     └── NoLayout   a file that never was an OCI layout
 """
 
@@ -16,30 +16,38 @@ from plughost.errors import PluginError
 
 
 class TransferFailed(PluginError):
+    """A transfer failed: no connection, no answer, no room on the disk."""
+
     code = "transfer_failed"
 
 
 class NotFound(TransferFailed):
+    """The content does not exist there."""
+
     code = "not_found"
 
 
 class Unauthorized(TransferFailed):
+    """The registry wants other credentials."""
+
     code = "unauthorized"
 
 
 class BadContent(TransferFailed):
+    """The content is not what it was announced to be."""
+
     code = "bad_content"
 
 
 class NoLayout(BadContent):
-    pass
+    """A file is not an OCI layout."""
 
 
-def no_room(error: OSError, where: object) -> TransferFailed:
-    """A file that could not be read or written."""
-    hint = "make room on that disk and try again" if _full(error) else ""
+def disk_error(error: OSError, where: object) -> TransferFailed:
+    """The error for a file that could not be read or written."""
+    hint = "make room on that disk and try again" if _is_full(error) else ""
     return TransferFailed(f"{where}: {os.strerror(error.errno) if error.errno else error}", hint=hint)
 
 
-def _full(error: OSError) -> bool:
+def _is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)

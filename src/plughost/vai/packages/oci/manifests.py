@@ -1,4 +1,4 @@
-"""OCI's own documents: manifests and indexes, read as if an enemy had written them."""
+"""OCI manifests and indexes, parsed as untrusted input."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from plughost.vai.packages.oci.errors import BadContent
 MAX_BLOBS = 128
 MAX_ENTRIES = 4096
 TAG = "org.opencontainers.image.ref.name"
-"""The annotation that names a tag in a layout's index."""
+"""The annotation with the tag of a manifest, in the index of a layout."""
 
 
 class ImageManifest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An image manifest: the config and the layers of one artifact."""
+    """An OCI image manifest: the config and the layers of one artifact."""
 
     schemaVersion: int
     config: Descriptor
@@ -29,16 +29,17 @@ class ImageManifest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def kind(self) -> str:
-        """Older tools say what an artifact is by the type of its config."""
+        """The type of the artifact; older tools use the media type of the config for it."""
         return self.artifactType or self.config.mediaType
 
     @property
     def blobs(self) -> list[Descriptor]:
+        """The config and the layers."""
         return [self.config, *self.layers]
 
 
 class ImageIndex(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A list of manifests."""
+    """An OCI image index: a list of manifests."""
 
     schemaVersion: int
     manifests: list[Descriptor]
@@ -49,29 +50,32 @@ Document = TypeVar("Document", ImageManifest, ImageIndex)
 
 
 def read_manifest(body: bytes) -> ImageManifest:
+    """Parses and validates a manifest; BadContent when it is invalid."""
     manifest = _read(body, ImageManifest, MANIFEST)
     if len(manifest.layers) > MAX_BLOBS:
         raise BadContent(f"a manifest with more than {MAX_BLOBS} layers")
     for blob in (*manifest.blobs, *([manifest.subject] if manifest.subject else [])):
-        sound(blob)
+        check_descriptor(blob)
     return manifest
 
 
 def read_index(body: bytes) -> ImageIndex:
+    """Parses and validates an index; BadContent when it is invalid."""
     index = _read(body, ImageIndex, INDEX)
     if len(index.manifests) > MAX_ENTRIES:
         raise BadContent(f"an index with more than {MAX_ENTRIES} entries")
     for entry in index.manifests:
-        sound(entry)
+        check_descriptor(entry)
     return index
 
 
 def write_index(entries: list[Descriptor]) -> bytes:
+    """Encodes an index."""
     return msgspec.json.encode({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries})
 
 
-def sound(blob: Descriptor) -> Descriptor:
-    """The descriptor, if it can be one."""
+def check_descriptor(blob: Descriptor) -> Descriptor:
+    """The descriptor, if it is valid; otherwise BadContent."""
     if not is_digest(blob.digest):
         raise BadContent(f"{blob.digest[:80]!a} is no sha256 digest")
     if not 0 <= blob.size <= MAX_BLOB:

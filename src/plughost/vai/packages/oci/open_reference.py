@@ -1,4 +1,4 @@
-"""From a reference to what it refers to."""
+"""Opens the content store that a reference names."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from plughost.vai.packages.oci.reference import InRegistry, Reference, parse_ref
 async def open_content(
     reference: str | Reference, *, plain_http: bool = False, create: bool = False
 ) -> AsyncIterator[ContentStore]:
-    """What the reference names, for as long as the block; ask it for `reference.name`.
+    """Opens a layout or registry for the duration of the block; ask it for `reference.name`.
 
-    With `create` a layout that is not there yet becomes a folder with the first thing pushed to it.
+    With `create`, a layout that does not exist is created as a folder by the first push.
     """
     parsed = parse_reference(reference) if isinstance(reference, str) else reference
     if isinstance(parsed, InRegistry):
@@ -34,7 +34,7 @@ async def open_content(
 
 
 def open_layout(path: Path) -> ContentStore:
-    """A layout that is there: a folder, or a tar."""
+    """Opens an existing layout: a folder, or a tar."""
     if (path / "oci-layout").is_file():
         return LayoutFolder(path)
     if path.is_file():

@@ -30,7 +30,7 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 
 class InRegistry(msgspec.Struct, frozen=True):
-    """A repository of a registry, and perhaps which artifact of it."""
+    """A reference to a repository of a registry, with an optional tag or digest."""
 
     host: str
     """A name in lower case or an IP address, without brackets."""
@@ -41,17 +41,18 @@ class InRegistry(msgspec.Struct, frozen=True):
 
     @property
     def registry(self) -> str:
-        """The host as credentials are filed under it."""
+        """HOST[:PORT], as credentials are stored under it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port is None else f"{host}:{self.port}"
 
     @property
     def name(self) -> str:
-        """The digest where there is one: a tag beside it is for people."""
+        """The digest if there is one, else the tag: a tag beside a digest is only for people."""
         return self.digest or self.tag
 
     @property
     def is_loopback(self) -> bool:
+        """Whether the registry is on this machine."""
         address = literal(self.host)
         return self.host == "localhost" or (address is not None and address.is_loopback)
 
@@ -61,7 +62,7 @@ class InRegistry(msgspec.Struct, frozen=True):
 
 
 class InLayout(msgspec.Struct, frozen=True):
-    """A layout on this machine, and perhaps which artifact of it."""
+    """A reference to a layout on this machine, with an optional tag or digest."""
 
     path: Path
     tag: str = ""
@@ -69,6 +70,7 @@ class InLayout(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The digest if there is one, else the tag."""
         return self.digest or self.tag
 
     def __str__(self) -> str:
@@ -80,16 +82,17 @@ Reference = InRegistry | InLayout
 
 
 def parse_reference(text: str) -> Reference:
-    """The one reading of a reference; InvalidSpec says what is wrong and where."""
+    """Parses a reference; InvalidSpec says what is wrong, and at which character."""
     if len(text) > MAX_REFERENCE:
         raise InvalidSpec(f"a reference of more than {MAX_REFERENCE} characters")
     for at, character in enumerate(text):
         if not character.isprintable() or (character.isspace() and not text.startswith(LAYOUT)):
-            raise _wrong(text, at, "no spaces and no control characters")
+            raise _syntax_error(text, at, "no spaces and no control characters")
     return _in_layout(text) if text.startswith(LAYOUT) else _in_registry(text)
 
 
 def is_tag(text: str) -> bool:
+    """Whether a text is a valid tag."""
     return _TAG.fullmatch(text) is not None
 
 
@@ -100,15 +103,15 @@ def _in_layout(text: str) -> InLayout:
     if not colon:
         path, tag = tag, ""
     elif not is_tag(tag):
-        raise _wrong(text, at + len(path) + 1, TAGS)
+        raise _syntax_error(text, at + len(path) + 1, TAGS)
     if not path:
-        raise _wrong(text, at, "name the layout's folder or tar: oci-layout:PATH[:TAG]")
+        raise _syntax_error(text, at, "name the layout's folder or tar: oci-layout:PATH[:TAG]")
     return InLayout(Path(path), tag, digest)
 
 
 def _in_registry(text: str) -> InRegistry:
     if text.startswith(("http://", "https://")):
-        raise _wrong(text, 0, "no https:// before it, and no http://: HOST/REPOSITORY:TAG")
+        raise _syntax_error(text, 0, "no https:// before it, and no http://: HOST/REPOSITORY:TAG")
     at = len(REGISTRY) if text.startswith(REGISTRY) else 0
     if "@" in text[at:].partition("/")[0]:
         raise InvalidSpec(
@@ -118,27 +121,29 @@ def _in_registry(text: str) -> InRegistry:
     rest, digest = _digest(text)
     authority, slash, named = rest[at:].partition("/")
     if not slash:
-        raise _wrong(text, len(rest), "name a registry and a repository: HOST/REPOSITORY:TAG")
+        raise _syntax_error(text, len(rest), "name a registry and a repository: HOST/REPOSITORY:TAG")
     host, port = _authority(text, at, authority)
     at += len(authority) + 1
     repository, colon, tag = named.partition(":")
     if colon and not is_tag(tag):
-        raise _wrong(text, at + len(repository) + 1, TAGS)
+        raise _syntax_error(text, at + len(repository) + 1, TAGS)
     if len(repository) > MAX_REPOSITORY:
-        raise _wrong(text, at, f"a repository's name has at most {MAX_REPOSITORY} characters")
+        raise _syntax_error(text, at, f"a repository's name has at most {MAX_REPOSITORY} characters")
     for part in repository.split("/"):
         if not _PART.fullmatch(part):
-            raise _wrong(text, at, "a repository's name is lower-case letters and digits between . _ - and /")
+            raise _syntax_error(
+                text, at, "a repository's name is lower-case letters and digits between . _ - and /"
+            )
         at += len(part) + 1
     return InRegistry(host, port, repository, tag, digest)
 
 
 def _digest(text: str) -> tuple[str, str]:
-    if text.startswith(LAYOUT) and "@sha256:" not in text:  # an @ of the path
+    if text.startswith(LAYOUT) and "@sha256:" not in text:  # any @ belongs to the path
         return text, ""
     rest, at, digest = text.rpartition("@")
     if at and not is_digest(digest):
-        raise _wrong(text, len(rest) + 1, "a digest is sha256: and 64 lower-case hexadecimal digits")
+        raise _syntax_error(text, len(rest) + 1, "a digest is sha256: and 64 lower-case hexadecimal digits")
     return (rest, digest) if at else (text, "")
 
 
@@ -147,14 +152,14 @@ def _authority(text: str, at: int, authority: str) -> tuple[str, int | None]:
     colon = authority.find(":", bracket + 1)
     host, port = (authority, None) if colon < 0 else (authority[:colon], authority[colon + 1 :])
     if port is not None and not (_PORT.fullmatch(port) and 0 < int(port) < 65536):
-        raise _wrong(text, at + colon + 1, "a port is a number from 1 to 65535")
+        raise _syntax_error(text, at + colon + 1, "a port is a number from 1 to 65535")
     if port is None and bracket < 0 and "." not in host and host.lower() != "localhost":
-        raise _wrong(text, at, f"{host!a} is no registry's host: write HOST/REPOSITORY:TAG")
+        raise _syntax_error(text, at, f"{host!a} is no registry's host: write HOST/REPOSITORY:TAG")
     try:
         return canonical_host(host), int(port) if port else None
     except ValueError as error:
-        raise _wrong(text, at, str(error)) from None
+        raise _syntax_error(text, at, str(error)) from None
 
 
-def _wrong(text: str, at: int, what: str) -> InvalidSpec:
+def _syntax_error(text: str, at: int, what: str) -> InvalidSpec:
     return InvalidSpec(f"reference {ascii(text)[1:-1][:200]}, character {at + 1}: {what}")

@@ -1,1 +1,1 @@
-"""Installed packages on disk, by digest, and whether they are still what was signed."""
+"""The package store: installed releases on disk, by digest, and their integrity."""

@@ -1,4 +1,4 @@
-"""A release in a store."""
+"""InstalledRelease: a release in a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from plughost._util.regular_file import open_regular
 from plughost.contracts.vai import manifest
-from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import Damaged
 from plughost.vai.packages.oci.digests import digest_of
 from plughost.vai.packages.release import Release
@@ -16,20 +16,22 @@ from plughost.vai.packages.store.integrity import PACKAGE, SIGNATURE, examine
 
 
 class InstalledRelease(msgspec.Struct, frozen=True):
+    """An installed release and its folder."""
+
     release: Release
     folder: Path
 
     @property
     def package(self) -> Path:
-        """The package's own files."""
+        """The folder of the package's own files."""
         return self.folder / PACKAGE
 
     @property
     def envelope(self) -> bytes | None:
-        """Its signature; empty, which none is, when it cannot be read."""
+        """The signature; None when it has none, empty when it cannot be read."""
         try:
             with open_regular(self.folder / SIGNATURE) as file:
-                return file.read(SMALL + 1)
+                return file.read(MAX_DOCUMENT_BYTES + 1)
         except FileNotFoundError:
             return None
         except OSError:
@@ -53,7 +55,7 @@ class InstalledRelease(msgspec.Struct, frozen=True):
         return examine(self.folder, self.release.digest).damage
 
     def damaged(self, why: str) -> Damaged:
-        """The refusal of a release that differs from what was installed, with the remedy."""
+        """The error for a release that differs from what was installed, with what to do about it."""
         return Damaged(
             f"the installed files of {self.release} were changed: {why}",
             plugin=str(self.release),

@@ -27,7 +27,7 @@ from plughost._util.text import escape_controls
 from plughost.vai.packages.archive import canonical_tar
 from plughost.vai.packages.archive.canonical_tar import ArchiveMember
 from plughost.vai.packages.archive.legal_paths import from_disk
-from plughost.vai.packages.archive.limits import SMALL, USUAL
+from plughost.vai.packages.archive.limits import DEFAULT_LIMITS, MAX_DOCUMENT_BYTES
 from plughost.vai.packages.archive.unpack import DIRECTORY, PROGRAM, READ_ONLY
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.packages.oci.content_store import Descriptor
@@ -42,7 +42,7 @@ PACKAGE = "package"
 TIMESTAMP_MARGIN = 2_000_000_000
 """Nanoseconds. A file changed less than this before it was hashed may change again and keep its timestamps:
 the kernel's clock ticks every few milliseconds, those of some file systems every two seconds."""
-MAX_ENTRIES = USUAL.files * USUAL.depth
+MAX_ENTRIES = DEFAULT_LIMITS.files * DEFAULT_LIMITS.depth
 """Files and directories in a release."""
 MAX_CACHED = 64
 """Releases in a cache."""
@@ -52,7 +52,7 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FileState(NamedTuple):
-    """What changes whenever a file or a directory does."""
+    """Metadata of a file or directory that changes whenever it is modified."""
 
     device: int
     inode: int
@@ -64,14 +64,16 @@ class FileState(NamedTuple):
 
 
 States = dict[str, FileState]
-"""Of a release's directory (``.``) and everything below it, by relative path."""
+"""The states of a release's directory (``.``) and everything below it, by relative path."""
 
 
 class Examined(msgspec.Struct, frozen=True):
+    """The result of an examination."""
+
     damage: str | None
     """The first difference from what was installed; None when there is none."""
     states: States = {}
-    """As they were before the files were read."""
+    """The states of the files before they were read."""
 
 
 class _Damage(Exception):
@@ -79,7 +81,8 @@ class _Damage(Exception):
 
 
 def examine(folder: Path, digest: str) -> Examined:
-    """Read and hash all files of the release in `folder`; `digest` is that of its OCI manifest. Blocking."""
+    """Reads and hashes all files of the release in `folder`; `digest` is that of its OCI manifest.
+    Blocking."""
     try:
         root = os.open(folder, _OPEN_DIRECTORY)
     except OSError as error:
@@ -104,11 +107,11 @@ class _Entry:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.states: States | None = None
-        """As they were when it was found undamaged; None when it must be read."""
+        """The states when the release was found undamaged; None when it must be read again."""
 
 
 class IntegrityCache:
-    """Releases that were examined, so that unchanged ones are not read again. Used from any thread."""
+    """Remembers examined releases, so that unchanged ones are not read again. Usable from any thread."""
 
     def __init__(self, now: Callable[[], int] | None = None) -> None:
         """`now` is the clock that the kernel takes timestamps from, in nanoseconds; another one for tests."""
@@ -116,12 +119,12 @@ class IntegrityCache:
         self._entries: dict[tuple[Path, str], _Entry] = {}
         self._lock = threading.Lock()
         self.reads = 0
-        """How often the files of a release were read, not only looked at."""
+        """How often the files of a release were read and hashed, not only checked for changes."""
 
     def damage(self, folder: Path, digest: str) -> str | None:
         """The first difference of a release from what was installed; None when there is none. Blocking."""
         entry = self._entry(folder, digest)
-        with entry.lock:  # whoever comes second finds what the first has learnt
+        with entry.lock:  # a second thread waits, and uses the result of the first
             if entry.states is not None and _unchanged(folder, entry.states):
                 return None
             entry.states = None
@@ -146,7 +149,7 @@ def _kernel_time() -> int:
 
 
 def _settled(states: States, started: int) -> bool:
-    """Whether every later change gets other timestamps than these."""
+    """Whether every later change must give a file other timestamps than these."""
     newest = max(max(state.mtime_ns, state.ctime_ns) for state in states.values())
     return newest < started - TIMESTAMP_MARGIN
 
@@ -180,10 +183,11 @@ def _state(info: os.stat_result) -> FileState:
 
 
 def _states(root: int) -> States:
-    """Of all that is in a release, which must have the owner, kind and mode that an installation gives it."""
+    """The states of everything in a release, which must have the owner, type and mode that an installation
+    gives it."""
     states = {".": _state(os.fstat(root))}
     _check_state(".", states["."])
-    for name in _walk(root, "", states, USUAL.depth + 1):
+    for name in _walk(root, "", states, DEFAULT_LIMITS.depth + 1):
         _check_state(name, states[name])
         if len(states) > MAX_ENTRIES:
             raise _Damage(f"it has more than {MAX_ENTRIES} files and directories")
@@ -193,13 +197,13 @@ def _states(root: int) -> States:
         what = "missing" if odd in (MANIFEST, PACKAGE) else "not part of a release"
         raise _Damage(f"{escape_controls(odd)} is {what}")
     signature = states.get(SIGNATURE)
-    if signature is not None and not (stat.S_ISREG(signature.mode) and signature.size <= SMALL):
-        raise _Damage(f"{SIGNATURE} is not a file of at most {SMALL} bytes")
+    if signature is not None and not (stat.S_ISREG(signature.mode) and signature.size <= MAX_DOCUMENT_BYTES):
+        raise _Damage(f"{SIGNATURE} is not a file of at most {MAX_DOCUMENT_BYTES} bytes")
     return states
 
 
 def _walk(folder: int, below: str, states: States, depth: int) -> Iterator[str]:
-    """Adds what is in a directory to `states`, names it, and goes on below it."""
+    """Adds the entries of a directory to `states`, yields their names, and descends."""
     with os.scandir(folder) as entries:
         for entry in entries:
             name = f"{below}{entry.name}"
@@ -235,15 +239,19 @@ def _check_state(name: str, state: FileState) -> None:
 
 
 def _layer(root: int, states: States, digest: str) -> Descriptor:
-    """The archive that the release was unpacked from."""
-    body = b"".join(_content(root, MANIFEST, states[MANIFEST])) if states[MANIFEST].size <= SMALL else b""
+    """The descriptor of the archive that the release was unpacked from."""
+    body = (
+        b"".join(_content(root, MANIFEST, states[MANIFEST]))
+        if states[MANIFEST].size <= MAX_DOCUMENT_BYTES
+        else b""
+    )
     if digest_of(body) != digest:
         raise _Damage(f"{MANIFEST} is not the one that was installed")
     return parts(body)[1]
 
 
 def _check_archive(root: int, states: States, layer: Descriptor) -> None:
-    """The files, archived again, must give the same bytes. No more than those are read."""
+    """Archives the files again: the bytes must be the same. Reads no more bytes than the archive has."""
     try:
         members = _members(states)
         headers = [canonical_tar.header(member) for member, _ in members]
@@ -259,7 +267,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
     for (member, name), header in zip(members, headers, strict=True):
         before += header
         for piece in _content(root, name, states[name]):
-            found.update(before + piece)  # one call for a small file: most are
+            found.update(before + piece)  # one call per file, as most files are small
             before = b""
         before += canonical_tar.padding(member.size)
     found.update(before + canonical_tar.END)
@@ -268,7 +276,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
 
 
 def _members(states: States) -> list[tuple[ArchiveMember, str]]:
-    """The package's files in the archive's order, with their paths; _Damage for a directory without any."""
+    """The package's files in the order of the archive, with their paths; _Damage for an empty directory."""
     top = f"{PACKAGE}/"
     members, directories, needed = [], [], {PACKAGE}
     for name, state in states.items():
@@ -288,7 +296,7 @@ def _members(states: States) -> list[tuple[ArchiveMember, str]]:
 
 
 def _content(root: int, name: str, state: FileState) -> Iterator[bytes]:
-    """The bytes of a file that is still the one that was looked at."""
+    """The bytes of a file, which must still be the one whose state was taken."""
     fd = os.open(name, _OPEN, dir_fd=root)
     try:
         if _state(os.fstat(fd)) != state:

@@ -1,7 +1,7 @@
-"""The records of a store: which release each version is, in `versions/PUBLISHER/NAME/VERSION`.
+"""The version records of a store: which release each version is, in `versions/PUBLISHER/NAME/VERSION`.
 
-They are read through descriptors, from the folder of all records down. Every folder and file on the way must
-belong to this user, and no other may write to it: whoever could, could give a version another release. A
+They are read through file descriptors, from the top folder down. Every folder and file on the way must belong
+to this user, and no other user may write to it: whoever could, could assign another release to a version. A
 record counts for the version that its path says, and for no other.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 
 from plughost._util.text import escape_controls
 from plughost.errors import InvalidSpec
-from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.oci.digests import is_digest
 from plughost.vai.packages.release import Release
 
@@ -27,36 +27,37 @@ _HINT = "find out who changed it; then make it yours alone (chown, chmod go-w), 
 
 
 def path_of(versions: Path, release: Release) -> Path:
+    """The path of the record for a release's version."""
     return versions / release.package_id / release.version
 
 
 def read_all(versions: Path) -> Iterator[Release]:
-    """Every release that is written down; InvalidSpec for one that others may have changed."""
-    with _folder(versions, None) as top:
-        yield from _below(versions, top, 2)
+    """All recorded releases; InvalidSpec for a record that others may have changed."""
+    with _open_folder(versions, None) as top:
+        yield from _records_below(versions, top, 2)
 
 
-def _below(path: Path, folder: int, folders: int) -> Iterator[Release]:
-    """The records in a folder; `folders` is how many further ones are between it and them."""
+def _records_below(path: Path, folder: int, folders: int) -> Iterator[Release]:
+    """The records in a folder; `folders` is the number of levels between it and them."""
     for name in os.listdir(folder):
         try:
             if folders == 0:
                 yield _read(path / name, folder)
                 continue
-            with _folder(path / name, folder) as inside:
-                yield from _below(path / name, inside, folders - 1)
+            with _open_folder(path / name, folder) as inside:
+                yield from _records_below(path / name, inside, folders - 1)
         except _Gone:
             continue
 
 
 def read(versions: Path, release: Release) -> Release | None:
-    """The release that is written down for the version of another; None when there is none."""
+    """The release that is recorded for the version of `release`; None when there is none."""
     path = path_of(versions, release)
     try:
         with (
-            _folder(versions, None) as top,
-            _folder(path.parent.parent, top) as names,
-            _folder(path.parent, names) as records,
+            _open_folder(versions, None) as top,
+            _open_folder(path.parent.parent, top) as names,
+            _open_folder(path.parent, names) as records,
         ):
             return _read(path, records)
     except _Gone:
@@ -64,7 +65,7 @@ def read(versions: Path, release: Release) -> Release | None:
 
 
 def refuse_foreign(path: Path, info: os.stat_result, kind: str) -> None:
-    """Whoever else may write here could put other programs in place of the installed ones."""
+    """Raises unless only this user can write to a path: others could replace the installed programs."""
     is_kind = stat.S_ISDIR(info.st_mode) if kind == "folder" else stat.S_ISREG(info.st_mode)
     if not is_kind or info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise InvalidSpec(
@@ -73,13 +74,13 @@ def refuse_foreign(path: Path, info: os.stat_result, kind: str) -> None:
 
 
 class _Gone(Exception):
-    """A folder or record was removed since it was listed, or never was there."""
+    """A folder or record does not exist, or was removed since it was listed."""
 
 
 @contextmanager
-def _folder(path: Path, above: int | None) -> Iterator[int]:
-    """A descriptor of a folder, which lies in the folder `above` if that is given."""
-    fd = _opened(path, above, "folder")
+def _open_folder(path: Path, parent: int | None) -> Iterator[int]:
+    """A descriptor of a folder, opened relative to the folder `above` if that is given."""
+    fd = _open_checked(path, parent, "folder")
     try:
         yield fd
     finally:
@@ -87,8 +88,8 @@ def _folder(path: Path, above: int | None) -> Iterator[int]:
 
 
 def _read(path: Path, folder: int) -> Release:
-    with open(_opened(path, folder, "file"), "rb") as file:
-        content = file.read(SMALL)
+    with open(_open_checked(path, folder, "file"), "rb") as file:
+        content = file.read(MAX_DOCUMENT_BYTES)
     try:
         release = msgspec.json.decode(content, type=Release)
     except msgspec.MsgspecError as error:
@@ -104,10 +105,10 @@ def _damaged(path: Path, why: str) -> InvalidSpec:
     return InvalidSpec(f"{escape_controls(str(path))} is damaged: {why}", hint="remove it and install again")
 
 
-def _opened(path: Path, above: int | None, kind: str) -> int:
-    """A descriptor of what was checked: no symlink is followed, and no pipe waited for."""
+def _open_checked(path: Path, parent: int | None, kind: str) -> int:
+    """A descriptor of a checked file or folder: follows no symlink, and does not block on a pipe."""
     try:
-        fd = os.open(path if above is None else path.name, _OPEN, dir_fd=above)
+        fd = os.open(path if parent is None else path.name, _OPEN, dir_fd=parent)
     except FileNotFoundError:
         raise _Gone from None
     except OSError as error:

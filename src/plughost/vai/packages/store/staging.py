@@ -1,4 +1,4 @@
-"""Folders in which releases are put together, each held by a lock that ends with its process."""
+"""Staging folders, in which releases are assembled. Each is locked, and the lock ends with its process."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 @contextmanager
 def hold_staging(parent: Path) -> Iterator[Path]:
-    """A new folder, gone afterwards."""
-    folder, lock = _hold(parent)
+    """A new, locked folder, removed afterwards."""
+    folder, lock = _create_locked(parent)
     try:
         yield folder
     finally:
@@ -23,7 +23,7 @@ def hold_staging(parent: Path) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove the folders of those who were killed; whoever lives holds on to his."""
+    """Removes the folders of killed processes; living ones hold their locks."""
     for folder in parent.iterdir():
         try:
             lock = _open(folder)
@@ -38,13 +38,13 @@ def sweep(parent: Path) -> None:
             os.close(lock)
 
 
-def _hold(parent: Path) -> tuple[Path, int]:
+def _create_locked(parent: Path) -> tuple[Path, int]:
     while True:
         folder = parent / secrets.token_hex(8)
         os.mkdir(folder, 0o700)
         try:
             lock = _open(folder)
-        except FileNotFoundError:  # swept before it was held
+        except FileNotFoundError:  # `sweep` removed it before it was locked
             continue
         except OSError:
             os.rmdir(folder)
@@ -56,7 +56,7 @@ def _hold(parent: Path) -> tuple[Path, int]:
         except BaseException:
             os.close(lock)
             raise
-        os.close(lock)  # swept while we waited
+        os.close(lock)  # `sweep` removed it while we waited for the lock
 
 
 def _open(folder: Path) -> int:

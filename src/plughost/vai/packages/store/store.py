@@ -1,13 +1,14 @@
-"""Installed packages, by the digest of their bytes.
+"""Store: installed packages, by the digest of their bytes.
 
-    lock                              held while something is put in its place or taken away
-    staging/                          one folder for each installer, held by it as long as it lives
-    releases/HEX/                     a release whole: manifest.json, signature.json, package/
-    versions/PUBLISHER/NAME/VERSION   which release that version is, once and for all
+    lock                              held while a release is added or removed
+    staging/                          one folder for each installer, locked by it as long as it lives
+    releases/HEX/                     a complete release: manifest.json, signature.json, package/
+    versions/PUBLISHER/NAME/VERSION   which release that version is, forever
 
-A release is put together in staging, synced, and renamed to its place; then its version is written down.
-Whoever is killed in between leaves a folder that nobody names or holds, and the next to open the store
-removes it. A version stays written down when its release is removed: it never gets other bytes.
+A release is assembled in staging, synced, and renamed to its place; then its version is recorded. An
+installer that is killed in between leaves a folder without a record or a lock, and the next process that
+opens the store removes it. The record of a version stays when its release is removed: a version never gets
+other bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from plughost.vai.packages.store.integrity import SIGNATURE, IntegrityCache
 
 
 class Store:
-    """Opened by any number of processes at once."""
+    """A package store in a folder. Any number of processes may use it at once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -46,7 +47,7 @@ class Store:
         self.integrity = IntegrityCache()
 
     def open(self) -> Store:
-        """Made if it is not there, and rid of what killed installers have left."""
+        """Creates the store if it is missing, and removes what killed installers have left."""
         try:
             for above in reversed(self.root.parents[1:]):
                 above.mkdir(mode=0o755, exist_ok=True)
@@ -56,7 +57,7 @@ class Store:
             self._refuse_foreign()
             with self._locked():
                 staging.sweep(self._staging)
-                self._sweep_unnamed()
+                self._remove_unrecorded()
         except OSError as error:
             where = f"{escape_controls(str(error.filename))}: " if error.filename else ""
             why = f"{where}{error.strerror or error}"
@@ -64,13 +65,13 @@ class Store:
         return self
 
     def staging(self) -> AbstractContextManager[Path]:
-        """A folder on the store's disk for one installer, gone afterwards."""
+        """A temporary folder on the store's disk for one installer."""
         return staging.hold_staging(self._staging)
 
     def add(self, staged: Path, release: Release, *, trusted: bool) -> InstalledRelease:
-        """A release out of staging put in its place; VersionTaken if its version is another release.
+        """Moves a release from staging into the store; VersionTaken if its version is another release.
 
-        If it is there already, a trusted signature takes the place of the one that it has.
+        If it is installed already, a trusted signature replaces the one that it has.
         """
         installed = self._installed(release)
         damaged = installed.folder.exists() and self.damage(installed) is not None
@@ -85,16 +86,16 @@ class Store:
                     os.rename(staged, installed.folder)
                     fsync.sync(self._releases)
                 elif trusted or installed.envelope is None:
-                    self._take_signature(staged, installed)
-                self._write_down(release, staged.with_name("version"))
+                    self._replace_signature(staged, installed)
+                self._record_version(release, staged.with_name("version"))
             except OSError:
                 if new and installed.folder.exists():
-                    os.rename(installed.folder, staged)  # to where it is removed
+                    os.rename(installed.folder, staged)  # back to staging, which is removed
                 raise
         return installed
 
     def refuse_other(self, release: Release) -> None:
-        """VersionTaken when the version is written down with other bytes."""
+        """Raises VersionTaken when the version is recorded with other bytes."""
         known = records.read(self._versions, release) or release
         if known.digest != release.digest:
             raise VersionTaken(
@@ -104,18 +105,21 @@ class Store:
             )
 
     def installed(self) -> list[InstalledRelease]:
-        """In the order of their names and versions."""
-        found = [self._installed(release) for release in self._written_down()]
-        there = [one for one in found if one.folder.exists()]
-        return sorted(there, key=lambda one: (one.release.package_id, _ordered(one.release.version)))
+        """All installed releases, sorted by name and version."""
+        found = [self._installed(release) for release in self._recorded_releases()]
+        present = [entry for entry in found if entry.folder.exists()]
+        return sorted(
+            present, key=lambda entry: (entry.release.package_id, _version_key(entry.release.version))
+        )
 
     def find(self, package_id: str, version: str = "") -> InstalledRelease:
-        """By its name, and its version where there are several; NotInstalled tells what is there."""
-        there = [one for one in self.installed() if one.release.package_id == package_id]
-        found = [one for one in there if version in ("", one.release.version)]
+        """The release of a package, by version where there are several; NotInstalled says what is
+        installed."""
+        present = [entry for entry in self.installed() if entry.release.package_id == package_id]
+        found = [entry for entry in present if version in ("", entry.release.version)]
         if len(found) == 1:
             return found[0]
-        versions = ", ".join(one.release.version for one in there)
+        versions = ", ".join(entry.release.version for entry in present)
         name = f"{package_id}@{version}" if version else package_id
         if found:
             raise NotInstalled(f"{name} is there in several versions: {versions}", hint="name one: @VERSION")
@@ -125,17 +129,17 @@ class Store:
     def damage(self, installed: InstalledRelease) -> str | None:
         """The first difference of a release from what was installed; None when there is none. Blocking.
 
-        An unchanged release is read only once, however often this is asked.
+        An unchanged release is read only once, however often this is called.
         """
         return self.integrity.damage(installed.folder, installed.release.digest)
 
     def check(self, installed: InstalledRelease) -> None:
-        """Damaged when a release is not what was installed. Blocking."""
+        """Raises Damaged when a release is not what was installed. Blocking."""
         if (damage := self.damage(installed)) is not None:
             raise installed.damaged(damage)
 
     def remove(self, installed: InstalledRelease, *, forget: bool = False) -> None:
-        """Its files; with `forget` also that its version is taken."""
+        """Removes the files of a release; with `forget` also the record of its version."""
         record = self._record(installed.release)
         with self.staging() as folder, self._locked():
             if forget and record.exists():
@@ -151,17 +155,17 @@ class Store:
     def _record(self, release: Release) -> Path:
         return records.path_of(self._versions, release)
 
-    def _written_down(self) -> Iterator[Release]:
+    def _recorded_releases(self) -> Iterator[Release]:
         return records.read_all(self._versions)
 
-    def _write_down(self, release: Release, beside: Path) -> None:
+    def _record_version(self, release: Release, temporary: Path) -> None:
         record = self._record(release)
         if record.exists():
             return
         for folder in (record.parent.parent, record.parent):
             fsync.make_folder(folder)
-        fsync.write_new(beside, msgspec.json.encode(release), READ_ONLY)
-        os.rename(beside, record)
+        fsync.write_new(temporary, msgspec.json.encode(release), READ_ONLY)
+        os.rename(temporary, record)
         try:
             for folder in (record.parent, record.parent.parent, self._versions):
                 fsync.sync(folder)
@@ -169,13 +173,13 @@ class Store:
             os.unlink(record)
             raise
 
-    def _take_signature(self, staged: Path, installed: InstalledRelease) -> None:
+    def _replace_signature(self, staged: Path, installed: InstalledRelease) -> None:
         if (staged / SIGNATURE).exists():
             os.replace(staged / SIGNATURE, installed.folder / SIGNATURE)
             fsync.sync(installed.folder)
 
-    def _sweep_unnamed(self) -> None:
-        named = {hex_of(release.digest) for release in self._written_down()}
+    def _remove_unrecorded(self) -> None:
+        named = {hex_of(release.digest) for release in self._recorded_releases()}
         for folder in self._releases.iterdir():
             if folder.name not in named:
                 if not stat.S_ISDIR(os.lstat(folder).st_mode):
@@ -192,19 +196,19 @@ class Store:
             os.close(fd)
 
     def _refuse_foreign(self) -> None:
-        """Of what lies in these, releases and records are checked whenever they are read."""
+        """Checks the top folders; releases and records are checked whenever they are read."""
         for folder in (self.root, self._staging, self._releases, self._versions):
             records.refuse_foreign(folder, os.lstat(folder), "folder")
 
 
 def default_root() -> Path:
-    """`/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
+    """The default store: `/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_DATA_HOME"):
         return Path("/var/lib/plughost/vai/packages")
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local/share")
     return Path(home, "plughost", "packages")
 
 
-def _ordered(version: str) -> tuple[list[int], bool, str]:
+def _version_key(version: str) -> tuple[list[int], bool, str]:
     numbers, _, early = version.partition("+")[0].partition("-")
     return [int(number) for number in numbers.split(".")], not early, early

@@ -1,1 +1,1 @@
-"""Whose packages are trusted: keys, signatures, publishers."""
+"""Trust in packages: keys, signatures and trusted publishers."""

@@ -1,4 +1,5 @@
-"""Ed25519 keys of publishers: a private one in a file for its owner alone, a public one as a line of text."""
+"""Ed25519 keys of publishers: the private key in a file for its owner only, the public key as a line of
+text."""
 
 from __future__ import annotations
 
@@ -17,31 +18,36 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 PREFIX = "ed25519:"
-_LARGEST = 16 << 10
+_MAX_BYTES = 16 << 10
 _SPKI = bytes.fromhex("302a300506032b6570032100")
-"""What precedes the 32 bytes of an Ed25519 key in its standard form (RFC 8410)."""
+"""The prefix of the 32 bytes of an Ed25519 key in DER SubjectPublicKeyInfo form (RFC 8410)."""
 
 
 _PRIME = 2**255 - 19
-_HEIGHT = 2**255 - 1
-_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
-_WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _EIGHTH, _PRIME - _EIGHTH}
-"""The points of small order by their height, in every spelling: some signature of each holds for any text."""
+_Y_MASK = 2**255 - 1
+_ORDER_8_Y = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_WEAK = {0, 1, _PRIME - 1, _PRIME, _PRIME + 1, _ORDER_8_Y, _PRIME - _ORDER_8_Y}
+"""The points of small order by their y coordinate, in every encoding: each has a signature that is valid for
+any text."""
 
 
 class PublicKey(msgspec.Struct, frozen=True):
+    """An Ed25519 public key."""
+
     raw: bytes
 
     @property
     def text(self) -> str:
+        """The key as `ed25519:` and base64."""
         return PREFIX + base64.b64encode(self.raw).decode()
 
     @property
     def id(self) -> str:
-        """sha256 of the key's standard form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
+        """The SHA-256 of the DER form: what `openssl pkey -pubin -outform DER | sha256sum` prints."""
         return hashlib.sha256(_SPKI + self.raw).hexdigest()
 
-    def usable(self) -> Ed25519PublicKey:
+    def to_crypto(self) -> Ed25519PublicKey:
+        """The key as an object of the library cryptography."""
         require()
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
@@ -49,19 +55,19 @@ class PublicKey(msgspec.Struct, frozen=True):
 
 
 def parse_public(text: str) -> PublicKey:
-    """The key that a line like `ed25519:…` is; ValueError when it is none."""
+    """Parses a key such as `ed25519:…`; ValueError when it is not one."""
     if not text.startswith(PREFIX):
         raise ValueError(f"expected {PREFIX} and a key in base64")
     raw = exact_base64(text.removeprefix(PREFIX))
     if len(raw) != 32:
         raise ValueError("an Ed25519 key has 32 bytes")
-    if (int.from_bytes(raw, "little") & _HEIGHT) in _WEAK:
+    if (int.from_bytes(raw, "little") & _Y_MASK) in _WEAK:
         raise ValueError("it is no key: anybody could sign for it")
     return PublicKey(raw)
 
 
 def exact_base64(text: str) -> bytes:
-    """Bytes that have this spelling and no other; ValueError for anything else."""
+    """Decodes canonical base64; ValueError for any other spelling of the same bytes."""
     raw = base64.b64decode(text, validate=True)
     if base64.b64encode(raw).decode() != text:
         raise ValueError("not base64")
@@ -69,20 +75,26 @@ def exact_base64(text: str) -> bytes:
 
 
 def public_of(private: Ed25519PrivateKey) -> PublicKey:
+    """The public key of a private key."""
     return PublicKey(private.public_key().public_bytes_raw())
 
 
 def generate(path: Path) -> PublicKey:
-    """A new key in `path`, for its owner alone, and its public half in `path` + `.pub`; never over others."""
+    """Generates a key in `path`, for its owner only, and its public key in `path` + `.pub`. Overwrites
+    nothing."""
     require()
     if not path.name:
         raise InvalidSpec(f"{path} is a folder", hint="name a file for the key")
-    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Ed25519PrivateKey.generate()
-    secret = private.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-    public = private.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    secret = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = private.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     _create(path.with_name(path.name + ".pub"), public, 0o644)
     try:
         _create(path, secret, 0o600)
@@ -93,7 +105,7 @@ def generate(path: Path) -> PublicKey:
 
 
 def read_private(path: Path) -> Ed25519PrivateKey:
-    """The key in a file that nobody else may read."""
+    """Reads a private key from a file that nobody else may read."""
     require()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -101,7 +113,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
     try:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            text = file.read(_LARGEST)
+            text = file.read(_MAX_BYTES)
     except OSError as error:
         raise InvalidSpec(f"the key {path} cannot be read: {error.strerror}") from error
     if stat.S_IMODE(mode) & 0o077:
@@ -116,7 +128,7 @@ def read_private(path: Path) -> Ed25519PrivateKey:
 
 
 def require() -> None:
-    """InvalidSpec where the libraries for signatures are not installed."""
+    """Raises InvalidSpec when the libraries for signatures are not installed."""
     try:
         import cryptography  # noqa: F401
         import securesystemslib  # noqa: F401

@@ -1,4 +1,4 @@
-"""Whose signatures count: a file of publishers and their keys.
+"""Trusted publishers: the file trust.toml, with publishers and their keys.
 
     mode = "production"
 
@@ -10,8 +10,8 @@
     valid_from = 2026-01-01T00:00:00Z
     valid_until = 2027-01-01T00:00:00Z
 
-A key counts for what was signed while it was valid. The time of signing is the signer's own word, so a key
-that may be in other hands must be `revoked`: then nothing counts that it ever signed.
+A key is trusted for what was signed while it was valid. The time of signing is only the signer's claim, so a
+key that may have been stolen must be `revoked`: then nothing counts that it ever signed.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ Mode = Literal["production", "development"]
 
 
 class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key of a publisher, and when it is valid."""
+
     key: str
     valid_from: datetime | None = None
     valid_until: datetime | None = None
@@ -39,10 +41,11 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public(self) -> PublicKey:
+        """The parsed key."""
         return parse_public(self.key)
 
     def objection(self, signed_at: datetime) -> str | None:
-        """Why a signature of this key, made then, does not count."""
+        """Why a signature that this key made at that time does not count; None when it does."""
         if self.revoked:
             return "is revoked"
         if self.valid_from is not None and signed_at < self.valid_from:
@@ -53,27 +56,32 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Publisher(msgspec.Struct, frozen=True, kw_only=True):
+    """A trusted publisher and its keys."""
+
     keys: list[TrustedKey] = []
     inline: bool = False
-    """Whether its exports may run inline."""
+    """Whether its exports may be executed in the class inline."""
 
 
 class TrustedPublishers(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a trust file."""
+
     mode: Mode = "production"
-    """In production nothing enters the store that is not signed by a trusted key."""
+    """In production mode only packages signed by a trusted key can be installed."""
     publishers: dict[str, Publisher] = {}
 
     def keys_of(self, publisher: str) -> dict[str, TrustedKey]:
-        """By their ids."""
+        """The keys of a publisher, by id."""
         known = self.publishers.get(publisher, Publisher())
         return {key.public.id: key for key in known.keys}
 
     def owner_of(self, key_id: str) -> str | None:
+        """The publisher who has a key of that id; None when there is none."""
         return next((name for name in self.publishers if key_id in self.keys_of(name)), None)
 
 
 def default_file() -> Path:
-    """`/etc/plughost/trust.toml` for root, else in XDG_CONFIG_HOME."""
+    """The default trust file: `/etc/plughost/trust.toml` for root, else in XDG_CONFIG_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_CONFIG_HOME"):
         return Path("/etc/plughost", FILE)
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
@@ -81,7 +89,7 @@ def default_file() -> Path:
 
 
 def read(path: Path | None = None) -> TrustedPublishers:
-    """A trust file; without a name the usual one, where none means that nobody is trusted."""
+    """Reads a trust file; by default the usual one, and if that is missing, nobody is trusted."""
     if path is None:
         path = default_file()
         if not path.exists():
@@ -109,4 +117,5 @@ def read(path: Path | None = None) -> TrustedPublishers:
 
 
 def now() -> datetime:
+    """The current time, in UTC."""
     return datetime.now(UTC)

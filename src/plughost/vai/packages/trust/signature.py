@@ -1,6 +1,6 @@
-"""Signatures of releases: a DSSE envelope around an in-toto statement, and what it is worth.
+"""Signatures of releases: a DSSE envelope around an in-toto statement, and the verdict on it.
 
-Others can make and check them: the formats are https://github.com/secure-systems-lab/dsse and
+Other tools can create and verify them: the formats are https://github.com/secure-systems-lab/dsse and
 https://in-toto.io/Statement/v1.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from plughost._util.text import escape_controls
-from plughost.vai.packages.archive.limits import SMALL
+from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust import publishers as trusted
@@ -27,14 +27,14 @@ STATEMENT = "https://in-toto.io/Statement/v1"
 PAYLOAD = "application/vnd.in-toto+json"
 PREDICATE = "vai:plugin.release.v1"
 _SKEW = timedelta(hours=1)
-"""How wrong a signer's clock may be."""
-_MOST_SIGNATURES = 16
+"""By how much a signer's clock may be ahead."""
+_MAX_SIGNATURES = 16
 
 Posture = Literal["trusted", "unknown_key", "unsigned", "altered", "invalid"]
 
 
 class SignatureVerdict(msgspec.Struct, frozen=True):
-    """What a release's signature is worth."""
+    """The verdict on the signature of a release."""
 
     posture: Posture
     publisher: str = ""
@@ -43,7 +43,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
     why: str = ""
 
     def refusal(self, release: Release | str) -> PackageRefused | None:
-        """Why it cannot be relied upon; None when it can."""
+        """The error for a release without a trusted signature; None when it has one."""
         if self.posture == "trusted":
             return None
         if self.posture == "altered":
@@ -82,7 +82,7 @@ class _Predicate(msgspec.Struct):
 
 
 class Statement(msgspec.Struct):
-    """What a signer says: this package, in this version, is these bytes."""
+    """The in-toto statement that is signed: this version of this package has these bytes."""
 
     type: str = msgspec.field(name="_type")
     subject: list[_Subject]
@@ -91,6 +91,7 @@ class Statement(msgspec.Struct):
 
     @classmethod
     def of(cls, release: Release, signed_at: datetime) -> Statement:
+        """The statement for a release."""
         return cls(
             type=STATEMENT,
             subject=[_Subject(release.package_id, _Sum(release.digest.removeprefix("sha256:")))],
@@ -105,21 +106,21 @@ class Statement(msgspec.Struct):
 
 
 def sign(release: Release, private: Ed25519PrivateKey, signed_at: datetime) -> bytes:
-    """The envelope, as `marketplace.signature.json` has it."""
+    """Signs a release. Returns the envelope, as it is stored in `marketplace.signature.json`."""
     require()
     from securesystemslib.dsse import Envelope
     from securesystemslib.signer import CryptoSigner  # type: ignore[attr-defined]
 
     statement = msgspec.json.encode(Statement.of(release, signed_at.replace(microsecond=0)))
     envelope = Envelope(statement, PAYLOAD, {})
-    envelope.sign(CryptoSigner(private, _as_key(public_of(private))))
+    envelope.sign(CryptoSigner(private, _to_sslib_key(public_of(private))))
     return msgspec.json.encode(envelope.to_dict()) + b"\n"
 
 
 def verify(
     envelope: bytes | None, release: Release, trust: TrustedPublishers, now: datetime
 ) -> SignatureVerdict:
-    """Exactly one posture, and why."""
+    """The verdict on an envelope: exactly one posture, and why."""
     publisher = release.publisher
     if envelope is None:
         return SignatureVerdict("unsigned", publisher, why="nobody has signed it")
@@ -132,13 +133,13 @@ def verify(
             "invalid", publisher, why="its signature is dated in the future, or without a time zone"
         )
     if statement != Statement.of(release, signed_at):
-        said = escape_controls(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
-        why = f"it is not what was signed: the signature is for other bytes of {said}"
+        claimed = escape_controls(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
+        why = f"it is not what was signed: the signature is for other bytes of {claimed}"
         return SignatureVerdict("altered", publisher, escape_controls(read.signatures[0].keyid[:64]), why)
-    return _judged(read, signed_at, publisher, trust)
+    return _judge_signatures(read, signed_at, publisher, trust)
 
 
-def _judged(
+def _judge_signatures(
     read: _Envelope, signed_at: datetime, publisher: str, trust: TrustedPublishers
 ) -> SignatureVerdict:
     keys = trust.keys_of(publisher)
@@ -150,7 +151,7 @@ def _judged(
             whose = f"is a key of {owner}" if owner else "is not known"
             why = f"its signer {key_id[:16]} {whose}, and not trusted for {publisher}"
             verdicts.append(SignatureVerdict("unknown_key", publisher, key_id, why))
-        elif not _holds(read, signature, key.public):
+        elif not _is_valid(read, signature, key.public):
             why = f"the signature by {key_id[:16]} is not one of that key"
             verdicts.append(SignatureVerdict("invalid", publisher, key_id, why))
         elif objection := key.objection(signed_at):
@@ -163,8 +164,8 @@ def _judged(
 
 
 def _read(text: bytes) -> tuple[_Envelope, Statement]:
-    if len(text) > SMALL:
-        raise ValueError(f"it is larger than {SMALL} bytes")
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"it is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
         read = msgspec.json.decode(text, type=_Envelope)
         payload = exact_base64(read.payload)
@@ -172,8 +173,8 @@ def _read(text: bytes) -> tuple[_Envelope, Statement]:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     ids = [signature.keyid for signature in read.signatures]
-    if not 0 < len(ids) <= _MOST_SIGNATURES or len(set(ids)) != len(ids):
-        raise ValueError(f"expected 1 to {_MOST_SIGNATURES} signatures by different keys")
+    if not 0 < len(ids) <= _MAX_SIGNATURES or len(set(ids)) != len(ids):
+        raise ValueError(f"expected 1 to {_MAX_SIGNATURES} signatures by different keys")
     if read.payloadType != PAYLOAD or statement.type != STATEMENT or statement.predicateType != PREDICATE:
         raise ValueError("it is about something else than a release of a package")
     for signature in read.signatures:
@@ -181,20 +182,20 @@ def _read(text: bytes) -> tuple[_Envelope, Statement]:
     return read, statement
 
 
-def _holds(read: _Envelope, signature: _Signature, key: PublicKey) -> bool:
+def _is_valid(read: _Envelope, signature: _Signature, key: PublicKey) -> bool:
     require()
     from securesystemslib.dsse import Envelope
     from securesystemslib.exceptions import VerificationError
 
     alone = {**msgspec.to_builtins(read), "signatures": [msgspec.to_builtins(signature)]}
     try:
-        Envelope.from_dict(alone).verify([_as_key(key)], 1)
+        Envelope.from_dict(alone).verify([_to_sslib_key(key)], 1)
     except VerificationError:
         return False
     return True
 
 
-def _as_key(key: PublicKey) -> Any:
+def _to_sslib_key(key: PublicKey) -> Any:
     from securesystemslib.signer import SSlibKey  # type: ignore[attr-defined]
 
-    return SSlibKey.from_crypto(key.usable(), keyid=key.id)
+    return SSlibKey.from_crypto(key.to_crypto(), keyid=key.id)

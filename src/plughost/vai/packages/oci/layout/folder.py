@@ -1,6 +1,6 @@
 """An OCI image layout as a folder: `oci-layout`, `index.json`, `blobs/sha256/…`.
 
-Files appear whole or not at all, and only `index.json` ever changes, under a lock on the folder itself: any
+Files are written atomically, and only `index.json` ever changes, under a lock on the folder itself: any
 number of processes may write to it at once.
 """
 
@@ -18,24 +18,26 @@ from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import MANIFEST, MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_digest
-from plughost.vai.packages.oci.errors import BadContent, NotFound, no_room
+from plughost.vai.packages.oci.errors import BadContent, NotFound, disk_error
 from plughost.vai.packages.oci.layout.blob_copy import copy_blob
-from plughost.vai.packages.oci.layout.index import about, listed, named
+from plughost.vai.packages.oci.layout.index import find_manifest, find_referrers, with_entry
 from plughost.vai.packages.oci.manifests import ImageIndex, read_index, read_manifest, write_index
 
 VERSION = b'{"imageLayoutVersion":"1.0.0"}'
 
 
 class LayoutFolder:
+    """A layout folder; implements `ContentStore`."""
+
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def path_of(self, blob: Descriptor) -> Path:
-        """Where the blob is or belongs."""
+        """The path of a blob, whether or not it exists."""
         return self.root / "blobs/sha256" / hex_of(blob.digest)
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        return await in_thread(lambda: named(self.index(), reference, self.read, str(self.root)))
+        return await in_thread(lambda: find_manifest(self.index(), reference, self.read, str(self.root)))
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
         if not self.holds(blob):
@@ -43,7 +45,7 @@ class LayoutFolder:
         await copy_blob(self.path_of(blob), 0, blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        return await in_thread(lambda: about(self.index(), digest, artifact_type, self.read))
+        return await in_thread(lambda: find_referrers(self.index(), digest, artifact_type, self.read))
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
         if self.holds(blob):
@@ -61,38 +63,38 @@ class LayoutFolder:
         return await in_thread(partial(self._push_manifest, body, media_type, reference))
 
     def holds(self, blob: Descriptor) -> bool:
-        """Whether a blob of that size is there; its bytes are checked whenever they are read."""
+        """Whether a blob of that size is there; its bytes are verified whenever they are read."""
         try:
             return self.path_of(blob).stat().st_size == blob.size
         except OSError:
             return False
 
     def index(self) -> ImageIndex:
-        """What the layout holds; empty when there is none yet."""
+        """The index of the layout; empty when there is none yet."""
         try:
             return read_index(_bounded(self.root / "index.json"))
         except FileNotFoundError:
             return ImageIndex(2, [])
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
 
     def read(self, digest: str) -> bytes:
-        """A manifest's bytes."""
+        """The bytes of a manifest, verified."""
         try:
             body = _bounded(self.root / "blobs/sha256" / hex_of(digest))
         except FileNotFoundError:
             raise NotFound(f"{self.root} holds no {digest}") from None
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
         check(body, digest)
         return body
 
     def prepare(self) -> None:
-        """The folders and the version file, which every layout has."""
+        """Creates the folders and the version file of a layout."""
         try:
             (self.root / "blobs/sha256").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise no_room(error, self.root) from error
+            raise disk_error(error, self.root) from error
         for name, content in (("oci-layout", VERSION), ("index.json", write_index([]))):
             if not (self.root / name).exists():
                 self._once(self.root / name, content)
@@ -106,7 +108,7 @@ class LayoutFolder:
         self.prepare()
         if not self.holds(pushed):
             self._write(self.path_of(pushed), body)
-        self._change(lambda entries: listed(entries, pushed, tag))
+        self._change(lambda entries: with_entry(entries, pushed, tag))
         return pushed
 
     def _change(self, change: Callable[[list[Descriptor]], list[Descriptor]]) -> None:
@@ -122,17 +124,17 @@ class LayoutFolder:
             os.rename(temporary, path)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
 
     def _once(self, path: Path, content: bytes) -> None:
-        """Unless somebody else was faster."""
+        """Writes a file unless another process was faster."""
         temporary = self._temporary(path, content)
         try:
             os.link(temporary, path)
         except FileExistsError:
             pass
         except OSError as error:
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -142,7 +144,7 @@ class LayoutFolder:
             temporary.write_bytes(content)
         except OSError as error:
             temporary.unlink(missing_ok=True)
-            raise no_room(error, path) from error
+            raise disk_error(error, path) from error
         return temporary
 
 

@@ -1,4 +1,5 @@
-"""What a layout's index says: which manifest a name means, which ones are about another. Over values only."""
+"""Queries of a layout's index: which manifest a name refers to, and which manifests refer to another. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,29 +15,29 @@ from plughost.vai.packages.oci.manifests import TAG, ImageIndex, ImageManifest, 
 from plughost.vai.packages.oci.referrers_tag import is_fallback, older_tag
 
 Read = Callable[[str], bytes]
-"""The bytes of the manifest with that digest, checked."""
+"""Returns the verified bytes of the manifest with that digest."""
 
 
-def named(index: ImageIndex, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
-    """The manifest that a tag, a digest or nothing at all means."""
+def find_manifest(index: ImageIndex, reference: str, read: Read, where: str) -> tuple[Descriptor, bytes]:
+    """The manifest that a tag, a digest or the empty reference means."""
     if is_digest(reference):
         found = [entry for entry in index.manifests if entry.digest == reference]
     elif reference:
         found = [entry for entry in index.manifests if entry.annotations.get(TAG) == reference]
     else:
-        found = [entry for entry in index.manifests if not _is_about_another(entry, read)]
+        found = [entry for entry in index.manifests if not _has_subject(entry, read)]
     distinct = {entry.digest: entry for entry in found}
     if len(distinct) != 1:
-        raise _not_one(index, reference, len(distinct), where)
+        raise _lookup_error(index, reference, len(distinct), where)
     ((digest, entry),) = distinct.items()
     return entry, read(digest)
 
 
-def about(index: ImageIndex, digest: str, artifact_type: str, read: Read) -> list[Descriptor]:
+def find_referrers(index: ImageIndex, digest: str, artifact_type: str, read: Read) -> list[Descriptor]:
     """The manifests whose subject is `digest`."""
     found = {}
     for entry in index.manifests:
-        manifest = _manifest(entry, read)
+        manifest = _read_manifest(entry, read)
         if manifest is None:
             continue
         subject = manifest.subject.digest if manifest.subject else ""
@@ -48,16 +49,17 @@ def about(index: ImageIndex, digest: str, artifact_type: str, read: Read) -> lis
 
 
 def of_type(entries: list[Descriptor], artifact_type: str) -> list[Descriptor]:
+    """The entries of an artifact type; all of them when it is empty."""
     return [entry for entry in entries if artifact_type in ("", entry.artifactType)]
 
 
-def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> list[Descriptor]:
-    """The index with one manifest more, and a tag that means it and nothing else."""
+def with_entry(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> list[Descriptor]:
+    """The index with one more manifest, and with the tag on that manifest only."""
     if tag is None:
         known = any(entry.digest == pushed.digest for entry in entries)
         return entries if known else [*entries, pushed]
     kept = [
-        _without(entry, tag)  # another one that had the tag stays, without a name
+        _without_tag(entry, tag)  # another manifest that had the tag stays, untagged
         for entry in entries
         if entry.digest != pushed.digest or entry.annotations.get(TAG) not in (None, tag)
     ]
@@ -65,28 +67,29 @@ def listed(entries: list[Descriptor], pushed: Descriptor, tag: str | None) -> li
 
 
 def tags_of(index: ImageIndex) -> list[str]:
+    """The tags in an index, sorted."""
     return sorted({tag for entry in index.manifests if (tag := entry.annotations.get(TAG))})
 
 
-def _without(entry: Descriptor, tag: str) -> Descriptor:
+def _without_tag(entry: Descriptor, tag: str) -> Descriptor:
     if entry.annotations.get(TAG) != tag:
         return entry
     rest = {key: value for key, value in entry.annotations.items() if key != TAG}
     return msgspec.structs.replace(entry, annotations=rest)
 
 
-def _is_about_another(entry: Descriptor, read: Read) -> bool:
+def _has_subject(entry: Descriptor, read: Read) -> bool:
     if is_fallback(entry.annotations.get(TAG, "")):
         return True
-    manifest = _manifest(entry, read)
+    manifest = _read_manifest(entry, read)
     return manifest is not None and manifest.subject is not None
 
 
-def _manifest(entry: Descriptor, read: Read) -> ImageManifest | None:
+def _read_manifest(entry: Descriptor, read: Read) -> ImageManifest | None:
     return read_manifest(read(entry.digest)) if entry.mediaType == MANIFEST else None
 
 
-def _not_one(index: ImageIndex, reference: str, count: int, where: str) -> NotFound:
+def _lookup_error(index: ImageIndex, reference: str, count: int, where: str) -> NotFound:
     tags = escape_controls(", ".join(tags_of(index)[:10]))
     hint = f"it has the tags {tags}" if tags else ""
     if reference:

@@ -1,4 +1,4 @@
-"""An OCI image layout as one tar file: what is carried to where no registry is."""
+"""An OCI image layout as one tar file, for machines without a registry."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from plughost._util.threads import in_thread
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.oci.content_store import MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, hex_of
-from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound, no_room
+from plughost.vai.packages.oci.errors import BadContent, NoLayout, NotFound, disk_error
 from plughost.vai.packages.oci.layout.blob_copy import copy_blob
 from plughost.vai.packages.oci.layout.folder import VERSION, LayoutFolder
-from plughost.vai.packages.oci.layout.index import about, named
+from plughost.vai.packages.oci.layout.index import find_manifest, find_referrers
 from plughost.vai.packages.oci.layout.tar_headers import TarHeader, header, padding, read_members
 from plughost.vai.packages.oci.manifests import TAG, ImageIndex, read_index, write_index
 
 
 class LayoutTar:
-    """For reading; `write_tar` makes one."""
+    """A read-only layout in a tar; implements `ContentStore`. `write_tar` creates one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._members: dict[str, TarHeader] | None = None
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        return await in_thread(lambda: named(self._index(), reference, self._manifest, str(self.path)))
+        return await in_thread(
+            lambda: find_manifest(self._index(), reference, self._manifest, str(self.path))
+        )
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
         member = await in_thread(partial(self._blob, blob.digest))
@@ -38,15 +40,15 @@ class LayoutTar:
         await copy_blob(self.path, member.start, blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
-        return await in_thread(lambda: about(self._index(), digest, artifact_type, self._manifest))
+        return await in_thread(lambda: find_referrers(self._index(), digest, artifact_type, self._manifest))
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
-        raise self._finished()
+        raise self._read_only_error()
 
     async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
-        raise self._finished()
+        raise self._read_only_error()
 
-    def _finished(self) -> InvalidSpec:
+    def _read_only_error(self) -> InvalidSpec:
         return InvalidSpec(f"{self.path} is a finished file: nothing is added to it")
 
     def _index(self) -> ImageIndex:
@@ -78,7 +80,7 @@ class LayoutTar:
                         raise BadContent(f"{self.path}: {name[:100]!a} is there twice")
                     found[name] = member
         except OSError as error:
-            raise no_room(error, self.path) from error
+            raise disk_error(error, self.path) from error
         except BadContent as error:
             if not found:
                 raise NoLayout(error.message) from error
@@ -95,23 +97,23 @@ class LayoutTar:
                 opened.seek(member.start)
                 return opened.read(member.size)
         except OSError as error:
-            raise no_room(error, self.path) from error
+            raise disk_error(error, self.path) from error
 
 
 def write_tar(layout: LayoutFolder, into: Path) -> None:
-    """The layout as a tar: equal content gives equal bytes. Whole or not at all; blocking."""
+    """Writes a layout as a tar, atomically; equal content gives equal bytes. Blocking."""
     temporary = into.with_name(f".{into.name}.{secrets.token_hex(8)}")
     try:
         with temporary.open("xb") as out:
             _add(out, "oci-layout", VERSION)
-            _add(out, "index.json", write_index(sorted(layout.index().manifests, key=_place)))
+            _add(out, "index.json", write_index(sorted(layout.index().manifests, key=_sort_key)))
             for blob in sorted((layout.root / "blobs/sha256").iterdir()):
                 if not blob.name.startswith(".") and not blob.name.endswith(".partial"):
                     _add_file(out, f"blobs/sha256/{blob.name}", blob)
             out.write(bytes(1024))
         os.rename(temporary, into)
     except OSError as error:
-        raise no_room(error, into) from error
+        raise disk_error(error, into) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -134,7 +136,7 @@ def _add_file(out: BinaryIO, name: str, path: Path) -> None:
         out.write(padding(size))
 
 
-def _place(entry: Descriptor) -> tuple[bool, str, str]:
-    """What has a tag comes first, whatever the order of pushing."""
+def _sort_key(entry: Descriptor) -> tuple[bool, str, str]:
+    """Sort key of the index: tagged entries first, whatever the order of pushing."""
     tag = entry.annotations.get(TAG, "")
     return not tag, tag, entry.digest

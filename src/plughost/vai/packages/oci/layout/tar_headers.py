@@ -1,4 +1,4 @@
-"""Headers of a plain tar file, read and written: regular files only, nothing that could mean two things."""
+"""Headers of a plain tar file, read and written: regular files only, and nothing ambiguous."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_EXTENDED = 64 << 10
 
 
 class TarHeader(msgspec.Struct, frozen=True):
-    """A file in a tar: where its bytes are."""
+    """The name, position and size of a file in a tar."""
 
     name: str
     start: int
@@ -29,7 +29,7 @@ class TarHeader(msgspec.Struct, frozen=True):
 
 
 def read_members(opened: BinaryIO, where: object) -> Iterator[TarHeader]:
-    """The regular files. Links, devices and what else a tar may hold have no place in a layout."""
+    """The regular files of a tar. BadContent for links, devices and other entries that no layout has."""
     end = opened.seek(0, 2)
     at = 0
     for _ in range(MAX_MEMBERS):
@@ -55,13 +55,14 @@ def read_members(opened: BinaryIO, where: object) -> Iterator[TarHeader]:
 
 
 def header(name: str, size: int) -> bytes:
-    """The same bytes for the same file, whoever writes it and when."""
+    """A reproducible tar header: the same bytes for the same file."""
     info = tarfile.TarInfo(name)
     info.size, info.mode, info.mtime = size, 0o644, 0
     return info.tobuf(tarfile.USTAR_FORMAT)
 
 
 def padding(size: int) -> bytes:
+    """The zeros after the content of a file."""
     return bytes(-size % BLOCK)
 
 
@@ -81,6 +82,6 @@ def _octal(field: bytes) -> int:
 
 
 def _refuse_renaming(records: bytes, size: int, where: object) -> None:
-    """Extended headers may hold times and owners, but what a file is must be said in one place."""
+    """Raises for an extended header that changes the name or size of a file; times and owners are allowed."""
     if size > _MAX_EXTENDED or any(word in records for word in _RENAMING):
         raise BadContent(f"{where}: an extended tar header names or measures a file")

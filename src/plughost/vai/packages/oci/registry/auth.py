@@ -1,4 +1,4 @@
-"""Authorization at one registry: none, basic, or a bearer token for as long as it lasts."""
+"""Authorization at one registry: anonymous, basic, or a bearer token that is renewed when it expires."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from plughost.vai.packages.oci.errors import BadContent, Unauthorized
 from plughost.vai.packages.oci.registry.challenge import Challenge
 from plughost.vai.packages.oci.registry.credentials import PASSWORD, USER, Credentials
 
-SHORTEST = 60.0
-"""Seconds that every token lasts: less makes no sense, and nothing is what older services say."""
+MIN_LIFETIME = 60.0
+"""Minimum lifetime of a token in seconds; also the default, since older services do not state one."""
 MARGIN = 0.9
-"""The share of its time in which a token is used: clocks differ, and requests take time."""
+"""The share of its lifetime in which a token is used: clocks differ, and requests take time."""
 MAX_TOKEN = 16 << 10
 
 PULL, PUSH = "pull", "pull,push"
@@ -25,15 +25,15 @@ LOG_IN = f"log in with docker or podman, or set {USER} and {PASSWORD}"
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token service's answer."""
+    """The answer of a token service."""
 
     token: str = ""
     access_token: str = ""
-    expires_in: float = SHORTEST
+    expires_in: float = MIN_LIFETIME
 
 
 class TokenRequest(msgspec.Struct, frozen=True):
-    """What is sent to a token service; a form is posted, otherwise it is asked with GET."""
+    """A request to a token service: POST if it has a form, otherwise GET."""
 
     target: UrlTarget
     authorization: str = ""
@@ -44,7 +44,7 @@ Fetch = Callable[[TokenRequest], Awaitable[bytes]]
 
 
 class Authorization:
-    """What is sent to the registry itself, and to nobody else."""
+    """The Authorization header for one registry. It is sent to that registry only."""
 
     def __init__(
         self, registry: UrlTarget, repository: str, credentials: Credentials | None, clock: Clock
@@ -58,16 +58,16 @@ class Authorization:
         self._actions = ""
 
     def header(self, actions: str) -> str:
-        """Empty when nothing is known yet that would help."""
+        """The header's value; empty when none is known that is valid for the actions."""
         return self._header if actions in self._actions and self._clock.time() < self._until else ""
 
     async def answer(self, challenges: Sequence[Challenge], actions: str, fetch: Fetch) -> None:
-        """Get what the registry asks for; Unauthorized when that cannot be."""
+        """Obtains what the registry's challenges ask for; Unauthorized when that is not possible."""
         offered = {challenge.scheme: challenge.parameters for challenge in reversed(challenges)}
         if "bearer" in offered:
             token = await self._token(offered["bearer"], actions, fetch)
             self._header = f"Bearer {token.token or token.access_token}"
-            self._until = self._clock.time() + max(SHORTEST, token.expires_in) * MARGIN
+            self._until = self._clock.time() + max(MIN_LIFETIME, token.expires_in) * MARGIN
         elif "basic" in offered:
             if self._credentials is None or not self._credentials.password:
                 raise Unauthorized(f"{self._registry.origin} wants a user and a password", hint=LOG_IN)
@@ -77,8 +77,8 @@ class Authorization:
             raise Unauthorized(f"{self._registry.origin} wants to know who asks, and offers {names[:100]}")
         self._actions = actions
 
-    def hide(self, text: str) -> str:
-        """A server's words without our secrets, should it repeat them."""
+    def redact(self, text: str) -> str:
+        """Redacts our secrets from a server's text, in case it repeats them."""
         secrets = [self._header.partition(" ")[2], *(self._credentials.secrets if self._credentials else ())]
         for secret in secrets:
             text = text.replace(secret, "***") if secret else text
@@ -99,7 +99,7 @@ class Authorization:
 def token_request(
     registry: UrlTarget, offer: dict[str, str], credentials: Credentials | None, repository: str, actions: str
 ) -> TokenRequest:
-    """How to ask the token service that the registry names for leave to do `actions` in `repository`."""
+    """The request to the token service that the registry names, for `actions` in `repository`."""
     realm = offer.get("realm", "")
     try:
         target = parse_url(realm)
@@ -108,12 +108,12 @@ def token_request(
     if registry.scheme == "https" and target.scheme != "https":
         raise Unauthorized(f"{registry.origin} sends to a token service without TLS: {target.origin}")
     scope = f"repository:{repository}:{actions}"
-    words = [("service", offer["service"])] if "service" in offer else []
-    words.append(("scope", scope))
+    parameters = [("service", offer["service"])] if "service" in offer else []
+    parameters.append(("scope", scope))
     if credentials is not None and credentials.refresh:
-        words += [("grant_type", "refresh_token"), ("client_id", "plughost")]
-        words.append(("refresh_token", credentials.refresh))
-        return TokenRequest(target, form=urlencode(words).encode())
-    path = target.path + ("&" if "?" in target.path else "?") + urlencode(words)
+        parameters += [("grant_type", "refresh_token"), ("client_id", "plughost")]
+        parameters.append(("refresh_token", credentials.refresh))
+        return TokenRequest(target, form=urlencode(parameters).encode())
+    path = target.path + ("&" if "?" in target.path else "?") + urlencode(parameters)
     authorization = credentials.basic if credentials is not None and credentials.password else ""
     return TokenRequest(msgspec.structs.replace(target, path=path), authorization)

@@ -1,4 +1,4 @@
-"""From the network into a file without either waiting for the other."""
+"""A double-buffered writer: receives from the network while a thread writes to the file."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from plughost._util.threads import in_thread
 from plughost.vai.packages.oci.content_store import Progress
 from plughost.vai.packages.oci.layout.blob_writer import BlobWriter
 
-GULP = 2 << 20
-"""Bytes that are collected before a thread hashes and writes them, while the next ones come."""
+BUFFER_BYTES = 2 << 20
+"""Bytes collected before a thread hashes and writes them, while the next ones arrive."""
 
 
 class BufferedWriter:
-    """Between the loop and the file: a thread writes, while the loop collects what it will write next."""
+    """Collects chunks on the event loop, and writes them in a thread at the same time."""
 
     def __init__(self, file: BlobWriter, progress: Progress) -> None:
         self._file = file
         self._progress = progress
-        self._collected = bytearray()
+        self._buffer = bytearray()
         self._writing: asyncio.Task[None] | None = None
         self._failed = False
 
-    async def take(self, chunk: bytes) -> None:
-        self._collected += chunk
-        if len(self._collected) >= GULP:
+    async def write(self, chunk: bytes) -> None:
+        """Adds a chunk; waits when the thread is behind."""
+        self._buffer += chunk
+        if len(self._buffer) >= BUFFER_BYTES:
             await self._write()
 
-    async def empty(self) -> None:
-        """All that has come is in the file: also when the rest will not come."""
-        if not self._failed and self._collected:
+    async def flush(self) -> None:
+        """Flushes: everything received is in the file, also after a failed transfer."""
+        if not self._failed and self._buffer:
             await self._write()
-        await self._settle()
+        await self._wait_written()
 
     async def _write(self) -> None:
-        await self._settle()
-        data, self._collected = self._collected, bytearray()
+        await self._wait_written()
+        data, self._buffer = self._buffer, bytearray()
         before = self._file.offset
 
         async def write() -> None:
@@ -45,7 +46,7 @@ class BufferedWriter:
 
         self._writing = asyncio.create_task(write())
 
-    async def _settle(self) -> None:
+    async def _wait_written(self) -> None:
         writing, self._writing = self._writing, None
         if writing is not None:
             try:

@@ -1,4 +1,4 @@
-"""`WWW-Authenticate`, read strictly: which schemes a server offers and with which words."""
+"""Parser of the `WWW-Authenticate` header: the authentication schemes that a server offers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ _GAP = re.compile(r"[ \t,]*")
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """A scheme in lower case, and its parameters by their names in lower case."""
+    """One scheme and its parameters, both with lower-case names."""
 
     scheme: str
     parameters: dict[str, str] = {}
 
 
 def read_challenges(header: str) -> list[Challenge]:
-    """All that can be read; what cannot ends the reading, and what came before it counts."""
+    """Parses the challenges of a header. The first syntax error ends the parsing; what came before it
+    counts."""
     found: list[Challenge] = []
     at = _gap(header, 0)
     while at < len(header) and len(header) <= MAX_HEADER and len(found) < MAX_CHALLENGES:
@@ -36,7 +37,7 @@ def read_challenges(header: str) -> list[Challenge]:
         while parameter := _PARAM.match(header, at):
             name, plain, quoted = parameter.groups()
             value = plain if plain is not None else re.sub(r"\\(.)", r"\1", quoted)
-            if parameters.setdefault(name.lower(), value) != value:  # said twice, and not the same
+            if parameters.setdefault(name.lower(), value) != value:  # a contradicting duplicate
                 return found
             at = _gap(header, parameter.end())
         if not parameters and (token := _TOKEN68.match(header, at)) and not _SCHEME.match(header, at):

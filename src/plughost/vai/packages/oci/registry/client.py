@@ -1,6 +1,6 @@
-"""HTTP with one registry: authorization, redirects, refusals, every answer bounded.
+"""RegistryClient: HTTP requests to one registry, with authorization, redirects, retries and size limits.
 
-Imported late: httpx is large.
+Imported late, because httpx is large.
 """
 
 from __future__ import annotations
@@ -26,63 +26,67 @@ from plughost.vai.packages.oci.registry.retry import Retryable, RetryPolicy, ret
 
 MAX_REDIRECTS = 5
 MAX_SMALL = 64 << 10
-CONNECT_PATIENCE = 15.0
+CONNECT_TIMEOUT = 15.0
 IN_URLS = "!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~"
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 Result = TypeVar("Result")
 Body = bytes | Callable[[], AsyncIterable[bytes]]
-"""What is sent; made anew for each try."""
+"""The body of a request; a function creates it anew for each attempt."""
 
 
 class RegistryProblem(msgspec.Struct, frozen=True):
+    """One error in a registry's answer."""
+
     code: str = ""
     message: str | None = ""
 
 
 class RegistryProblems(msgspec.Struct, frozen=True):
-    """A registry's own words for a failure."""
+    """The error document of a registry."""
 
     errors: list[RegistryProblem] = []
 
 
 class RegistryClient:
-    """Everything that is sent to one registry for one repository."""
+    """An HTTP client for one repository of one registry."""
 
     def __init__(
         self,
         registry: UrlTarget,
         authorization: Authorization,
         clock: Clock,
-        patience: RetryPolicy,
+        policy: RetryPolicy,
         tls: ssl.SSLContext,
         *,
         proxies: bool,
-        luck: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self.registry = registry
         self.clock = clock
-        self.patience = patience
+        self.policy = policy
         self.actions = PULL
         self._authorization = authorization
-        self._luck = luck
+        self._jitter = jitter
         self._client = httpx.AsyncClient(
             verify=tls,
             trust_env=proxies,
-            timeout=httpx.Timeout(None, connect=CONNECT_PATIENCE),
+            timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT),
             headers={"User-Agent": "plughost", "Accept-Encoding": "identity", "Accept": "*/*"},
         )
         self._client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
 
     async def close(self) -> None:
+        """Closes the connections."""
         await self._client.aclose()
 
-    async def persist(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+    async def retry(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """Retries an attempt by the retry policy. Secrets are redacted from the error."""
         try:
-            return await retry(attempt, self.patience, self.clock, self._luck)
-        except TransferFailed as error:  # a server may repeat our secrets anywhere, also in a Location
-            error.message = self._authorization.hide(error.message)
+            return await retry(attempt, self.policy, self.clock, self._jitter)
+        except TransferFailed as error:  # a server may echo our secrets anywhere, also in a Location
+            error.message = self._authorization.redact(error.message)
             raise
 
     async def open(
@@ -92,11 +96,12 @@ class RegistryClient:
         headers: Mapping[str, str] | None = None,
         body: Body = b"",
         *,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> httpx.Response:
-        """The answer, its body still to be read and closed. Redirects are followed where nothing is sent."""
+        """Sends a request and returns the response, whose body the caller must read and close. Follows
+        redirects of GET and HEAD only."""
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._authorized(method, target, headers or {}, body, patience)
+            response = await self._authorized(method, target, headers or {}, body, timeout)
             if response.status_code not in _REDIRECTS or "location" not in response.headers:
                 return response
             await response.aclose()
@@ -115,51 +120,52 @@ class RegistryClient:
         good: tuple[int, ...] = (200,),
         limit: int = MAX_SMALL,
     ) -> tuple[httpx.Response, bytes]:
-        """A whole answer of no more than `limit` bytes, tried as often as patience lasts."""
+        """Sends a request, with retries, and reads the whole answer of at most `limit` bytes."""
 
         async def attempt() -> tuple[httpx.Response, bytes]:
             response = await self.open(method, target, headers, body)
             try:
                 if response.status_code not in good:
                     raise await self.refusal(response, target)
-                async with within(self.clock, self.patience.answer, str(target)):
+                async with within(self.clock, self.policy.answer, str(target)):
                     return response, await read(response, limit, target)
             finally:
                 await response.aclose()
 
-        return await self.persist(attempt)
+        return await self.retry(attempt)
 
     async def refusal(self, response: httpx.Response, target: UrlTarget) -> Exception:
-        """What a status that is not a good one means; Again when it may pass."""
+        """The exception for an error status; Retryable when the error may be temporary."""
         status = response.status_code
-        words = [f"{status} {response.reason_phrase[:40]}".rstrip()]
+        texts = [f"{status} {response.reason_phrase[:40]}".rstrip()]
         try:
-            async with within(self.clock, self.patience.answer, str(target)):
-                words += _words(await read(response, MAX_SMALL, target))
+            async with within(self.clock, self.policy.answer, str(target)):
+                texts += _error_texts(await read(response, MAX_SMALL, target))
         except (Retryable, TransferFailed):
-            pass  # the status says enough
-        said = f"{target}: " + self._authorization.hide(escape_controls(", ".join(words)))[:400]
+            pass  # the error document is optional
+        text = f"{target}: " + self._authorization.redact(escape_controls(", ".join(texts)))[:400]
         if status in (408, 429) or status >= 500:
-            return Retryable(TransferFailed(said), after=retry_after(response.headers.get("retry-after")))
-        if status in (404, 405):  # an old registry knows neither the name nor what to do with it
-            return NotFound(said)
+            return Retryable(TransferFailed(text), after=retry_after(response.headers.get("retry-after")))
+        if status in (404, 405):  # an old registry answers 405 where it lacks an API
+            return NotFound(text)
         if status in (401, 403):
-            return Unauthorized(said, hint=LOG_IN)
-        return TransferFailed(said)
+            return Unauthorized(text, hint=LOG_IN)
+        return TransferFailed(text)
 
     async def _authorized(
-        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
+        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, timeout: float | None
     ) -> httpx.Response:
-        """Once more with what the registry asks for. Other hosts are not told who we are."""
+        """Sends a request, and repeats it once with the authorization that the registry asks for. Other hosts
+        get none."""
         if target.origin != self.registry.origin:
-            return await self._send(method, target, headers, body, patience)
-        response = await self._send(method, target, self._with_header(headers), body, patience)
+            return await self._send(method, target, headers, body, timeout)
+        response = await self._send(method, target, self._with_header(headers), body, timeout)
         if response.status_code != 401:
             return response
         await response.aclose()
         challenges = read_challenges(", ".join(response.headers.get_list("www-authenticate")))
         await self._authorization.answer(challenges, self.actions, self._fetch_token)
-        return await self._send(method, target, self._with_header(headers), body, patience)
+        return await self._send(method, target, self._with_header(headers), body, timeout)
 
     def _with_header(self, headers: Mapping[str, str]) -> Mapping[str, str]:
         header = self._authorization.header(self.actions)
@@ -173,26 +179,26 @@ class RegistryClient:
         try:
             if response.status_code != 200:
                 raise await self.refusal(response, asked.target)
-            async with within(self.clock, self.patience.answer, str(asked.target)):
+            async with within(self.clock, self.policy.answer, str(asked.target)):
                 return await read(response, MAX_SMALL, asked.target)
         finally:
             await response.aclose()
 
     async def _send(
-        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, patience: float | None
+        self, method: str, target: UrlTarget, headers: Mapping[str, str], body: Body, timeout: float | None
     ) -> httpx.Response:
-        """One request and the head of its answer; Again when there is none."""
+        """Sends one request and awaits the head of the response; Retryable when there is none."""
         content = body if isinstance(body, bytes) else body()
         request = self._client.build_request(method, target.url, headers=dict(headers), content=content)
         try:
-            async with within(self.clock, patience or self.patience.answer, str(target)):
+            async with within(self.clock, timeout or self.policy.answer, str(target)):
                 return await self._client.send(request, stream=True)
         except (httpx.TransportError, httpx.InvalidURL, ssl.SSLError) as error:
             raise as_transfer_failure(error, target) from error
 
 
 def follow(target: UrlTarget, location: str) -> UrlTarget:
-    """Where a Location leads, never from TLS to plain HTTP."""
+    """The target of a Location header; never from TLS to plain HTTP."""
     try:
         following = parse_url(urljoin(target.url, quote(location[: 16 << 10], safe=IN_URLS)))
     except ValueError as error:
@@ -203,7 +209,7 @@ def follow(target: UrlTarget, location: str) -> UrlTarget:
 
 
 async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes:
-    """The whole body; BadContent when it is larger."""
+    """Reads a whole body; BadContent when it is larger than the limit."""
     body = bytearray()
     try:
         async for chunk in response.aiter_raw():
@@ -216,12 +222,12 @@ async def read(response: httpx.Response, limit: int, target: UrlTarget) -> bytes
 
 
 def as_transfer_failure(error: Exception, target: UrlTarget) -> Exception:
-    """A broken connection may hold the next time; a certificate or a name that is wrong stays wrong."""
+    """Maps a network error: a broken connection is Retryable, a wrong certificate or host name is not."""
     deepest: BaseException = error
     while (cause := deepest.__cause__ or deepest.__context__) is not None:
         deepest = cause
-    words = escape_controls(str(deepest) or str(error) or type(error).__name__)[:300]
-    failure = TransferFailed(f"{target}: {words}")
+    reason = escape_controls(str(deepest) or str(error) or type(error).__name__)[:300]
+    failure = TransferFailed(f"{target}: {reason}")
     if isinstance(deepest, ssl.SSLCertVerificationError):
         failure.hint = "a registry of your own authority: name its certificate in SSL_CERT_FILE"
         return failure
@@ -229,7 +235,7 @@ def as_transfer_failure(error: Exception, target: UrlTarget) -> Exception:
     return failure if for_good else Retryable(failure)
 
 
-def _words(body: bytes) -> list[str]:
+def _error_texts(body: bytes) -> list[str]:
     try:
         problems = msgspec.json.decode(body, type=RegistryProblems).errors[:3]
     except (msgspec.DecodeError, RecursionError, UnicodeError):

@@ -1,6 +1,6 @@
-"""Who we are to a registry: from the environment, or from the file that docker and podman keep.
+"""Registry credentials: from the environment, or from the auth file of docker and podman.
 
-Never from the command line, where every user of the machine can read it, and never shown.
+Never from the command line, which every user of the machine can read, and never shown.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import msgspec
 from plughost.errors import InvalidSpec
 
 MAX_FILE = 1 << 20
-HELPER_PATIENCE = 30.0
+HELPER_TIMEOUT = 30.0
 USER, PASSWORD = "PLUGHOST_REGISTRY_USER", "PLUGHOST_REGISTRY_PASSWORD"
 HOST = "PLUGHOST_REGISTRY_HOST"
-"""The only registry, `HOST[:PORT]`, that is told those two; without it, whichever is asked."""
+"""The only registry, `HOST[:PORT]`, to which these credentials are sent; without it, any registry."""
 _HELPER = re.compile(r"[A-Za-z0-9._-]+")
 _PATHS = ("", "/", "/v1", "/v1/", "/v2", "/v2/")
 
@@ -30,7 +30,7 @@ Value = TypeVar("Value")
 
 
 class Credentials:
-    """`refresh` instead of a password is what a login in a browser has left."""
+    """A user with a password, or with a `refresh` token from a login in a browser."""
 
     def __init__(self, user: str, password: str, refresh: str = "") -> None:
         self.user = user
@@ -39,11 +39,12 @@ class Credentials:
 
     @property
     def basic(self) -> str:
+        """The value of a basic Authorization header."""
         return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be shown, in every spelling that is sent."""
+        """The texts to redact, in every form that is sent."""
         return [text for text in (self.password, self.refresh, self.basic.removeprefix("Basic ")) if text]
 
     def __repr__(self) -> str:
@@ -51,6 +52,8 @@ class Credentials:
 
 
 class AuthFileEntry(msgspec.Struct, frozen=True):
+    """The entry of one registry in an auth file."""
+
     auth: str = ""
     username: str = ""
     password: str = ""
@@ -58,30 +61,33 @@ class AuthFileEntry(msgspec.Struct, frozen=True):
 
 
 class AuthFile(msgspec.Struct, frozen=True):
+    """The auth file of docker or podman."""
+
     auths: dict[str, AuthFileEntry] = {}
     credHelpers: dict[str, str] = {}
     credsStore: str = ""
 
 
-class Helped(msgspec.Struct, frozen=True):
-    """A credential helper's answer."""
+class HelperAnswer(msgspec.Struct, frozen=True):
+    """The answer of a docker credential helper."""
 
     Username: str = ""
     Secret: str = ""
 
 
 def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | None:
-    """For `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
+    """The credentials for `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
     user, password = environ.get(USER), environ.get(PASSWORD)
     if (user is None) != (password is None):
         raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
     if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
         return Credentials(user, password)
-    return next(filter(None, (_in_file(path, registry, environ) for path in auth_files(environ))), None)
+    return next(filter(None, (_from_file(path, registry, environ) for path in auth_files(environ))), None)
 
 
 def auth_files(environ: Mapping[str, str]) -> list[Path]:
-    """The first that knows the registry counts. Podman forgets its own with the session."""
+    """The auth files to read; the first that knows the registry counts. Podman's own lasts for a login
+    session."""
     if named := environ.get("REGISTRY_AUTH_FILE"):
         return [Path(named)]
     docker = Path(environ.get("DOCKER_CONFIG") or Path(environ.get("HOME", "/"), ".docker")) / "config.json"
@@ -89,18 +95,19 @@ def auth_files(environ: Mapping[str, str]) -> list[Path]:
     return [docker, Path(session, "containers/auth.json")] if session else [docker]
 
 
-def _in_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentials | None:
+def _from_file(path: Path, registry: str, environ: Mapping[str, str]) -> Credentials | None:
     file = read_auth_file(path)
-    helper = _of(file.credHelpers, registry)
+    helper = _entry_for(file.credHelpers, registry)
     if helper is not None:
-        return _ask(helper, registry, path, environ)
-    entry = _of(file.auths, registry)
+        return _run_helper(helper, registry, path, environ)
+    entry = _entry_for(file.auths, registry)
     if entry is not None and (found := _read(entry, registry, path)) is not None:
         return found
-    return _ask(file.credsStore, registry, path, environ) if file.credsStore else None
+    return _run_helper(file.credsStore, registry, path, environ) if file.credsStore else None
 
 
 def read_auth_file(path: Path) -> AuthFile:
+    """Reads an auth file; empty when it does not exist."""
     try:
         with path.open("rb") as opened:
             body = opened.read(MAX_FILE + 1)
@@ -113,8 +120,8 @@ def read_auth_file(path: Path) -> AuthFile:
         raise InvalidSpec(f"{path} is not what docker writes: no credentials can be read from it") from None
 
 
-def _of(entries: Mapping[str, Value], registry: str) -> Value | None:
-    """The entry for that host and port, however it is written; one for a part of a registry is not ours."""
+def _entry_for(entries: Mapping[str, Value], registry: str) -> Value | None:
+    """The entry for that host and port, in any spelling; an entry for a part of a registry does not count."""
     for key, value in entries.items():
         host, slash, path = key.removeprefix("https://").removeprefix("http://").partition("/")
         if host.lower() == registry and slash + path in _PATHS:
@@ -135,25 +142,26 @@ def _read(entry: AuthFileEntry, registry: str, path: Path) -> Credentials | None
     return Credentials(user, password, entry.identitytoken)
 
 
-def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
-    """By docker's protocol for helpers: the host on stdin, JSON on stdout, a failure when it knows none."""
+def _run_helper(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> Credentials | None:
+    """Runs a docker credential helper: the host on stdin, JSON on stdout, a failing exit status when it knows
+    none."""
     if not _HELPER.fullmatch(helper):
         raise InvalidSpec(f"{path}: {helper[:64]!a} is no credential helper's name")
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             [f"docker-credential-{helper}", "get"],
             input=registry.encode(),
             capture_output=True,
-            timeout=HELPER_PATIENCE,
+            timeout=HELPER_TIMEOUT,
             env=dict(environ),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InvalidSpec(f"{path} names the helper docker-credential-{helper}: {_why(error)}") from None
-    if asked.returncode != 0:
+        raise InvalidSpec(f"{path} names the helper docker-credential-{helper}: {_reason(error)}") from None
+    if done.returncode != 0:
         return None
     try:
-        answer = msgspec.json.decode(asked.stdout[:MAX_FILE], type=Helped)
+        answer = msgspec.json.decode(done.stdout[:MAX_FILE], type=HelperAnswer)
     except (msgspec.DecodeError, UnicodeError):
         raise InvalidSpec(f"docker-credential-{helper} did not answer with credentials") from None
     if answer.Username == "<token>":
@@ -161,5 +169,5 @@ def _ask(helper: str, registry: str, path: Path, environ: Mapping[str, str]) -> 
     return Credentials(answer.Username, answer.Secret)
 
 
-def _why(error: Exception) -> str:
-    return str(error.strerror) if isinstance(error, OSError) else f"no answer within {HELPER_PATIENCE:g} s"
+def _reason(error: Exception) -> str:
+    return str(error.strerror) if isinstance(error, OSError) else f"no answer within {HELPER_TIMEOUT:g} s"

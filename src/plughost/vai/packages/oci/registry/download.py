@@ -1,4 +1,4 @@
-"""A blob out of a registry: hashed while it comes, continued where it was cut."""
+"""Downloads a blob from a registry: hashed while it arrives, resumed with a Range request when it was cut."""
 
 from __future__ import annotations
 
@@ -21,46 +21,49 @@ _RANGE = re.compile(r"bytes ([0-9]{1,16})-[0-9]{1,16}/(?:[0-9]{1,16}|\*)")
 
 
 async def download(
-    session: RegistryClient, target: UrlTarget, blob: Descriptor, into: Path, progress: Progress
+    client: RegistryClient, target: UrlTarget, blob: Descriptor, into: Path, progress: Progress
 ) -> None:
+    """Downloads a blob into a file, with retries."""
     async with receive_blob(blob, into) as file:
-        inherited = file.offset
-        progress(inherited)
+        resumed = file.offset
+        progress(resumed)
         while True:
-            await session.persist(partial(_some, session, target, file, progress))
+            await client.retry(partial(_download_rest, client, target, file, progress))
             try:
                 return await in_thread(file.finish)
             except BadContent:
-                if not inherited:
+                if not resumed:
                     raise
-                inherited = 0  # what somebody had left may be what was wrong
+                resumed = 0  # the content of the partial file may have been wrong
                 progress(-blob.size)
 
 
-async def _some(session: RegistryClient, target: UrlTarget, file: BlobWriter, progress: Progress) -> None:
-    """As much of the rest as comes; Again when that is not all."""
+async def _download_rest(
+    client: RegistryClient, target: UrlTarget, file: BlobWriter, progress: Progress
+) -> None:
+    """Downloads the rest of a blob, as far as it gets; Retryable when that is not all."""
     if file.complete:
         return
     begin = file.offset
-    response = await session.open("GET", target, {"Range": f"bytes={begin}-"} if begin else {})
+    response = await client.open("GET", target, {"Range": f"bytes={begin}-"} if begin else {})
     try:
         if response.status_code == 416 or (response.status_code == 200 and begin):
-            await in_thread(file.restart)  # it cannot go on from there
+            await in_thread(file.restart)  # the server cannot resume from that offset
             progress(-begin)
         if response.status_code == 416:
             raise Retryable(TransferFailed(f"{target}: the registry has no bytes from {begin} on"))
         if response.status_code not in (200, 206):
-            raise await session.refusal(response, target)
+            raise await client.refusal(response, target)
         _check_head(response, file, target)
         try:
-            async with pacing(session.patience, session.clock, str(target)) as pace:
-                drain = BufferedWriter(file, progress)
+            async with pacing(client.policy, client.clock, str(target)) as pace:
+                writer = BufferedWriter(file, progress)
                 try:
                     async for chunk in response.aiter_raw():
                         pace.moved(len(chunk))
-                        await drain.take(chunk)
+                        await writer.write(chunk)
                 finally:
-                    await drain.empty()
+                    await writer.flush()
         except httpx.TransportError as error:
             raise as_transfer_failure(error, target) from error
         if not file.complete:
@@ -78,8 +81,8 @@ def _check_head(response: httpx.Response, file: BlobWriter, target: UrlTarget) -
     if response.headers.get("content-encoding", "identity") != "identity":
         raise BadContent(f"{target}: the answer is encoded, and nobody asked for that")
     if response.status_code == 206:
-        told = _RANGE.fullmatch(response.headers.get("content-range", ""))
-        if told is None or int(told[1]) != file.offset:
+        match = _RANGE.fullmatch(response.headers.get("content-range", ""))
+        if match is None or int(match[1]) != file.offset:
             raise BadContent(f"{target}: asked for bytes from {file.offset} on, and others came")
     length = response.headers.get("content-length", "")
     if length.isdigit() and int(length) > file.blob.size - file.offset:

@@ -1,4 +1,4 @@
-"""A repository of a registry, by OCI's distribution protocol."""
+"""Registry: a repository of an OCI registry, by the OCI distribution protocol."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ from plughost.vai.packages.oci.registry.upload import Upload
 MAX_PAGES = 16
 MAX_TAGS = 10_000
 LISTING_ROUNDS = 3
-"""How often a list of referrers is written when somebody else writes it, too."""
+"""Attempts to write a list of referrers that others write, too."""
 
 
 class Tags(msgspec.Struct, frozen=True):
+    """A page of the list of tags."""
+
     tags: list[str] | None = None
 
 
@@ -48,37 +50,40 @@ async def open_registry(
     plain_http: bool = False,
     environ: Mapping[str, str] = os.environ,
     clock: Clock | None = None,
-    patience: RetryPolicy | None = None,
-    luck: Callable[[], float] = random.random,
+    policy: RetryPolicy | None = None,
+    jitter: Callable[[], float] = random.random,
 ) -> AsyncIterator[Registry]:
-    """The repository, for as long as the block. Without TLS only on this machine itself, unless told so."""
+    """Opens a repository for the duration of the block. Plain HTTP only to this machine, or with
+    `plain_http`."""
     insecure = plain_http or reference.is_loopback
     port = reference.port or (80 if insecure else 443)
     origin = UrlTarget("http" if insecure else "https", reference.host, port, "/")
     credentials = await in_thread(partial(credentials_for, reference.registry, environ))
     tls = await in_thread(httpx.create_ssl_context)
-    own = clock or best_clock(asyncio.get_running_loop())
-    authorization = Authorization(origin, reference.repository, credentials, own)
-    session = RegistryClient(
+    used_clock = clock or best_clock(asyncio.get_running_loop())
+    authorization = Authorization(origin, reference.repository, credentials, used_clock)
+    client = RegistryClient(
         origin,
         authorization,
-        own,
-        patience or RetryPolicy(),
+        used_clock,
+        policy or RetryPolicy(),
         tls,
         proxies=not reference.is_loopback,
-        luck=luck,
+        jitter=jitter,
     )
     try:
-        yield Registry(session, reference)
+        yield Registry(client, reference)
     finally:
-        await session.close()
+        await client.close()
         if clock is None:
-            own.close()
+            used_clock.close()
 
 
 class Registry:
-    def __init__(self, session: RegistryClient, reference: InRegistry) -> None:
-        self._session = session
+    """One repository of a registry; implements `ContentStore`."""
+
+    def __init__(self, client: RegistryClient, reference: InRegistry) -> None:
+        self._client = client
         self._reference = reference
 
     async def manifest(self, reference: str) -> tuple[Descriptor, bytes]:
@@ -91,7 +96,7 @@ class Registry:
             raise
 
     async def fetch(self, blob: Descriptor, into: Path, progress: Progress) -> None:
-        await download(self._session, self._blob_at(blob), blob, into, progress)
+        await download(self._client, self._blob_url(blob), blob, into, progress)
 
     async def referrers(self, digest: str, artifact_type: str) -> list[Descriptor]:
         listed = await self._listed_referrers(digest)
@@ -101,32 +106,32 @@ class Registry:
         return of_type(list(distinct.values()), artifact_type)
 
     async def push_blob(self, blob: Descriptor, source: Path | bytes, progress: Progress) -> None:
-        self._session.actions = PUSH
-        response, _ = await self._session.ask("HEAD", self._blob_at(blob), good=(200, 404))
+        self._client.actions = PUSH
+        response, _ = await self._client.ask("HEAD", self._blob_url(blob), good=(200, 404))
         if response.status_code == 200:
             progress(blob.size)
         else:
-            await Upload(self._session, self._at("blobs/uploads/"), blob, source, progress).run()
+            await Upload(self._client, self._url("blobs/uploads/"), blob, source, progress).run()
 
     async def push_manifest(self, body: bytes, media_type: str, reference: str | None) -> Descriptor:
-        self._session.actions = PUSH
+        self._client.actions = PUSH
         manifest = read_manifest(body) if media_type == MANIFEST else None
         kind = manifest.kind if manifest else ""
         pushed = Descriptor(media_type, digest_of(body), len(body), artifactType=kind)
         name = reference or pushed.digest
         if is_digest(name) and name != pushed.digest:
             raise BadContent(f"the manifest said to be {name} is {pushed.digest}")
-        target = self._manifest_at(name)
-        response, _ = await self._session.ask("PUT", target, {"Content-Type": media_type}, body, good=(201,))
-        _compare(response, pushed.digest, target)
+        target = self._manifest_url(name)
+        response, _ = await self._client.ask("PUT", target, {"Content-Type": media_type}, body, good=(201,))
+        _check_digest(response, pushed.digest, target)
         if manifest is not None and manifest.subject is not None and "oci-subject" not in response.headers:
             await self._list_as_referrer(manifest.subject.digest, _as_entry(pushed, manifest))
         return pushed
 
     async def tags(self) -> list[str]:
-        """At most `MAX_TAGS`, in the registry's order."""
+        """All tags, at most `MAX_TAGS`, in the registry's order."""
         found: list[str] = []
-        async for body in self._pages(self._at("tags/list?n=1000")):
+        async for body in self._pages(self._url("tags/list?n=1000")):
             try:
                 found += msgspec.json.decode(body, type=Tags).tags or []
             except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -134,10 +139,10 @@ class Registry:
         return found[:MAX_TAGS]
 
     async def _manifest(self, reference: str) -> tuple[Descriptor, bytes]:
-        target = self._manifest_at(reference)
+        target = self._manifest_url(reference)
         accepted = {"Accept": f"{MANIFEST}, {INDEX}"}
-        response, body = await self._session.ask("GET", target, accepted, limit=MAX_MANIFEST)
-        return _checked(response, body, reference, target), body
+        response, body = await self._client.ask("GET", target, accepted, limit=MAX_MANIFEST)
+        return _check_manifest(response, body, reference, target), body
 
     async def _tags_hint(self) -> str:
         try:
@@ -147,17 +152,17 @@ class Registry:
         return f"it has the tags {', '.join(ascii(tag)[1:-1][:128] for tag in tags[-10:])}" if tags else ""
 
     async def _listed_referrers(self, digest: str) -> list[Descriptor] | None:
-        """By the referrers API; None when the registry has none."""
+        """Referrers by the referrers API; None when the registry does not have it."""
         found: list[Descriptor] = []
         try:
-            async for body in self._pages(self._at(f"referrers/{digest}")):
+            async for body in self._pages(self._url(f"referrers/{digest}")):
                 found += read_index(body).manifests
         except NotFound:
             return None
         return found
 
     async def _fallback(self, digest: str) -> list[Descriptor]:
-        """By the tag that stands in for the referrers API."""
+        """Referrers by the tag schema that stands in for the referrers API."""
         try:
             found, body = await self._manifest(fallback_tag(digest))
         except NotFound:
@@ -165,7 +170,7 @@ class Registry:
         return read_index(body).manifests if found.mediaType == INDEX else []
 
     async def _signature_tag(self, digest: str) -> list[Descriptor]:
-        """By the tag that older signing tools use."""
+        """Signatures by the tag that older signing tools use."""
         try:
             found, body = await self._manifest(older_tag(digest))
         except NotFound:
@@ -175,7 +180,8 @@ class Registry:
         return [_as_entry(found, read_manifest(body))]
 
     async def _list_as_referrer(self, subject: str, entry: Descriptor) -> None:
-        """Nothing keeps two writers of the list apart: each looks whether the other has left it out."""
+        """Adds an entry to the referrers tag. Two writers are not isolated: each checks whether the other
+        dropped its entry."""
         for _ in range(LISTING_ROUNDS):
             entries = await self._fallback(subject)
             if any(known.digest == entry.digest for known in entries):
@@ -185,7 +191,7 @@ class Registry:
 
     async def _pages(self, target: UrlTarget) -> AsyncIterator[bytes]:
         for _ in range(MAX_PAGES):
-            response, body = await self._session.ask("GET", target, limit=MAX_MANIFEST)
+            response, body = await self._client.ask("GET", target, limit=MAX_MANIFEST)
             yield body
             following = response.links.get("next", {}).get("url")
             if not following:
@@ -193,35 +199,35 @@ class Registry:
             target = follow(target, following)
         raise BadContent(f"{target}: a list of more than {MAX_PAGES} pages")
 
-    def _manifest_at(self, reference: str) -> UrlTarget:
+    def _manifest_url(self, reference: str) -> UrlTarget:
         if not is_digest(reference) and not is_tag(reference):
             raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
-        return self._at(f"manifests/{reference}")
+        return self._url(f"manifests/{reference}")
 
-    def _blob_at(self, blob: Descriptor) -> UrlTarget:
-        return self._at(f"blobs/sha256:{hex_of(blob.digest)}")
+    def _blob_url(self, blob: Descriptor) -> UrlTarget:
+        return self._url(f"blobs/sha256:{hex_of(blob.digest)}")
 
-    def _at(self, path: str) -> UrlTarget:
+    def _url(self, path: str) -> UrlTarget:
         base = f"/v2/{self._reference.repository}/"
-        return msgspec.structs.replace(self._session.registry, path=base + path)
+        return msgspec.structs.replace(self._client.registry, path=base + path)
 
 
-def _checked(response: httpx.Response, body: bytes, reference: str, target: UrlTarget) -> Descriptor:
+def _check_manifest(response: httpx.Response, body: bytes, reference: str, target: UrlTarget) -> Descriptor:
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (MANIFEST, INDEX):
         raise BadContent(f"{target}: {media_type[:100]!a} is no OCI manifest")
     digest = digest_of(body)
     if is_digest(reference) and digest != reference:
         raise BadContent(f"{target}: the manifest said to be {reference} is {digest}")
-    _compare(response, digest, target)
+    _check_digest(response, digest, target)
     artifact_type = read_manifest(body).artifactType if media_type == MANIFEST else ""
     return Descriptor(media_type, digest, len(body), artifactType=artifact_type)
 
 
-def _compare(response: httpx.Response, digest: str, target: UrlTarget) -> None:
-    told = response.headers.get("docker-content-digest", digest)
-    if is_digest(told) and told != digest:
-        raise BadContent(f"{target}: the registry speaks of {told}, and the bytes are {digest}")
+def _check_digest(response: httpx.Response, digest: str, target: UrlTarget) -> None:
+    stated = response.headers.get("docker-content-digest", digest)
+    if is_digest(stated) and stated != digest:
+        raise BadContent(f"{target}: the registry speaks of {stated}, and the bytes are {digest}")
 
 
 def _as_entry(pushed: Descriptor, manifest: ImageManifest) -> Descriptor:

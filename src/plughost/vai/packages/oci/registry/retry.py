@@ -1,4 +1,4 @@
-"""Waiting: how long for an answer, how slowly bytes may drip, and how long until the next try."""
+"""Retry policy of registry transfers: timeouts, minimum transfer rate, exponential backoff."""
 
 from __future__ import annotations
 
@@ -18,42 +18,44 @@ Result = TypeVar("Result")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """Seconds, tries and bytes."""
+    """Timeouts and delays in seconds, numbers of retries, and minimum bytes."""
 
     answer: float = 60.0
-    """Until the head of an answer, or all of a small one."""
+    """Timeout for the head of a response, or all of a small one."""
     window: float = 30.0
-    """A transfer moves at least `least` bytes in each."""
+    """A transfer must move at least `least` bytes in each window."""
     least: int = 64 << 10
     commit: float = 300.0
-    """Until a registry has put away what it was sent."""
+    """Timeout for a registry to store what it was sent."""
     retries: int = 5
-    """Tries after the first, counted anew when it came `gain` bytes further than ever before."""
+    """Retries after the first attempt; counted anew when an attempt got `gain` bytes further than any
+    before."""
     gain: int = 1 << 20
     first: float = 0.25
-    """The wait before the second try; it doubles each time, up to `longest`."""
+    """The delay before the first retry; it doubles each time, up to `longest`."""
     longest: float = 30.0
 
 
 class Retryable(Exception):
-    """A failure that may pass. `after` is how long the server wants to be left alone."""
+    """A failure that may be temporary. `after` is the delay that the server asked for."""
 
     def __init__(self, error: TransferFailed, *, after: float | None = None) -> None:
         super().__init__(str(error))
         self.error = error
         self.after = after
         self.reached = 0
-        """How many bytes the transfer had done."""
+        """Bytes transferred before the failure."""
 
 
-def delay(patience: RetryPolicy, failures: int, after: float | None, luck: float) -> float:
-    """Exponential with full jitter, so that clients that failed together do not come back together."""
-    own = min(patience.longest, patience.first * 2 ** (failures - 1)) * (0.5 + luck / 2)
+def delay(policy: RetryPolicy, failures: int, after: float | None, jitter: float) -> float:
+    """The delay before the next attempt: exponential backoff with jitter, so that clients that failed
+    together do not return together."""
+    own = min(policy.longest, policy.first * 2 ** (failures - 1)) * (0.5 + jitter / 2)
     return after or own
 
 
 def retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds, from either spelling of `Retry-After`; None when it says nothing that can be read."""
+    """Parses a `Retry-After` header, in seconds or as a date; None when it cannot be read."""
     if header is None or len(header) > 64:
         return None
     if header.strip().isascii() and header.strip().isdigit():
@@ -67,6 +69,7 @@ def retry_after(header: str | None, now: datetime | None = None) -> float | None
 
 
 async def pause(clock: Clock, seconds: float) -> None:
+    """Sleeps on the given clock."""
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     timer = clock.call_at(clock.time() + seconds, over.cancel)
     try:
@@ -76,28 +79,28 @@ async def pause(clock: Clock, seconds: float) -> None:
 
 
 async def retry(
-    attempt: Callable[[], Awaitable[Result]], patience: RetryPolicy, clock: Clock, luck: Callable[[], float]
+    attempt: Callable[[], Awaitable[Result]], policy: RetryPolicy, clock: Clock, jitter: Callable[[], float]
 ) -> Result:
-    """The result of the first try that does not fail, or the last failure."""
+    """Calls `attempt` until it succeeds; raises the last failure when the policy allows no more retries."""
     failures = furthest = 0
     while True:
         try:
             return await attempt()
         except Retryable as again:
             failures += 1
-            if again.reached >= furthest + patience.gain:
+            if again.reached >= furthest + policy.gain:
                 failures, furthest = 1, again.reached
-            if failures > patience.retries:
+            if failures > policy.retries:
                 raise again.error from None
-            if again.after is not None and again.after > patience.longest:
+            if again.after is not None and again.after > policy.longest:
                 again.error.hint = f"the registry asks to be left alone for {again.after:.0f} s"
                 raise again.error from None
-            await pause(clock, delay(patience, failures, again.after, luck()))
+            await pause(clock, delay(policy, failures, again.after, jitter()))
 
 
 @asynccontextmanager
 async def within(clock: Clock, seconds: float, what: str) -> AsyncIterator[None]:
-    """Again when the block takes longer."""
+    """A timeout for the block; Retryable when it takes longer."""
     try:
         async with asyncio.timeout(None) as limit:
             timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
@@ -110,32 +113,34 @@ async def within(clock: Clock, seconds: float, what: str) -> AsyncIterator[None]
 
 
 class TransferPace:
-    """Ends a transfer that all but stands still: each byte comes in time, and the whole never."""
+    """Aborts a transfer that is too slow: where bytes keep trickling in, no ordinary timeout would."""
 
-    def __init__(self, patience: RetryPolicy, clock: Clock, limit: asyncio.Timeout) -> None:
-        self._patience = patience
+    def __init__(self, policy: RetryPolicy, clock: Clock, limit: asyncio.Timeout) -> None:
+        self._policy = policy
         self._clock = clock
         self._limit = limit
         self._moved = 0
         self._arm()
 
     def moved(self, count: int) -> None:
+        """Counts transferred bytes."""
         self._moved += count
 
     def all_sent(self) -> None:
-        """Nothing more moves: the other side is at work."""
+        """Everything is sent: from now on the timeout for the registry's commit applies."""
         self.stop()
-        when = self._clock.time() + self._patience.commit
+        when = self._clock.time() + self._policy.commit
         self._timer = self._clock.call_at(when, lambda: self._limit.reschedule(0))
 
     def stop(self) -> None:
+        """Stops the timer."""
         self._timer.cancel()
 
     def _arm(self) -> None:
-        self._timer = self._clock.call_at(self._clock.time() + self._patience.window, self._look)
+        self._timer = self._clock.call_at(self._clock.time() + self._policy.window, self._look)
 
     def _look(self) -> None:
-        if self._moved < self._patience.least:
+        if self._moved < self._policy.least:
             self._limit.reschedule(0)
         else:
             self._moved = 0
@@ -143,15 +148,15 @@ class TransferPace:
 
 
 @asynccontextmanager
-async def pacing(patience: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[TransferPace]:
-    """Again when fewer than `least` bytes move within a window."""
+async def pacing(policy: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[TransferPace]:
+    """Watches the rate of a transfer; Retryable when fewer than `least` bytes move within a window."""
     try:
         async with asyncio.timeout(None) as limit:
-            pace = TransferPace(patience, clock, limit)
+            pace = TransferPace(policy, clock, limit)
             try:
                 yield pace
             finally:
                 pace.stop()
     except TimeoutError:
-        slow = f"fewer than {patience.least} bytes moved within {patience.window:g} s"
+        slow = f"fewer than {policy.least} bytes moved within {policy.window:g} s"
         raise Retryable(TransferFailed(f"{what}: {slow}")) from None

@@ -1,4 +1,4 @@
-"""A blob into a registry: in one piece, continued where it was cut if the registry tells where that was."""
+"""Uploads a blob to a registry in one piece; resumed after a cut if the registry reports the offset."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ import msgspec
 from plughost._util.threads import in_thread
 from plughost.permissions.addresses import UrlTarget
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
-from plughost.vai.packages.oci.errors import BadContent, TransferFailed, no_room
+from plughost.vai.packages.oci.errors import BadContent, TransferFailed, disk_error
 from plughost.vai.packages.oci.registry.client import RegistryClient, follow
 from plughost.vai.packages.oci.registry.retry import Retryable, TransferPace, pacing
 
 PIECE = 1 << 20
+"""Bytes read from the file at a time."""
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]{1,16})")
 
 
 class Upload:
-    """One blob on its way; `run` is the whole of it."""
+    """The upload of one blob."""
 
     def __init__(
         self,
-        session: RegistryClient,
+        client: RegistryClient,
         uploads: UrlTarget,
         blob: Descriptor,
         source: Path | bytes,
         progress: Progress,
     ) -> None:
-        self._session = session
+        self._client = client
         self._uploads = uploads
         self._blob = blob
         self._source = source
@@ -41,10 +42,11 @@ class Upload:
         self._sent = 0
 
     async def run(self) -> None:
-        await self._session.persist(self._attempt)
+        """Uploads the blob, with retries."""
+        await self._client.retry(self._attempt)
 
     async def _attempt(self) -> None:
-        offset = kept = await self._where_it_was_cut()
+        offset = kept = await self._resume_offset()
         if self._location is None:
             self._location = await self._start()
         try:
@@ -58,43 +60,43 @@ class Upload:
             raise
 
     async def _start(self) -> UrlTarget:
-        response, _ = await self._session.ask("POST", self._uploads, good=(202,))
+        response, _ = await self._client.ask("POST", self._uploads, good=(202,))
         return follow(self._uploads, response.headers.get("location", ""))
 
-    async def _where_it_was_cut(self) -> int:
-        """How many bytes the registry has; 0, and a new upload, when it does not say."""
+    async def _resume_offset(self) -> int:
+        """The bytes that the registry has; 0, and a new upload, when it does not report that."""
         if self._location is None:
             return 0
-        response = await self._session.open("GET", self._location)
+        response = await self._client.open("GET", self._location)
         try:
-            told = _RANGE.fullmatch(response.headers.get("range", ""))
-            if response.status_code == 204 and told is not None and 0 < int(told[1]) < self._blob.size:
-                self._moved_on(response.headers.get("location"))
-                return int(told[1]) + 1
+            match = _RANGE.fullmatch(response.headers.get("range", ""))
+            if response.status_code == 204 and match is not None and 0 < int(match[1]) < self._blob.size:
+                self._follow_location(response.headers.get("location"))
+                return int(match[1]) + 1
         finally:
             await response.aclose()
         self._location = None
         return 0
 
     async def _send(self, method: str, target: UrlTarget, offset: int, headers: dict[str, str]) -> None:
-        """What is left from `offset` on; the location for what follows is in the answer."""
+        """Sends the rest from `offset` on, and remembers the location in the answer for the next request."""
         headers["Content-Type"] = "application/octet-stream"
         headers["Content-Length"] = str(self._blob.size - offset)
-        async with pacing(self._session.patience, self._session.clock, str(target)) as pace:
+        async with pacing(self._client.policy, self._client.clock, str(target)) as pace:
             body = partial(self._pieces, offset, pace)
-            response = await self._session.open(method, target, headers, body, patience=math.inf)
+            response = await self._client.open(method, target, headers, body, timeout=math.inf)
         try:
             if response.status_code not in (201, 202, 204):
-                failure = await self._session.refusal(response, target)
-                if offset and not isinstance(failure, Retryable):  # it does not want to go on from there
+                failure = await self._client.refusal(response, target)
+                if offset and not isinstance(failure, Retryable):  # it refuses to resume
                     self._location = None
                     failure = Retryable(TransferFailed(str(failure)))
                 raise failure
-            self._moved_on(response.headers.get("location"))
+            self._follow_location(response.headers.get("location"))
         finally:
             await response.aclose()
 
-    def _moved_on(self, location: str | None) -> None:
+    def _follow_location(self, location: str | None) -> None:
         if location is not None and self._location is not None:
             self._location = follow(self._location, location)
 
@@ -124,7 +126,7 @@ def _read(source: Path | bytes, at: int, blob: Descriptor) -> bytes:
                 opened.seek(at)
                 piece = opened.read(min(PIECE, blob.size - at))
         except OSError as error:
-            raise no_room(error, source) from error
+            raise disk_error(error, source) from error
     if not piece:
         raise BadContent(f"{blob.digest}: the file has fewer than {blob.size} bytes")
     return piece

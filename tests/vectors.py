@@ -392,7 +392,7 @@ class HostSide:
             return self._failure(error)
 
     def _failure(self, error: PluginError) -> dict[str, Any]:
-        error = error.spelled(self._session.errors.get(type(error), type(error)))
+        error = error.as_type(self._session.errors.get(type(error), type(error)))
         name = type(error).__name__
         assert getattr(error, "rpc_code", error.code) == self._vectors.failures[name]
         return {"failure": name}

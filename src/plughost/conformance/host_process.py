@@ -1,4 +1,4 @@
-"""A program that is no plugin, run as one is: all its output kept, and nothing of it left behind."""
+"""Runs the process of a host under test: keeps all its output, and kills all its descendants at the end."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from plughost.errors import LaunchFailed
 
 KILL_PATIENCE = 10.0
 MOST_LINES = 10_000
-"""Of its stderr."""
+"""Maximum number of lines kept of its stderr."""
 MOST_BYTES = 8 << 20
-"""Of its stdout."""
+"""Maximum number of bytes kept of its stdout."""
 
 
 class HostProcess:
-    """Entered, it runs; left, it and all its descendants are gone."""
+    """A context manager: the process runs inside; on exit it and all its descendants are killed."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self._launch = Launch(tuple(command), env)
@@ -75,14 +75,15 @@ class HostProcess:
 
     @property
     def status(self) -> int | None:
-        """How it ended: its exit code, or the negative number of a signal; None while it runs."""
+        """The exit code, or the negative signal number; None while it runs."""
         return self._process.exit_status
 
     async def ends_within(self, seconds: float) -> bool:
+        """Waits for the exit; False when it does not come within `seconds`."""
         return bool((await asyncio.wait([self._ended], timeout=seconds))[0])
 
     def interrupt(self) -> None:
-        """As Ctrl-C does."""
+        """Sends SIGINT, as Ctrl-C does."""
         launcher = self._process.pid
         try:
             line = _command_line(launcher)

@@ -1,7 +1,7 @@
-"""The axes of mcptest plugins.
+"""The conformance axes of mcptest plugins.
 
-Only `responses` makes the sample call: what the others ask can be asked of every plugin, because each
-knows how to answer a method that it does not know.
+Only `responses` makes the sample call: the other axes send requests that every plugin can answer, because
+each answers an unknown method with an error.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from plughost.contracts.mcptest.errors import METHOD_NOT_FOUND, PARSE_ERROR
 
 NO_SUCH_METHOD = "conformance/no-such-method"
 LARGE = 100_000
-"""Bytes of a request that no pipe takes at once."""
+"""Bytes of a request that does not fit into a pipe's buffer."""
 
 
 async def answered(wire: RawProcess, request: dict[str, Any]) -> dict[str, Any]:
-    """The response to a request, which must be a response to just that one."""
+    """Sends a request and returns its response, which must have the same id."""
     wire.send(request)
     return await response(wire, request["id"])
 
 
 async def response(wire: RawProcess, number: int | str) -> dict[str, Any]:
+    """Waits for the response with this id."""
     came = await wire.message(f"the response to id {number!r}")
     same = came.get("id") == number and type(came.get("id")) is type(number)
     require(same, f"the response to id {number!r} carries id {came.get('id')!r}")
@@ -35,7 +36,8 @@ async def response(wire: RawProcess, number: int | str) -> dict[str, Any]:
 
 
 def well_formed(came: dict[str, Any]) -> None:
-    """`"error": null` beside a result counts as absent, and so does `"result": null` beside an error."""
+    """Checks the shape of a response. A null `error` beside a result counts as absent, and a null `result`
+    beside an error."""
     error = came.get("error")
     result = "result" in came and (error is None or came["result"] is not None)
     require(result != (error is not None), "a response holds exactly one of `result` and `error`")
@@ -47,15 +49,18 @@ def well_formed(came: dict[str, Any]) -> None:
 
 
 def code_of(came: dict[str, Any]) -> int | None:
+    """The error code of a response; None when it has none."""
     code: int | None = (came.get("error") or {}).get("code")
     return code
 
 
 def unknown(number: int | str, **more: Any) -> dict[str, Any]:
+    """A request for a method that no plugin has."""
     return {"method": NO_SUCH_METHOD, "id": number, **more}
 
 
 async def responses(subject: PluginUnderTest) -> None:
+    """Checks that each request gets one response, and nothing else is written to stdout."""
     async with subject.wire() as wire:
         for number in (1, "two", 3):
             came = await answered(wire, _sample_call(subject, number))
@@ -74,6 +79,7 @@ def _sample_call(subject: PluginUnderTest, number: int | str) -> dict[str, Any]:
 
 
 async def framing(subject: PluginUnderTest) -> None:
+    """Checks requests in pieces, joined and large."""
     request = b'{"method":"%s","id":%%d}\n' % NO_SUCH_METHOD.encode()
     async with subject.wire() as wire:
         await answered(wire, unknown(9))  # now it reads, and does not find all of the pieces at once
@@ -91,12 +97,14 @@ async def framing(subject: PluginUnderTest) -> None:
 
 
 async def ids(subject: PluginUnderTest) -> None:
+    """Checks that ids are echoed with their JSON type."""
     async with subject.wire() as wire:
         for number in (7, "seven", "7", 0, -1, 2**53, 'a "quoted" \\ back\nslash', "é \u2028 😀"):
             await answered(wire, unknown(number))
 
 
 async def dispatch(subject: PluginUnderTest) -> None:
+    """Checks the answers to unknown methods with any params."""
     async with subject.wire() as wire:
         asked: list[dict[str, Any]] = [{}, {"params": None}, {"params": [1]}, {"params": {"a": 1}}]
         answers = [await answered(wire, unknown(number, **params)) for number, params in enumerate(asked, 1)]
@@ -110,6 +118,7 @@ async def dispatch(subject: PluginUnderTest) -> None:
 
 
 async def garbage(subject: PluginUnderTest) -> None:
+    """Checks the answers to lines that are not JSON."""
     async with subject.wire() as wire:
         for number, line in enumerate((b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
             wire.send_body(line)
@@ -122,6 +131,7 @@ async def garbage(subject: PluginUnderTest) -> None:
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
+    """Checks the exit at the end of stdin, after pending requests are answered."""
     async with subject.wire() as wire:
         await _ends(wire)
     async with subject.wire() as wire:

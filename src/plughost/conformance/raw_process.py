@@ -1,4 +1,4 @@
-"""A plugin's process with nothing between it and the test: frames in, frames out, right or wrong."""
+"""A raw plugin process for tests: sends and receives frames, valid or not, with no session between."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from plughost.wire.framing import Frame, FrameError, Frames, Framing
 from plughost.wire.surrogates import decode_replacing
 
 PATIENCE = 10.0
-"""Seconds for whatever a plugin owes; a slow machine is no fault of the plugin's."""
+"""Default seconds to wait for a message; generous, since a slow machine is not the plugin's fault."""
 QUIET = 0.2
-"""Seconds without a word that count as silence."""
+"""Seconds without a message that count as silence."""
 MOST_HELD = 1 << 20
-"""Bytes that wait to be taken before no more are read: whoever floods its stdout waits, too."""
+"""Bytes of unread frames before the pipe is no longer read: backpressure against a plugin that floods
+stdout."""
 MOST_LINES = 10_000
-"""Of its stderr."""
+"""Maximum number of lines of its stderr."""
 FRAME_COST = 64
-"""What a frame weighs beside its bytes: a flood of empty lines is one, too."""
+"""Bytes that each frame counts in addition to its content, so that a flood of empty lines is limited too."""
 
 _values = msgspec.json.Decoder()
 
 
 class RawProcess:
-    """One process. Entered, it runs; left, it and all its descendants are gone."""
+    """A context manager: the process runs inside; on exit it and all its descendants are killed."""
 
     def __init__(
         self, start: Start, framing: Framing, frames: deque[str], patience: float = PATIENCE
@@ -103,7 +104,7 @@ class RawProcess:
             self._heard.put_nowait(frame)
 
     async def _next(self) -> Frame | FrameError | None:
-        """The next frame; at the end of its stdout None, as often as it is asked for."""
+        """The next frame; at the end of stdout None, on every call."""
         frame = await self._heard.get()
         if frame is None:
             self._heard.put_nowait(None)
@@ -121,38 +122,40 @@ class RawProcess:
     # What the host says
 
     def send(self, message: Any) -> None:
-        """A message as one frame."""
+        """Sends a message as one frame."""
         self.send_body(msgspec.json.encode(message))
 
     def send_body(self, body: bytes) -> None:
-        """A frame of any bytes."""
+        """Sends a frame of any bytes."""
         self._note(">", body)
         self._channel.write(self._framing.encode(body))
 
     def send_raw(self, data: bytes) -> None:
-        """Bytes that need not be a frame."""
+        """Sends bytes that need not be a frame."""
         self._note(">", data)
         self._channel.write(data)
 
     def end_input(self) -> None:
+        """Closes the process's stdin."""
         self._channel.close_write()
 
     # What the plugin says
 
     async def message(self, what: str = "a message", patience: float | None = None) -> dict[str, Any]:
-        """The next frame, which must be a JSON object."""
+        """Waits for the next frame, which must be a JSON object."""
         frame = await self._awaited(what, patience)
         if frame is None:
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
         return _object(frame, what)
 
     async def message_or_end(self, what: str) -> dict[str, Any] | None:
-        """The next frame, which must be a JSON object; None when it ended its stdout instead."""
+        """Waits for the next frame, which must be a JSON object; None at the end of stdout."""
         frame = await self._awaited(what, None)
         return None if frame is None else _object(frame, what)
 
     async def message_soon(self) -> dict[str, Any] | None:
-        """The next frame, which must be a JSON object; None when it is silent, or has said all."""
+        """The next frame, which must be a JSON object; None when the process is silent or stdout has
+        ended."""
         try:
             async with asyncio.timeout(QUIET):
                 frame = await self._next()
@@ -161,7 +164,7 @@ class RawProcess:
         return None if frame is None else _object(frame, "a message")
 
     async def rest(self, what: str = "a message") -> list[dict[str, Any]]:
-        """What it had still said when it ended, each frame a JSON object."""
+        """Waits for the exit; returns the remaining frames, each a JSON object."""
         await self.exit_status()
         said = []
         while (frame := await self._awaited("the end of its stdout", None)) is not None:
@@ -169,7 +172,7 @@ class RawProcess:
         return said
 
     async def silent(self, what: str) -> None:
-        """Nothing comes for a while, or only the end."""
+        """Requires silence for a while, or the end of stdout."""
         try:
             async with asyncio.timeout(QUIET):
                 frame = await self._next()
@@ -179,12 +182,12 @@ class RawProcess:
             raise Failed(f"it spoke {what}")
 
     async def ended(self, what: str) -> None:
-        """Nothing more comes but the end of its stdout."""
+        """Requires the end of stdout with no further frame."""
         if await self._awaited("the end of its stdout", None) is not None:
             raise Failed(f"it spoke {what}")
 
     async def exit_status(self, patience: float | None = None) -> int | None:
-        """How it ended, by itself."""
+        """Waits for the process to exit by itself, and returns its status."""
         patience = patience or self._patience
         if not (await asyncio.wait([self._exited], timeout=patience))[0]:
             raise Failed(f"it had not ended {patience:g} s after it should have")
@@ -202,7 +205,7 @@ class RawProcess:
         self._process.kill()
 
     def last_words(self) -> str:
-        """What it wrote to its stderr, but for the beginning of very much."""
+        """The process's stderr; only the end of it when there is very much."""
         return self._process.stderr.text(MOST_LINES)
 
     async def _last_words(self) -> str:

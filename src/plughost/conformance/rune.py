@@ -1,4 +1,4 @@
-"""The axes of rune plugins. Each looks at one thing only, and takes the rest as it comes."""
+"""The conformance axes of rune plugins. Each checks one thing only and tolerates the rest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ UNKNOWN = {"added later": {"by": ["another", "version"]}}
 NO_SUCH_TOOL = "conformance.no-such-tool"
 ANOTHER_VERSION = "rterm.plugin.conformance"
 TRIES = 3
-"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+"""Attempts for what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
 async def greeted(wire: RawProcess, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """The manifest out of the handshake."""
+    """Sends the handshake and returns the plugin's manifest."""
     wire.send({"type": "handshake", "protocol_version": version, **more})
     return _manifest(await wire.message("the handshake"))
 
@@ -44,7 +44,7 @@ def _manifest(handshake: dict[str, Any]) -> dict[str, Any]:
 
 
 def request(subject: PluginUnderTest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The sample call; without one, the first tool it exposes, which may answer with an error."""
+    """The sample call; without one, a call of the first exposed tool, which may answer with an error."""
     sample = subject.sample
     if sample is None:
         return _execute(next(iter(_words(manifest.get("exposed_tools"))), NO_SUCH_TOOL), {})
@@ -66,7 +66,7 @@ def _words(value: Any) -> list[str]:
 
 
 def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
-    """`null` equals absent for every member."""
+    """Checks the shape of a response. `null` equals absent for every member."""
     kind, number, status = response.get("type"), response.get("request_id"), response.get("status")
     require(kind == "response", f"its answer is of type {kind!r}, not 'response'")
     require(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
@@ -80,6 +80,7 @@ def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
 
 
 def has_error_object(response: dict[str, Any]) -> None:
+    """Checks the error object of a response."""
     error = response.get("error")
     require(isinstance(error, dict), "its answer is an error without an error object")
     message, code = (error or {}).get("message"), (error or {}).get("code")
@@ -88,6 +89,7 @@ def has_error_object(response: dict[str, Any]) -> None:
 
 
 async def handshake(subject: PluginUnderTest) -> None:
+    """Checks the manifest in the handshake."""
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol, UNKNOWN)
         for member in ("plugin_id", "plugin_version"):
@@ -101,6 +103,7 @@ async def handshake(subject: PluginUnderTest) -> None:
 
 
 async def version(subject: PluginUnderTest) -> None:
+    """Checks the protocol version in the handshake, also when the host asks for another."""
     own = subject.binding.settings.protocol
     async with subject.wire() as wire:
         _speaks(own, own, await greeted(wire, own))
@@ -121,6 +124,7 @@ def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
 
 
 async def requests(subject: PluginUnderTest) -> None:
+    """Checks the response to a request, also to one in pieces and with unknown members."""
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
         asked = request(subject, manifest)
@@ -140,6 +144,7 @@ async def requests(subject: PluginUnderTest) -> None:
 
 
 async def tools(subject: PluginUnderTest) -> None:
+    """Checks the list of exposed tools, and the answer to an unknown tool."""
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
         exposed = manifest.get("exposed_tools")
@@ -159,6 +164,7 @@ async def tools(subject: PluginUnderTest) -> None:
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Checks that the declared capabilities are well-formed and granted."""
     async with subject.wire() as wire:
         manifest = await greeted(wire, subject.binding.settings.protocol)
     declared = manifest.get("capabilities")
@@ -172,6 +178,7 @@ async def capabilities(subject: PluginUnderTest) -> None:
 
 
 async def errors(subject: PluginUnderTest) -> None:
+    """Checks that a malformed request is not answered with ok."""
     for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
         async with subject.wire() as wire:
             await greeted(wire, subject.binding.settings.protocol)
@@ -182,6 +189,7 @@ async def errors(subject: PluginUnderTest) -> None:
 
 
 async def exits(subject: PluginUnderTest) -> None:
+    """Checks exit status and exit time after the response."""
     grace = subject.binding.policy.grace
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= grace):

@@ -1,4 +1,4 @@
-"""A contract's axes, found by its name, and how they are run."""
+"""The conformance runner: finds a contract's axes by entry point, runs them and collects the verdicts."""
 
 from __future__ import annotations
 
@@ -17,29 +17,33 @@ from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.spec import PluginSpec
 
 GROUP = "plughost.conformance"
-"""Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""
+"""The entry-point group: a contract's name → its tuple of axes. External contracts register their own."""
 
 LONGEST_AXIS = 12
-"""Times the patience: a plugin that is always just in time is not waited for all day."""
+"""The time limit of an axis, in multiples of `patience`."""
 LONGEST_REASON = 2000
 
 
 class ConformanceReport(msgspec.Struct, frozen=True):
+    """The verdicts of all axes for one plugin or host."""
+
     plugin: str
     contract: str
     verdicts: tuple[AxisVerdict, ...]
     sandbox: str = ""
-    """The class that its processes were confined with."""
+    """The sandbox class in which its processes ran."""
 
     def count(self, outcome: str) -> int:
         return sum(verdict.outcome == outcome for verdict in self.verdicts)
 
     @property
     def conforms(self) -> bool:
+        """Whether no axis failed."""
         return not self.count("failed")
 
 
 def axes_of(contract: str) -> Sequence[Axis]:
+    """The axes of a contract. Raises InvalidSpec when it has none."""
     from importlib.metadata import entry_points
 
     registered = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -59,10 +63,11 @@ async def run_axes(
     lenient: bool = False,
     told: Callable[[AxisVerdict], None] = lambda verdict: None,
 ) -> ConformanceReport:
-    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
+    """Runs a plugin through its contract's axes, or through the named ones. `told` is called with each
+    verdict at once.
 
-    LaunchFailed when it cannot be started, or not as confined as it must be: that says nothing about its
-    contract.
+    Raises LaunchFailed when the plugin cannot be started, or not in its sandbox: that says nothing about its
+    conformance.
     """
     axes = axes_of(spec.contract)
     unknown = set(only) - {axis.name for axis in axes}
@@ -98,6 +103,7 @@ async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
 
 
 async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
+    """Runs the axis; returns the reason of a failure, or None."""
     limit = LONGEST_AXIS * subject.patience
     try:
         async with asyncio.timeout(limit):
@@ -114,6 +120,6 @@ async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
 
 
 def _shown(reason: str) -> str:
-    """It may quote the plugin."""
+    """Escapes control characters, since a reason may quote the plugin, and truncates it."""
     text = "\n".join(map(escape_controls, reason.splitlines()))
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"

@@ -1,4 +1,4 @@
-"""The snapshot bus: what it hears, what it publishes, and in which pieces."""
+"""The axes of the snapshot bus: events that the plugin receives, snapshots and chunks that it publishes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from plughost.permissions.capabilities import allows
 
 PUBLISH = "host/snapshot/publish"
 SESSIONS = "sessions."
-"""Topics with this wire version of ours; others have their own."""
+"""The prefix of the topics that use our chunk wire version; other topics have their own."""
 MANY = 200
 ODD_PAYLOADS: tuple[Any, ...] = ("", "AAEC/w==", [0, 255, 1], "gA==", "bm90IG1zZ3BhY2s=")
-"""Nothing, bytes, bytes in the older form, an empty map, text: none of them what it expects."""
+"""Payloads that the plugin does not expect: empty, bytes, bytes in the older form, an empty map, text."""
 LARGEST = int(2.7 * (1 << 20)) + (64 << 10)
 
 
 async def pubsub(subject: PluginUnderTest) -> None:
+    """Sends odd events and checks what the plugin publishes, with a stub host and in a real host."""
     async with stubbed(subject) as host:
         await host.init()
         await stir_stub(subject, host)
@@ -74,6 +75,7 @@ def _payload(params: Message) -> bytes:
 
 
 async def chunks(subject: PluginUnderTest) -> None:
+    """Checks the chunks that the plugin publishes on the topics it provides."""
     topics = manifest_of(subject).provides.snapshots
     async with stubbed(subject) as host:
         await host.init()
@@ -97,7 +99,7 @@ async def chunks(subject: PluginUnderTest) -> None:
 
 
 def check_batches(topic: str, payloads: list[bytes]) -> None:
-    """All that was published on a topic, in its order."""
+    """Checks everything that was published on a topic, in order."""
     before: Chunk | None = None
     for payload in payloads:
         chunk = _chunk(topic, payload)
@@ -117,7 +119,7 @@ def check_batches(topic: str, payloads: list[bytes]) -> None:
 
 
 def _chunk(topic: str, payload: bytes) -> Chunk | None:
-    """None for what is no chunk: of other topics the contract knows nothing."""
+    """Decodes a chunk; None for other data, which the contract leaves open on other topics."""
     try:
         value = msgspec.msgpack.decode(payload)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What it may and may not: capabilities, and the files behind them."""
+"""The axes of permissions: capabilities, and file access through the host."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ OUTSIDE = "outside.jsonl"
 
 
 def _refusing(method: str, params: Any) -> Message:
-    """Nothing was granted."""
+    """Answers as a host that granted nothing."""
     if method.startswith("host/snapshot/"):
         return error(CAPABILITY_DENIED, "capability denied: event_bus")
     return bare(method, params)
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Checks that the plugin uses only declared capabilities, and survives or refuses when none is
+    granted."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
     async with stubbed(subject) as host:
         await host.init()
@@ -59,7 +61,7 @@ async def capabilities(subject: PluginUnderTest) -> None:
 
 
 async def _refuses_init(host: AinbStubHost) -> bool:
-    """Whether it answers plugin/init with an error where nothing is granted."""
+    """Whether the plugin answers plugin/init with an error when nothing is granted."""
     response = await host.ask("plugin/init", host.init_params(granted=()))
     if "result" in response:
         return False
@@ -73,7 +75,8 @@ async def _refuses_init(host: AinbStubHost) -> bool:
 
 
 class StagedFiles(FileService):
-    """A file desk over prepared folders, which answers for the usual ones: the user's own stay unread."""
+    """A file service that serves prepared folders under the usual paths, so that the user's own files stay
+    unread."""
 
     def __init__(self, folder: Path, roots: Mapping[str, str]) -> None:
         self._places = {root: folder / name for name, root in roots.items()}
@@ -97,7 +100,7 @@ class StagedFiles(FileService):
 
 @contextmanager
 def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
-    """Folders with what a guard must see through."""
+    """Prepares folders with symlinks and a pipe that the file service must refuse."""
     with temporary_folder("plughost-conform-") as name:
         folder = Path(name)
         (folder / OUTSIDE).write_text("not for plugins\n")
@@ -112,18 +115,19 @@ def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
 
 
 def _roots(subject: PluginUnderTest) -> dict[str, str]:
-    """The folders of its capabilities."""
+    """The folders of the file capabilities that the plugin declares."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
     return {name: os.path.expanduser(root) for name, root in usual_roots().items() if name in declared}
 
 
 def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
-    """The same, as a plugin may spell them: AINB_HOME stands for `~/.agents-in-a-box`."""
+    """The same folders in every spelling: AINB_HOME stands for `~/.agents-in-a-box`."""
     moved = [f"{home}/sessions"] if "read_sessions" in roots else []
     return [*roots.values(), *moved]
 
 
 async def files(subject: PluginUnderTest) -> None:
+    """Checks the paths that the plugin requests, and that it survives refused and unreadable files."""
     roots = _roots(subject)
     async with stubbed(subject) as host:
         await host.init()

@@ -1,4 +1,4 @@
-"""Another host on trial: it runs our canaries, which judge it from the inside."""
+"""Conformance of another host: it runs our canary plugins, which test the host from the inside."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from plughost.errors import InvalidSpec
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
 LIMIT = 60.0
-"""Seconds until every canary has its verdict."""
+"""Seconds until every canary must have its verdict."""
 CONFIRMED_AFTER = {("quarantine", "passed"): 18.0, ("render", "skipped"): 2.0}
-"""Seconds for what would contradict a verdict: a plugin's fourth start, which comes after 16 s; a frame."""
+"""Seconds to wait for a contradiction before a verdict is final: a fourth start comes after 16 s; or a
+frame."""
 BESIDE_UNREADABLE = 20.0
-"""Seconds for one canary beside a manifest that cannot be read."""
+"""Seconds for the canary beside a plugin with an unreadable manifest."""
 LAST_WAIT = 20.0
-"""For the host to end once it was asked to."""
+"""Seconds for the host to exit after Ctrl-C."""
 TICK = 0.05
 SHOWN = 12
-"""Lines of the host's own words with a failure."""
+"""Lines of the host's output that are shown with a failure."""
 _NONE = AxisVerdict(axis="", outcome="")
 CLI_WORDS = ("hello wörld", "--flag", "-x")
 SEEN, HIDDEN = "cts-log-error", "cts-log-trace"
 
 
 class HostMessage(msgspec.Struct, frozen=True):
-    """A canary's verdict.json."""
+    """The verdict.json that a canary writes."""
 
     outcome: str
     reason: str = ""
@@ -43,7 +44,7 @@ class HostMessage(msgspec.Struct, frozen=True):
 
 
 class SharedFolder(NamedTuple):
-    """Where canaries leave their verdicts: each in its data folder, or else beside its program."""
+    """Finds the canaries' verdicts: each in the canary's data folder, or else beside its program."""
 
     root: Path
     home: Path
@@ -61,6 +62,7 @@ class SharedFolder(NamedTuple):
             )
 
     def settled(self, name: str) -> bool:
+        """Whether the verdict of a canary is final."""
         told = self.read(name)
         if name == "shutdown":  # what it waits for is the end
             return self.file(name).exists()
@@ -70,8 +72,8 @@ class SharedFolder(NamedTuple):
 
 
 class HostTrial:
-    """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
-    line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
+    """Runs the canaries in another host. `host` is its command, with `{root}` for the plugin root; `cli` is
+    the command to run a plugin's command line, with `{root}`, `{namespace}` and `{args}`."""
 
     def __init__(self, host: str, cli: str | None = None, limit: float | None = None) -> None:
         self._host = _words(host, "--host", ("{root}",))
@@ -81,6 +83,7 @@ class HostTrial:
     async def run(
         self, only: Collection[str] = (), told: Callable[[AxisVerdict], None] = lambda verdict: None
     ) -> ConformanceReport:
+        """Runs the named axes, or all, and returns the report."""
         if unknown := set(only) - set(ORDER):
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
@@ -112,7 +115,8 @@ class HostTrial:
     async def _watch(
         self, box: SharedFolder, names: Sequence[str], env: dict[str, str], limit: float | None = None
     ) -> tuple[list[str], str]:
-        """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
+        """Runs the host until each canary has its verdict. Returns the host's output, and how it exited
+        wrongly."""
         early = ""
         async with HostProcess([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
             end = time.monotonic() + (self._limit if limit is None else limit)
@@ -126,9 +130,10 @@ class HostTrial:
         return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
 
     async def _beside_unreadable(self, scratch: Path) -> AxisVerdict:
-        """Whether the host loads a plugin although another one's manifest cannot be read.
+        """Whether the host loads a plugin although another plugin's manifest is unreadable.
 
-        In a root of its own: a host that gives up on it is still judged by all the other canaries.
+        It has a plugin root of its own, so that a host that gives up there is still tested by the other
+        canaries.
         """
         home = canary_root.home(scratch / "home-beside-unreadable")
         root = canary_root.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
@@ -191,7 +196,7 @@ def _verdict(box: SharedFolder, name: str, words: list[str], early: str) -> Axis
 
 
 def _objection(box: SharedFolder, name: str, words: list[str]) -> str:
-    """What only others than the canary itself can see."""
+    """A failure that the canary itself cannot see; empty when there is none."""
     partner = box.read(canary_root.PARTNER)
     if name == "capabilities" and partner.final and partner.outcome == "failed":
         return partner.reason

@@ -1,4 +1,4 @@
-"""How it ends, and how it begins again."""
+"""The axes of the life cycle: shutdown, restart after a crash, quarantine."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ LONG = 100_000.0
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
+    """Checks the exit after plugin/shutdown and after the end of stdin."""
     async with stubbed(subject) as host:
         await host.init()
         response = await host.ask("plugin/shutdown", {})
@@ -40,6 +41,7 @@ async def shutdown(subject: PluginUnderTest) -> None:
 
 
 async def recovery(subject: PluginUnderTest) -> None:
+    """Kills the plugin once and checks that it starts and answers again."""
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         await scene.answers()
@@ -57,6 +59,7 @@ def _last_words(scene: HostedPlugin) -> str:
 
 
 async def quarantine(subject: PluginUnderTest) -> None:
+    """Kills the plugin three times and checks that it is quarantined, and answers again after a reload."""
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         for delay in (1.0, 4.0, 0.0):

@@ -1,4 +1,4 @@
-"""How it speaks: what it says of itself, in which frames, and to which methods it answers what."""
+"""The axes of the protocol: the answer to plugin/init, framing, and method dispatch."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli
 
 
 async def manifest(subject: PluginUnderTest) -> None:
+    """Checks the round trip of the manifest, and the manifest in the answer to plugin/init."""
     disk = manifest_of(subject)
     again = msgspec.convert(tomllib.loads(manifests.write(disk)), AinbManifest)
     require(again == disk, "its manifest is another once it was written and read again")
@@ -61,15 +62,18 @@ async def manifest(subject: PluginUnderTest) -> None:
 
 
 def framed(message: Any) -> bytes:
+    """A message in its Content-Length frame."""
     body = msgspec.json.encode(message)
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def unknown(number: int, **params: Any) -> Message:
+    """A request for a method that no plugin has."""
     return {"jsonrpc": "2.0", "id": number, "method": NO_SUCH_METHOD, "params": params}
 
 
 async def framing(subject: PluginUnderTest) -> None:
+    """Checks frames in pieces, joined, large and malformed."""
     async with stubbed(subject) as host:
         await _in_pieces(host)
         host.wire.send_raw(framed(unknown(11)) + framed(unknown(12)) + framed(unknown(13)))
@@ -117,6 +121,7 @@ def _check_envelope(message: Message) -> None:
 
 
 async def dispatch(subject: PluginUnderTest) -> None:
+    """Checks the answers to unknown methods, wrong params and notifications."""
     provides = manifest_of(subject).provides
     async with stubbed(subject) as host:
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "before plugin/init")

@@ -1,4 +1,4 @@
-"""What people see of it: frames and command lines."""
+"""The axes of the user interface: frames and command lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 
 SIZES = ((80, 24), (1, 1), (40, 12))
 SETTLING = 20
-"""Frames that a plugin may take until it shows the same twice."""
+"""Frames that a plugin may draw until two in a row are equal."""
 STEADY = 3
 
 
 async def render(subject: PluginUnderTest) -> None:
+    """Checks size and stability of frames."""
     async with stubbed(subject) as host:
         await host.init()
         for width, height in SIZES:
@@ -62,6 +63,7 @@ def _check(drawn: RenderResult, width: int, height: int) -> None:
 
 
 async def cli(subject: PluginUnderTest) -> None:
+    """Checks the output of command lines in each CLI namespace."""
     namespaces = manifest_of(subject).provides.cli_namespaces
     async with stubbed(subject) as host:
         await host.init()

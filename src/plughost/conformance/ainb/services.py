@@ -1,4 +1,4 @@
-"""What it asks and tells the host: actions that may take too long, and lines of its log."""
+"""The axes of the host's services: actions that time out, and log messages."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def _too_late(method: str, params: Any) -> Message:
 
 
 async def action(subject: PluginUnderTest) -> None:
+    """Lets the plugin's actions time out and checks that it survives."""
     async with stubbed(subject, _too_late) as host:
         await host.init()
         await stir_stub(subject, host)
@@ -57,7 +58,8 @@ def _check_form(message: Message) -> None:
 
 
 def _endless(host: Host, limits: dict[str, int]) -> None:
-    """Actions that outlast the plugin's own limit, which passes as soon as they have begun."""
+    """Registers actions that outlast the plugin's own timeout, which the clock passes as soon as they have
+    begun."""
 
     async def endless(caller: Caller, payload: bytes) -> bytes:
         asyncio.get_running_loop().call_later(
@@ -72,6 +74,7 @@ def _endless(host: Host, limits: dict[str, int]) -> None:
 
 
 async def log(subject: PluginUnderTest) -> None:
+    """Checks the form and the levels of the plugin's log messages."""
     async with stubbed(subject) as host:
         await host.init()
         await stir_stub(subject, host)

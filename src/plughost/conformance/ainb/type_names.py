@@ -1,4 +1,4 @@
-"""Types as they are on the wire, in words."""
+"""Names of wire types in words, for the wire-surface listing."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ _PLAIN: dict[type, str] = {
 
 
 class Spelling:
-    """Words for types, and a memory of the structs that it met on the way."""
+    """Describes types in words, and collects the structs that it meets on the way."""
 
     def __init__(self) -> None:
         self._met: dict[type[msgspec.Struct], None] = {}
 
     def meet(self, struct: type[msgspec.Struct]) -> None:
+        """Adds a struct to the collection."""
         self._met.setdefault(struct)
 
     def met(self) -> Iterator[type[msgspec.Struct]]:
-        """Those, and those that are found in them, by their names."""
+        """The collected structs and those nested in them, sorted by name."""
         told: set[type[msgspec.Struct]] = set()
         while new := [struct for struct in self._met if struct not in told]:
             for struct in new:
@@ -37,10 +38,11 @@ class Spelling:
         yield from sorted(told, key=lambda struct: struct.__name__)
 
     def of(self, kind: Any) -> str:
+        """A type in words."""
         return self._spelled(inspect.type_info(kind))
 
     def members(self, struct: type[msgspec.Struct]) -> Iterator[str]:
-        """A line for each member; one without a default is required."""
+        """Yields a line for each member of a struct; one without a default is required."""
         name, config = struct.__name__, struct.__struct_config__
         if config.tag is not None:
             yield f"{name}.{config.tag_field}: {config.tag!r}"
@@ -78,7 +80,7 @@ class Spelling:
 
     @staticmethod
     def shape(value: Any) -> str:
-        """A JSON value whose members are words already."""
+        """Describes a JSON value whose members are type names already."""
         if isinstance(value, dict):
             return "{" + ", ".join(f"{name}: {Spelling.shape(part)}" for name, part in value.items()) + "}"
         return str(value)

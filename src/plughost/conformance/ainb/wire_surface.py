@@ -1,7 +1,7 @@
-"""ainb's public wire surface as a listing, one fact a line, taken from the code that speaks it.
+"""The wire surface of ainb as a listing, one fact per line, generated from the code that implements it.
 
-`wire-surface.lock` is the recorded one. A change that nobody meant shows as a difference; one that is
-meant is recorded by `make surface`, and is then to be seen in review.
+`wire-surface.lock` is the recorded listing. An unintended change shows as a difference; an intended one is
+recorded by `make surface`, and is then visible in review.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ SERVICES: dict[str, type] = {
 
 
 def listing() -> str:
+    """The whole listing, as recorded in `wire-surface.lock`."""
     spelling = Spelling()
     spoken: list[type[msgspec.Struct]] = [
         *_structs(jsonrpc),
@@ -75,7 +76,7 @@ def _constants(*modules: ModuleType) -> Iterator[str]:
 
 
 def _assigned(module: ModuleType) -> set[str]:
-    """Names of its own, which are not imported from another."""
+    """The names that a module assigns itself, as opposed to imports."""
     tree = ast.parse(inspect.getsource(module))
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
     return {name.id for name in names if isinstance(name.ctx, ast.Store)}
@@ -104,6 +105,8 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
 
 
 class _Scribe:
+    """A fake plugin that records what it is called and notified with."""
+
     def __init__(self) -> None:
         self.name = "scribe"
         self.provides = {"cli_namespaces": ("an action",)}
@@ -162,7 +165,7 @@ def _line(spelling: Spelling, method: str, kind: str, params: Any, result: Any) 
 
 
 def _name_of(params: dict[str, Any]) -> str:
-    """The message that has just these members."""
+    """The name of the message struct that has exactly these members."""
     for struct in _structs(messages):
         if params and set(struct.__struct_encode_fields__) == set(params):
             return struct.__name__
@@ -180,7 +183,7 @@ def _plugin_to_host(method: str, reverse: HostMethod, spelling: Spelling) -> str
 
 
 def _answer(reverse: HostMethod, spelling: Spelling) -> str:
-    """A value whose members are their own types' names, through the very code that words an answer."""
+    """The shape of an answer: type names as values, passed through the code that encodes real answers."""
     service, _, part = reverse.service.partition(".")
     kind = get_type_hints(getattr(SERVICES[service], part))["return"]
     told = _filled(kind, spelling)

@@ -1,4 +1,4 @@
-"""What it may and may not: the host's storage, and all that only the kernel can keep it from."""
+"""The axes of permissions: the host's storage, and access that the sandbox must deny."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ REVERSE = KagedContract.reverse
 
 
 def _refusing(*capabilities: str) -> Answers:
+    """Answers as a host that denies these storage capabilities."""
     shelf = StubStorage()
 
     def answer(method: str, params: Any) -> Message:
@@ -33,6 +34,7 @@ def _refusing(*capabilities: str) -> Answers:
 
 
 async def storage(subject: PluginUnderTest) -> None:
+    """Checks that the plugin uses only declared storage methods, and survives when they are denied."""
     declared = manifest_of(subject).capabilities
     async with stubbed(subject) as host:
         await host.begin()
@@ -53,6 +55,7 @@ async def storage(subject: PluginUnderTest) -> None:
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Runs the plugin in class strict beside a honeypot, and checks that it reaches only what it declares."""
     subject.frames.clear()
     async with baited() as bait:
         spec = with_all_declared(subject.spec, sandbox=CLASS, env={**subject.spec.env, **bait.env})

@@ -1,4 +1,4 @@
-"""How much, how often, and what of it was announced."""
+"""The axes of limits: message size, notification rate, declared notifications."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Awaitable
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.kaged.stub_host import manifest_of, params_for, stir, stubbed
 from plughost.conformance.plugin_under_test import PluginUnderTest
-from plughost.contracts.kaged.contract import MOST_TOLD
+from plughost.contracts.kaged.contract import MAX_NOTIFY_RATE
 from plughost.contracts.kaged.session import MAX_SENT
 from plughost.wire.messages import encode
 
 
 async def size(subject: PluginUnderTest) -> None:
-    """Whatever is longer than a host takes is no frame for the wire, and fails there."""
+    """Sends each method the largest message. A response over the host's limit fails in the framing."""
     for method in sorted(manifest_of(subject).all_methods):
         async with stubbed(subject) as host:
             await host.begin()
@@ -27,6 +27,7 @@ async def size(subject: PluginUnderTest) -> None:
 
 
 async def rate(subject: PluginUnderTest) -> None:
+    """Checks how many notifications each call causes."""
     async with stubbed(subject) as host:
 
         async def watched(what: str, work: Awaitable[object]) -> None:
@@ -36,8 +37,8 @@ async def rate(subject: PluginUnderTest) -> None:
             took = time.monotonic() - began  # a slow machine makes this longer, never shorter
             told = sum(message.get("id") is None for message in host.heard[before:])
             require(
-                told <= MOST_TOLD * (1 + took),
-                f"{what} made it send {told} notifications in {took:.2f} s: of more than {MOST_TOLD} a "
+                told <= MAX_NOTIFY_RATE * (1 + took),
+                f"{what} made it send {told} notifications in {took:.2f} s: of more than {MAX_NOTIFY_RATE} a "
                 "second a host drops the rest",
             )
 
@@ -46,6 +47,7 @@ async def rate(subject: PluginUnderTest) -> None:
 
 
 async def notifications(subject: PluginUnderTest) -> None:
+    """Checks that the plugin sends only notifications that its manifest declares."""
     declared = manifest_of(subject).notifications
     async with stubbed(subject) as host:
         said = (await host.begin()).get("notifications", [])
@@ -72,7 +74,7 @@ AXES = (
     ),
     Axis(
         name="rate",
-        promise=f"sends no more than {MOST_TOLD} notifications a second, and {MOST_TOLD} at once",
+        promise=f"sends no more than {MAX_NOTIFY_RATE} notifications a second, and {MAX_NOTIFY_RATE} at once",
         test=rate,
     ),
     Axis(

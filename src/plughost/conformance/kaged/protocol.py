@@ -1,4 +1,4 @@
-"""The conversation, from initialize to the end."""
+"""The axes of the protocol: handshake, methods, health checks and shutdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plughost.conformance.kaged.stub_host import (
 )
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from plughost.contracts.kaged.contract import HEALTH_WITHIN
+from plughost.contracts.kaged.contract import HEALTH_TIMEOUT
 from plughost.contracts.kaged.session import PROBES
 
 CONTEXT = {
@@ -31,10 +31,11 @@ CONTEXT = {
     "request_id": "request",
 }
 TRIES = 3
-"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+"""Attempts for what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
 async def handshake(subject: PluginUnderTest) -> None:
+    """Checks the answer to initialize as the host does."""
     spec = with_all_declared(subject.spec)
     session = subject.contract.session(spec, subject.contract.bind(spec))
     session.on_start(None)
@@ -49,6 +50,7 @@ async def handshake(subject: PluginUnderTest) -> None:
 
 
 async def methods(subject: PluginUnderTest) -> None:
+    """Calls every declared method and hook, with a context and without."""
     async with stubbed(subject) as host:
         await host.begin()
         plain = await stir(subject, host.ask)
@@ -76,7 +78,7 @@ async def methods(subject: PluginUnderTest) -> None:
 
 
 def well_formed(method: str, response: Message) -> None:
-    """`"error": null` beside a result counts as absent."""
+    """Checks the shape of a response. `"error": null` beside a result counts as absent."""
     error = response.get("error")
     one = ("result" in response) != (error is not None)
     require(one, f"its answer to {method} holds not exactly one of `result` and `error`")
@@ -90,11 +92,13 @@ def well_formed(method: str, response: Message) -> None:
 
 
 def code_of(response: Message) -> Any:
+    """The error code of a response; None when it has none."""
     error = response.get("error")
     return error.get("code") if isinstance(error, dict) else None
 
 
 async def health(subject: PluginUnderTest) -> None:
+    """Checks that a health check is answered in time."""
     async with stubbed(subject) as host:
         await host.begin()
         for probe in PROBES:
@@ -106,13 +110,14 @@ async def health(subject: PluginUnderTest) -> None:
 
 async def _in_time(host: KagedStubHost, probe: str) -> Message:
     try:
-        async with asyncio.timeout(HEALTH_WITHIN):
+        async with asyncio.timeout(HEALTH_TIMEOUT):
             return await host.ask(probe, {})
     except TimeoutError:
-        raise Failed(f"{probe} was not answered within {HEALTH_WITHIN:g} s: a host ends it then") from None
+        raise Failed(f"{probe} was not answered within {HEALTH_TIMEOUT:g} s: a host ends it then") from None
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
+    """Checks the exit after shutdown and after the end of stdin."""
     limit = manifest_of(subject).shutdown_timeout_sec
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= limit):

@@ -1,4 +1,4 @@
-"""What comes out of it: results of the shape that was promised, and no secret."""
+"""The axes of outputs: results that match their schema, and no leaked secrets."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from plughost.wire.messages import encode
 
 
 async def schema(subject: PluginUnderTest) -> None:
+    """Checks each export's result, and a tool's structured_output against its output_schema."""
     seen = 0
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
@@ -41,6 +42,7 @@ async def schema(subject: PluginUnderTest) -> None:
 
 
 async def secrets(subject: PluginUnderTest) -> None:
+    """Checks that no secret and no token appears in events, responses or stderr."""
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
             await stub.ask(*request(subject, export))

@@ -1,4 +1,4 @@
-"""The package itself, before anything of it runs."""
+"""The axis of the package itself: files and schemas, before any process runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ README = "README.md"
 
 
 async def manifest(subject: PluginUnderTest) -> None:
-    """That it can be read is known by now: otherwise there would be no plugin on trial."""
+    """Checks the files that the manifest names. The manifest itself was valid, or there would be no plugin
+    under test."""
     folder, told = folder_of(subject), manifest_of(subject)
     program = folder / told.runtime.entrypoint[0]
     require(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")

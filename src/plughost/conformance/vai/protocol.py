@@ -1,4 +1,4 @@
-"""The conversation, from hello to shutdown."""
+"""The axes of the protocol: hello, frames, events, cancel and deadlines."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ DEADLINES = ("2126-03-12T20:00:00.25Z", "2126-03-12T22:00:00+02:00", "2026-01-01
 
 
 async def hello(subject: PluginUnderTest) -> None:
+    """Checks the plugin's hello and its exit after shutdown."""
     told = manifest_of(subject)
     session = subject.contract.session(subject.spec, subject.binding)
     session.on_start(None)
@@ -39,6 +40,7 @@ async def hello(subject: PluginUnderTest) -> None:
 
 
 async def frames(subject: PluginUnderTest) -> None:
+    """Checks requests in pieces, joined, large and malformed."""
     async with greeted(subject) as stub:
         await _refused(stub, "without a body", op="tool.invoke")
         await _refused(stub, "with an unknown op", op=UNKNOWN_OP, body={})
@@ -72,6 +74,7 @@ async def _refused(stub: VaiStubHost, what: str, **members: Any) -> None:
 
 
 def well_formed(said: Frame) -> None:
+    """Checks the shape of a frame that the plugin sent."""
     protocol, kind = said.get("protocol"), said.get("type")
     require(protocol == PROTOCOL, f"it sent a frame whose protocol is {protocol!r:.100}")
     require(kind in ("response", "event"), f"it sent a frame of type {kind!r:.100}")
@@ -85,7 +88,7 @@ def well_formed(said: Frame) -> None:
 
 
 async def events(subject: PluginUnderTest) -> None:
-    """Each export is asked twice at a time."""
+    """Sends each export two concurrent requests, and checks their events and responses."""
     exports = manifest_of(subject).exports
     async with greeted(subject) as stub:
         asked = [stub.request(*request(subject, export)) for export in (*exports, *exports)]
@@ -104,6 +107,7 @@ async def events(subject: PluginUnderTest) -> None:
 
 
 async def cancel(subject: PluginUnderTest) -> None:
+    """Checks that a cancelled request is answered in time."""
     async with greeted(subject) as stub:
         stub.send("cancel", request_id="req_nobody", reason="caller_cancelled")
         for export in manifest_of(subject).exports:
@@ -119,6 +123,7 @@ async def cancel(subject: PluginUnderTest) -> None:
 
 
 async def deadline(subject: PluginUnderTest) -> None:
+    """Checks that any form of deadline_at is accepted."""
     async with greeted(subject) as stub:
         for export in manifest_of(subject).exports:
             for moment in DEADLINES:

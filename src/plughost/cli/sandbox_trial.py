@@ -1,6 +1,6 @@
-"""A class of sandbox tried out: a real confined plugin attempts what it must not be able to do.
+"""A self-test of a sandbox class: a real sandboxed plugin attempts escapes that must fail.
 
-What counts is what is seen outside; the plugin's own word is believed only where nothing can be seen there.
+The effects observed outside decide; the plugin's own report counts only where nothing can be observed.
 """
 
 from __future__ import annotations
@@ -60,24 +60,26 @@ DEEDS = ("read", "connect", "mount", "signal")
 
 
 class SandboxTrial(msgspec.Struct, frozen=True):
+    """The result of trying one sandbox class on this machine."""
+
     sandbox: str
     works: bool
     escaped: bool = False
-    """It can be had, and something got out: worse than not having it."""
+    """The class is available, but an escape succeeded: worse than an unavailable class."""
     detail: str = ""
     remedy: str = ""
     attempts: dict[str, str] = {}
-    """What came of each."""
+    """The result of each attempted escape."""
     confined_by: tuple[str, ...] = ()
 
     @classmethod
     def without(cls, confined: str, cause: str, remedy: str) -> SandboxTrial:
-        """Of a class that cannot be had."""
+        """The result for an unavailable class."""
         return cls(confined, False, detail=cause, remedy=remedy)
 
 
 async def try_sandbox(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
-    """Whether the class works here."""
+    """Tries whether the sandbox class works on this machine."""
     failure = SandboxTrial.without(confined, "there is no Python to try it with", "install python3")
     for python in _pythons():
         try:
@@ -116,7 +118,8 @@ async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxT
 
 @contextlib.contextmanager
 def _outside() -> Iterator[Any]:
-    """A secret, a listener and a bystander made for the trial, and a function that tells what got at them."""
+    """Creates a secret, a listener and a bystander process, and a function that reports which of them were
+    reached."""
     word = secrets.token_hex(8)
     with (
         temporary_folder("plughost-doctor-", READABLE) as folder,
@@ -164,6 +167,6 @@ def _died(bystander: subprocess.Popen[bytes], claimed: bool) -> bool:
 
 
 def _pythons() -> list[str]:
-    """The host's own first: if a plugin's user can reach it, it is the one that plugins run with."""
+    """The interpreters to try: the host's own first, since plugins run with it if their user can reach it."""
     found = [sys.executable, shutil.which("python3", path=os.defpath)]
     return list(dict.fromkeys(path for path in found if path))

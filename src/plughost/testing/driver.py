@@ -1,9 +1,9 @@
-"""Drive a plugin object in this process: the whole way of framing and protocol, and no subprocess.
+"""Drives a plugin object in this process: through the real framing and protocol, without a subprocess.
 
-with drive(plugin) as host:
-    assert host.call("echo", {"text": "hi"}) == {"text": "hi"}
+    with drive(plugin) as host:
+        assert host.call("echo", {"text": "hi"}) == {"text": "hi"}
 
-The plugin runs in a thread. Its conversation is the contract's own session, as under a real host.
+The plugin runs in a thread. The driver uses the contract's own session, as a real host does.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Scripted = Callable[[Any], Any] | PluginError | Any
 
 
 class Drivable(Protocol):
-    """A plugin as the SDK makes them."""
+    """A plugin object as the SDK creates it."""
 
     wire: Any
 
@@ -44,7 +44,8 @@ class Drivable(Protocol):
 
 
 class Driver:
-    """The host's side. Everything happens in the thread of the test, when it asks for something."""
+    """The host's side of an in-process plugin. Messages are handled in the test's thread, whenever it calls a
+    method."""
 
     def __init__(
         self,
@@ -90,7 +91,8 @@ class Driver:
             self._out.close()
 
     def start(self, first: str | None = None) -> None:
-        """Up to where calls may be made; `first` is for contracts with one call a process."""
+        """Starts the plugin and completes the handshake; `first` is the method, for contracts with one call
+        per process."""
         self._thread.start()
         for message in self._session.on_start(first):
             self._send(message)
@@ -99,7 +101,7 @@ class Driver:
             self._send(message)
 
     def call(self, method: str, params: Any = ABSENT, *, timeout: float = PATIENCE) -> Any:
-        """The plugin's result; CallFailed when it answers with an error."""
+        """Calls a method and returns the result. Raises CallFailed when the plugin answers with an error."""
         number = self._ledger.mint()
         self._send(self._session.call(number, method, params, None))
         self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)
@@ -109,19 +111,20 @@ class Driver:
         return decode(answer.result)
 
     def notify(self, method: str, params: Any = ABSENT) -> None:
+        """Sends a notification."""
         self._send(self._session.notify(method, params))
 
     def event(self, topic: str, payload: bytes) -> None:
-        """A publish that the plugin is subscribed to."""
+        """Sends an event of a topic that the plugin is subscribed to."""
         self._send(self._session.event(topic, payload))
 
     def drain(self, quiet: float = 0.05) -> None:
-        """Take what the plugin says by itself, until it has been quiet for a while."""
+        """Handles the plugin's messages until it has been quiet for `quiet` seconds."""
         while self._take(quiet):
             pass
 
     def close(self) -> None:
-        """Say goodbye, end its stdin, and wait for it to end."""
+        """Sends the shutdown request, closes the plugin's stdin and waits until the plugin ends."""
         goodbye = self._session.shutdown_request()
         try:
             if goodbye is not None and self._session.ready and not self._ended:
@@ -156,7 +159,7 @@ class Driver:
                 raise Timeout(f"{what} did not come within {timeout:g} s")
 
     def _take(self, timeout: float, deadline: float | None = None) -> bool:
-        """What comes next; False when nothing does."""
+        """Handles the next bytes; False when none come."""
         try:
             data = self._in.read(65536, timeout, deadline)
         except TimeoutError:
@@ -173,7 +176,7 @@ class Driver:
         return True
 
     def _end(self) -> None:
-        """A last frame without its line end still counts; half a frame is no frame."""
+        """Handles the end of stdout: a last line without its line end still counts, half a frame does not."""
         self._ended = True
         for frame in self._framing.end():
             incoming = None if isinstance(frame, FrameError) else self._session.receive(frame)
@@ -228,8 +231,8 @@ def drive(
     from_plugin: Fault | None = None,
     clock: VirtualClock | None = None,
 ) -> Iterator[Driver]:
-    """`target` is the plugin's folder or spec; without one it is an mcptest plugin. A folder grants itself
-    nothing: `grants` does."""
+    """Drives `plugin` in this process. `target` is its folder or spec; by default it is an mcptest plugin. A
+    folder cannot grant capabilities to itself: pass them as `grants`."""
     if target is None:
         target = PluginSpec(contract="mcptest", name="plugin", command=["in-process"])
     spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))

@@ -1,4 +1,4 @@
-"""Secrets taken out of recorded frames: by the names of the members that hold them."""
+"""Redaction of recorded frames: removes secrets, by the names of the members that hold them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from plughost.wire.framing import Frame, FrameError
 
 
 class TrafficRedactor:
-    """Hides the values of members, and their texts wherever else they come up: in a message, in a name, and
-    in the spellings that `Redactor` knows."""
+    """Redacts the values of the named members, and the same texts wherever else they occur: in a message, in
+    a name, and in the spellings that `Redactor` knows."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.casefold() for name in names}
@@ -24,13 +24,14 @@ class TrafficRedactor:
         """Secrets that are learned, all at once, before anything is hidden."""
 
     def learn(self, frame: Frame | FrameError) -> None:
-        """Find the secrets of a frame. All are learned before any is hidden: one may come up early."""
+        """Finds the secrets in a frame. All frames are learned before any is redacted: a secret may occur
+        earlier."""
         if not isinstance(frame, FrameError):
             self._learn(value(frame), secret=False)
 
     def clean(self, frame: Frame | FrameError) -> bytes:
-        """The frame anew. It is always written anew, for of a name that is there twice only the last
-        was looked at; and one that cannot be read is hidden whole."""
+        """The frame, redacted. It is always encoded again, since of a duplicate member only the last was
+        examined; an unreadable frame is redacted as a whole."""
         if not isinstance(frame, FrameError) and not frame.strip():
             return bytes(frame)
         self._hidden.add(self._found)
@@ -52,7 +53,7 @@ class TrafficRedactor:
             self._found.add(said)
 
     def _is_pair(self, said: list[Any]) -> bool:
-        """Headers are often lists of a name and a value."""
+        """Whether a list is a secret name and its value, as headers often are."""
         return len(said) == 2 and isinstance(said[0], str) and self._is_secret(said[0])
 
     def _clean(self, said: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Recorded traffic against a real other side: as a fake plugin, as a fake host."""
+"""Replays recorded traffic against a real peer: as a fake plugin or as a fake host."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from plughost.testing.player import Different, Player
 from plughost.testing.traffic import Traffic
 
 PATIENCE = 10.0
-"""For a plugin to say what it said then, and as long again to end."""
+"""Seconds for a plugin to send what was recorded, and as long again to exit."""
 
 
 def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None:
-    """Why it could not go on; None when the host has ended it."""
+    """Acts as the recorded plugin on two descriptors. Returns the mismatch; None when the host has closed the
+    pipe."""
     player = Player(traffic, "in")
     data = b""
     try:
@@ -42,8 +43,8 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
 async def play_host(
     traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = PATIENCE
 ) -> str | None:
-    """Start a plugin, of a spec or a folder, confined as a host would confine it, and tell it what it was
-    told then. What it says else; None when it says the same."""
+    """Acts as the recorded host: starts a plugin, of a spec or a folder, in the sandbox that a host would
+    use. Returns the mismatch; None when the plugin sends what was recorded."""
     spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))
     binding = get_contract(spec.contract).bind(spec)
     check_runnable(spec, binding)
@@ -52,7 +53,7 @@ async def play_host(
 
 
 class _FakeHost:
-    """A process, a channel, and a player between them."""
+    """Connects a process with a player."""
 
     def __init__(self, player: Player, start: Start) -> None:
         self._player = player

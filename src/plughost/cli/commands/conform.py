@@ -1,4 +1,4 @@
-"""`plughost conform`: whether a plugin keeps its contract, axis by axis."""
+"""`plughost conform`: runs the conformance axes of a plugin's contract."""
 
 from __future__ import annotations
 

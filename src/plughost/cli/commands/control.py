@@ -1,4 +1,4 @@
-"""`plughost ps`, `logs`, `reload`, `stop`: talk to hosts that `plughost run` keeps running."""
+"""`plughost ps`, `logs`, `reload`, `stop`: control hosts started by `plughost run`, over their sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plughost.cli.ui import output
 from plughost.errors import InvalidSpec, Timeout
 
 PATIENCE = 30.0
-"""For a host to answer: a reload takes as long as the plugin's start."""
+"""Seconds for a host to answer: a reload takes as long as the plugin's start."""
 
 _folder = click.option(
     "--socket-dir",
@@ -120,7 +120,7 @@ def _done(answer: dict[str, Any], as_json: bool) -> None:
 
 
 def _with(hosts: list[Path], plugin: str) -> Path:
-    """The one host that has the plugin."""
+    """The one host that runs the plugin."""
     found = [
         path
         for path in hosts

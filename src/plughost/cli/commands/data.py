@@ -1,4 +1,4 @@
-"""`plughost data`: what is kept under a plugin's name, and whose it is."""
+"""`plughost data`: shows the data kept under a plugin's name, and changes its owner."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _one(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
 
 
 def _paths(spec: PluginSpec) -> list[str]:
-    """Its data folder, and the file of its keys and values."""
+    """The plugin's data folder, and its storage database."""
     binding = get_contract(spec.contract).bind(spec)
     if binding.folder is None:
         return []

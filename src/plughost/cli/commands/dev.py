@@ -1,4 +1,5 @@
-"""`plughost dev`: a plugin that is being written, started anew on every change, and all that it says."""
+"""`plughost dev`: runs a plugin under development, restarts it on every change and shows its traffic and
+logs."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 INTERVAL = 0.2
-"""Between two looks at the files."""
+"""Seconds between two scans of the files."""
 SETTLE = 0.05
-"""Files that are being written are looked at again so soon, until they stay as they are."""
+"""Seconds between rescans of files that are being written, until they no longer change."""
 
 
 @click.command()
@@ -114,7 +115,7 @@ async def _tell(events: Subscription, screen: DevOutput) -> None:
 
 
 class DevSession:
-    """The plugin of one folder, as it is there now."""
+    """Keeps the plugin of one folder running, as the folder is now."""
 
     def __init__(
         self,
@@ -135,7 +136,8 @@ class DevSession:
         self._ready = asyncio.Event()
 
     async def keep(self) -> None:
-        """Start it, and again after every change. What is broken is told, and the next change waited for."""
+        """Builds and starts the plugin, and again after every change. An error is shown, and the next change
+        awaited."""
         self._seen = await self._look()
         while True:
             self._ready.clear()
@@ -146,7 +148,7 @@ class DevSession:
             self._screen.show("changed", f"changed: {shown}", files=files[:100])
 
     async def _built(self) -> list[str]:
-        """Build and start it; what was changed meanwhile."""
+        """Builds and starts the plugin; returns the files that changed meanwhile."""
         if self._build is None:
             await self._start()
             return []
@@ -175,7 +177,8 @@ class DevSession:
             self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
 
     def _spec(self) -> PluginSpec:
-        """What is in the folder now. No value of its variables is shown from here on."""
+        """The spec of the folder as it is now. The values of its environment variables are redacted from here
+        on."""
         spec = self._target.adjusted(self._target.in_folder(self._folder))
         self._screen.hide(spec.env)
         return spec
@@ -184,7 +187,7 @@ class DevSession:
         return await asyncio.to_thread(file_watch.look, self._folder, self._ignored)
 
     async def _changes(self) -> list[str]:
-        """Wait until files are other than they were, and stay so."""
+        """Waits until files have changed and are stable again."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = await self._look()
@@ -201,12 +204,12 @@ class DevSession:
         return await self._look()
 
     async def until_answered(self, typed: StdinLines) -> None:
-        """Until all that was typed is done; at the least it is started once."""
+        """Waits until stdin has ended and all its calls are answered; the plugin is started at least once."""
         await self._ready.wait()
         await typed.answered()
 
     async def call(self, line: str) -> None:
-        """A call as somebody typed it."""
+        """Makes the call on a line of stdin: METHOD and optional JSON params."""
         method, _, text = line.strip().partition(" ")
         if not method:
             return

@@ -1,4 +1,4 @@
-"""`plughost doctor`: what works on this machine, found by trying it."""
+"""`plughost doctor`: checks what works on this machine, by trying it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from plughost.sandbox.mechanisms import availability, features
 
 
 class DoctorFinding(msgspec.Struct):
+    """The result of one check."""
+
     check: str
     ok: bool
     detail: str
@@ -64,7 +66,7 @@ async def _examine() -> list[DoctorFinding]:
 
 
 async def _try(here: features.KernelFeatures) -> list[SandboxTrial]:
-    """Each class that nothing is known to be missing for."""
+    """Tries each sandbox class for which no requirement is known to be missing."""
     tried = []
     for confined in ("strict", "landlock"):
         missing = availability.unavailable(confined, here)

@@ -1,4 +1,4 @@
-"""`plughost explain`: what a plugin may, by whose word, and what holds it to that, without starting it."""
+"""`plughost explain`: a dry run that shows a plugin's permissions, their source and their enforcement."""
 
 from __future__ import annotations
 

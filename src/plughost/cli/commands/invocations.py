@@ -1,4 +1,4 @@
-"""`plughost invocations`: what was run, for whom, and how it ended."""
+"""`plughost invocations`: lists, shows and prunes the records of invocations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plughost invoke`: one export of a package, once, confined and recorded."""
+"""`plughost invoke`: invokes one export of a package, sandboxed and recorded."""
 
 from __future__ import annotations
 
@@ -167,7 +167,8 @@ async def _invoke(
 
 
 def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signals) -> None:
-    """What runs ends with an outcome, which is told, and nothing of it is left."""
+    """Cancels the running invocation, which still ends with an outcome; before it has begun, the whole
+    task."""
     for invocation_id in invoker.running:
         invoker.cancel(invocation_id, number.name)
     if not invoker.running:
@@ -175,7 +176,7 @@ def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signa
 
 
 def _ignore(number: signal.Signals) -> None:
-    """It is ending already."""
+    """Ignores further signals: the invocation is ending already."""
 
 
 def _on_signals(do: Callable[[signal.Signals], None]) -> None:
@@ -185,9 +186,9 @@ def _on_signals(do: Callable[[signal.Signals], None]) -> None:
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
-    """Where the package is, its name and its version.
+    """The package source, the package's name and its version.
 
-    PUBLISHER/NAME is an installed package, whatever folder of that name is here.
+    PUBLISHER/NAME is an installed package, even if a folder of that name exists here.
     """
     from plughost.contracts.vai.manifest_rules import is_package_id
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
@@ -217,7 +218,7 @@ def _print_event(event: dict[str, Any]) -> None:
 
 
 def _show_event(event: dict[str, Any]) -> None:
-    """For who watches: what it says while it works."""
+    """Shows an event's message to a person at the terminal."""
     if output.errors().isatty() and isinstance(message := event.get("message"), str):
         output.say(message)
 
@@ -247,7 +248,8 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
 
 
 def _answered(outcome: Outcome) -> bool:
-    """Whether the plugin said no, or something that is no answer; else the host could not get one."""
+    """Whether the plugin itself failed, by an error or an invalid answer; otherwise the host could not get an
+    answer."""
     from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO
 
     reason = outcome.reason or ""
@@ -256,7 +258,7 @@ def _answered(outcome: Outcome) -> bool:
 
 
 def _dump_no_core() -> None:
-    """Secrets are in this process, and in one without a sandbox, which inherits this."""
+    """Disables core dumps: this process holds secrets, and an unsandboxed plugin inherits the limit."""
     import resource
 
     from plughost.sandbox.planner import NO_CORE
@@ -266,6 +268,7 @@ def _dump_no_core() -> None:
 
 
 def default_state_folder() -> Path:
+    """The default folder of invocation records: in /var/lib for root, otherwise in XDG_STATE_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
         return Path("/var/lib/plughost/vai/invocations")
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")

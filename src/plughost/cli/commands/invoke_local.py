@@ -1,5 +1,5 @@
-"""What `plughost invoke` has in place of a control plane: work out of JSON, and ids, bindings, sessions and
-chains for it."""
+"""The local stand-in for a control plane, for `plughost invoke`: builds requests from JSON, and creates ids,
+bindings, sessions and chains for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCAL = "local"
 
 
 def parse_request(export: Export, given: Any) -> Work:
-    """What is asked of an export, out of one JSON value."""
+    """Builds the request to an export from one JSON value."""
     from plughost.contracts.vai.request_bodies import (
         CompactionPolicy,
         CompactionTarget,
@@ -73,13 +73,13 @@ def parse_request(export: Export, given: Any) -> Work:
 
 
 def binding_id(package_id: str, scope: Scope, export_id: str) -> str:
-    """The same each time for one tenant: what happened is delivered to it by a later command, too."""
+    """The binding id, stable for a tenant, so that a later command can deliver earlier events to it."""
     whose = msgspec.json.encode([package_id, scope, export_id])
     return f"bind_{LOCAL}_{export_id}_{hashlib.sha256(whose).hexdigest()[:16]}"
 
 
 def others(source: PackageSource, binding: Binding) -> list[Binding]:
-    """The package's other exports, for a harness to ask for; they are given nothing."""
+    """Bindings for the package's other exports, which a harness may invoke; they get no permissions."""
     from plughost.vai.bindings.binding import BindingPolicy
 
     exports = source.find(binding.package_id, binding.package_version).manifest.exports
@@ -98,7 +98,7 @@ def others(source: PackageSource, binding: Binding) -> list[Binding]:
 
 
 async def related(runtime: VaiRuntime, binding: Binding, work: Work) -> Related:
-    """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
+    """The session, chain and run of the request; session and chain are created unless they exist."""
     from plughost.errors import InvalidSpec
     from plughost.vai.invocations.invocation import Related
     from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest
@@ -129,7 +129,7 @@ async def related(runtime: VaiRuntime, binding: Binding, work: Work) -> Related:
 
 
 def _blocks(work: CompactionRequest | HarnessRequest) -> list[Block]:
-    """What is compacted, as it lies in a chain; what is no block is something said."""
+    """The blocks to compact, as stored in a chain; anything that is not a block becomes an input block."""
     from plughost.contracts.vai.results import check_blocks
     from plughost.vai.invocations.requests import HarnessRequest
     from plughost.vai.state.chains import Block

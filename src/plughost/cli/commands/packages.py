@@ -1,4 +1,4 @@
-"""`plughost install` and `plughost packages`: what is installed on this machine."""
+"""`plughost install` and `plughost packages`: installs, lists, compares and removes packages."""
 
 from __future__ import annotations
 
@@ -198,7 +198,8 @@ def _find(store: Store, name: str) -> InstalledRelease:
 
 
 def _row(store: Store, one: InstalledRelease, trust_file: Path | None) -> dict[str, Any]:
-    """What a signature says of files that it is not about counts for nothing: those are `damaged`."""
+    """An installed package as a table row. A signature does not count for damaged files: those are
+    `damaged`."""
     from plughost.vai.packages.trust import publishers, signature
 
     verdict = signature.verify(one.envelope, one.release, publishers.read(trust_file), publishers.now())
@@ -218,7 +219,7 @@ def _row(store: Store, one: InstalledRelease, trust_file: Path | None) -> dict[s
 
 
 def _tell(what: str, values: list[Value]) -> None:
-    """What is none either way was none before."""
+    """Prints changed values; an absent and an empty value are the same."""
     for value in values:
         before, after = _spelled(value.before), _spelled(value.after)
         if before != after:

@@ -1,4 +1,4 @@
-"""`plughost pack`, `keygen`, `sign`, `verify`: from a folder to a file that others can trust."""
+"""`plughost pack`, `keygen`, `sign`, `verify`: builds, signs and verifies package files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
 
 
 def vai_plugin_sign() -> None:
-    """The console script of that name."""
+    """The console script `vai-plugin-sign`: the same as `plughost sign`."""
     from plughost.cli.main import main
 
     main(["sign", *sys.argv[1:]])

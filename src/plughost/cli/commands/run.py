@@ -1,4 +1,4 @@
-"""`plughost run`: keep plugins running and tell what happens to them."""
+"""`plughost run`: keeps plugins running and prints their events."""
 
 from __future__ import annotations
 
@@ -101,8 +101,10 @@ async def _add(
     *,
     start: bool,
 ) -> None:
-    """One that does not start is told and does not keep the others from running; it stays, to be reloaded.
-    Of a root, only the eager ones start; a plugin that was named is meant to run."""
+    """Adds a plugin. A plugin that fails to start is reported and stays, to be reloaded; the others run on.
+
+    Of a plugin root, only eager plugins start; a plugin named on the command line always starts.
+    """
     try:
         plugin = await host.add(spec, start=False, keep=True)
         if not as_json:
@@ -121,7 +123,8 @@ async def _add(
 
 
 def _grants(plugin: Plugin) -> str | None:
-    """What it may ask of the host and, confined, reach itself; None when there is nothing to tell."""
+    """The capabilities of a plugin and, when sandboxed, its access, as text; None when there is nothing to
+    show."""
     words = sorted(map(str, plugin.capabilities))
     if plugin.sandbox == "none":
         return ", ".join(words) or None
@@ -133,7 +136,7 @@ def _grants(plugin: Plugin) -> str | None:
 
 
 def _unconfined(specs: Sequence[PluginSpec]) -> None:
-    """Told even to programs, and before anything runs: nobody should find out later."""
+    """Warns of unsandboxed plugins, before anything runs, also with --json: nobody should find out later."""
     names = [spec.name for spec in specs if sandbox_class(spec, get_contract(spec.contract)) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
@@ -141,7 +144,7 @@ def _unconfined(specs: Sequence[PluginSpec]) -> None:
 
 
 def _doubled(host: Host) -> None:
-    """Of two plugins with one namespace the first by name has it."""
+    """Warns of CLI namespaces that two plugins provide; the first plugin by name has it."""
     owner: dict[str, str] = {}
     for name, plugin in sorted(host.plugins.items()):
         for word in plugin.provides.get("cli_namespaces", ()):

@@ -1,4 +1,4 @@
-"""`plughost screen`: a plugin's screen in this terminal, or one frame of it as a picture."""
+"""`plughost screen`: shows plugin screens in this terminal, or captures one frame as a picture."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from plughost.screens.picture.capture import Capture
 
 LARGEST = (500, 200)
-"""Columns and rows of a picture."""
+"""Maximum columns and rows of a picture."""
 
 
 class ScreenOptions(NamedTuple):
-    """Which screens are to be seen, and who else is there."""
+    """The screens to show, and the other plugins to run beside them."""
 
     screens: list[tuple[PluginSpec, str]]
     others: list[PluginSpec]

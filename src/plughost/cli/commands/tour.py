@@ -1,4 +1,4 @@
-"""`make run`: the host at work. Starts plugins, calls them, kills one, shows what came of it."""
+"""The demo of `make run`: starts plugins, calls them, kills one, and shows the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for line in sys.stdin:
         time.sleep(3600)
     print(json.dumps({"id": request["id"], "result": "back"}), flush=True)
 """
-"""Says that it has begun to work, and is killed long before it could answer."""
+"""A plugin that logs when it begins to work, and is killed long before it could answer."""
 STRAY_PRINT = "import sys\nfor line in sys.stdin: print('debug: got', line.strip(), flush=True)"
 
 WIDTH, HEIGHT = 100, 9
@@ -44,6 +44,7 @@ Row = tuple[str, str, str, str]
 
 
 async def run_tour() -> None:
+    """Runs the demo."""
     async with Host() as host:
         print("ready: the tour's host is up", flush=True)
         with host.events() as events:
@@ -76,7 +77,7 @@ async def _rows(host: Host, events: Subscription) -> Any:
 
 
 def _patient(spec: PluginSpec) -> PluginSpec:
-    """A rune plugin with more time than its contract gives it, for a machine that is busy."""
+    """A rune plugin with longer timeouts than its contract's defaults, for a busy machine."""
     times = dict.fromkeys(("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), PATIENCE)
     return msgspec.structs.replace(spec, options={**spec.options, **times})
 
@@ -91,7 +92,7 @@ async def _step(plugin: str, what: str, act: Callable[[], Awaitable[Any]]) -> Ro
 
 
 async def _traced(plugin: Plugin, method: str, params: Any = ABSENT) -> str:
-    """The result, and which process it came from."""
+    """The result, and the process that it came from."""
     result = await plugin.call(method, params)
     return f"{result} from process {plugin.inspect()['instances'][0]['pid']}"
 
@@ -125,7 +126,7 @@ async def _first(events: Subscription, wanted: Callable[[Event], bool]) -> Event
 
 
 async def _usage(host: Host) -> None:
-    """Two plugins that work together: one reads session logs and publishes, the other has a screen."""
+    """Shows two plugins that work together: one reads session logs and publishes, the other has a screen."""
     home = (PLUGINS / "session-reader/samples").resolve()
     folders = {"read_claude_logs": home / ".claude/projects", "read_codex_logs": home / ".codex/sessions"}
     host.provide("fs", FileService(folders))
@@ -141,7 +142,7 @@ async def _usage(host: Host) -> None:
 
 
 async def _frame(screen: Ainb) -> list[str]:
-    """The lines of the screen, as soon as it shows usage."""
+    """The lines of the screen, once it shows usage."""
     end = time.monotonic() + PATIENCE
     while True:
         buffer = (await screen.render(WIDTH, HEIGHT)).buffer

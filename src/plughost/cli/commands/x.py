@@ -1,4 +1,4 @@
-"""`plughost x`: a command line of a plugin, as if it were a program."""
+"""`plughost x`: runs a plugin's command line as if it were a program."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
 
 
 def _exit_code(code: int) -> int:
-    """As the system keeps it: its last eight bits, but no failure becomes a success by that."""
+    """The exit code as the system keeps it, its last eight bits, except that a failure never becomes 0."""
     return code & 0xFF or (1 if code else 0)
 
 

@@ -1,4 +1,5 @@
-"""A build command, told as it runs, and which files are its own."""
+"""The build command of `plughost dev`: runs it, shows its output, and tells its outputs from source
+changes."""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from plughost.engine.channel import CHUNK
 from plughost.engine.stderr import StderrTail
 
 OUTPUTS = ("bin", "build", "dist", "out", "target")
-"""Folders that builds write to, at the top of the plugin's own."""
+"""Folders at the top of the plugin's own that builds write to."""
 
 
 class Build:
-    """A command of the developer's own, so a shell runs it."""
+    """A build command of the developer, run by a shell."""
 
     def __init__(self, command: str, folder: Path, screen: DevOutput) -> None:
         self._command = command
@@ -29,7 +30,7 @@ class Build:
         self._suspected: list[str] = []
 
     async def run(self) -> bool:
-        """Whether it went well."""
+        """Runs the build; returns whether it succeeded."""
         start = time.monotonic()
         self._screen.show("building", f"building: {self._command}", command=self._command)
         process = await asyncio.create_subprocess_shell(
@@ -60,19 +61,20 @@ class Build:
             self._screen.show("build_output", f"  {line}", line=line)
 
     def others(self, before: Look, after: Look) -> list[str]:
-        """What somebody else has changed during the build, as far as can be told: a file that is new, or that
-        two builds in a row have changed, is the build's own."""
+        """The files that somebody else changed during the build, as far as can be known: a new file, or one
+        that two builds in a row have changed, counts as an output of the build."""
         found = self.only_sources(changed(before, after))
         self._made.update(path for path in found if path not in before or path in self._suspected)
         self._suspected = self.only_sources(found)
         return self._suspected
 
     def only_sources(self, paths: list[str]) -> list[str]:
+        """The paths that are not outputs of the build."""
         return [path for path in paths if path not in self._made and path.split(os.sep)[0] not in OUTPUTS]
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
-    """With everything that it has started, if that is still there."""
+    """Kills the build and everything it started that is still running."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Frames as they go by: which way, what they are, how large, and how long an answer took."""
+"""The frame log of `plughost dev`: direction, method, size and response time of each frame."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, id
 from plughost.wire.framing import HEAD, Frame, FrameError
 
 SHOWN = 500
-"""Bytes of a frame for people."""
+"""Bytes of a frame that are shown to people."""
 WHOLE = 64 << 10
-"""A larger frame is not shown whole to programs either."""
+"""Bytes of the largest frame that is shown whole to programs."""
 MOST_OPEN = 10_000
 ARROWS: dict[Way, str] = {"out": "→", "in": "←"}
 
 
 class FrameLog:
-    """A tap: `Host(tap=Wires(screen))`."""
+    """A tap that shows frames: `Host(tap=FrameLog(screen))`."""
 
     def __init__(self, screen: DevOutput) -> None:
         self._screen = screen
@@ -88,18 +88,18 @@ class FrameLog:
 
 
 def shorten(text: Frame) -> TruncatedText:
-    """The beginning."""
+    """The beginning of a frame, for people."""
     return head_of_bytes(text, SHOWN)
 
 
 def readable(json: bytes | msgspec.Raw) -> Any:
-    """The value; when it cannot be read or is large, how its text begins."""
+    """The decoded value; the beginning of the text when it is not JSON or too large."""
     said = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
     return shorten(bytes(json)) if said is UnreadableTraffic else said
 
 
 def _outline(frame: Frame) -> Any:
-    """Of a large frame only what tells which it is."""
+    """The small members of a large frame, which identify it."""
     try:
         members = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Lines that somebody types, or pipes in."""
+"""Reads lines from stdin in a thread, for `plughost dev`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from plughost.wire.framing import Frame, FrameError, Lines
 
 LONGEST = 1 << 20
 MOST = 100
-"""Lines under way; further ones wait to be read."""
+"""Maximum number of lines in progress; further ones are not read yet."""
 
 
 class NextLine(Protocol):
+    """A coroutine function that handles one line."""
+
     def __call__(self, line: str) -> Coroutine[Any, Any, None]: ...
 
 
 class StdinLines:
-    """Gives every line of stdin to `take`. A thread reads: stdin may be a file, which no loop can watch."""
+    """Passes every line of stdin to `take`. It reads in a thread: stdin may be a file, which no event loop
+    can watch."""
 
     def __init__(self, take: NextLine) -> None:
         self._loop = asyncio.get_running_loop()
@@ -45,7 +48,7 @@ class StdinLines:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def answered(self) -> None:
-        """Wait for the end of stdin, and until everything that was typed is done."""
+        """Waits for the end of stdin, and until every line has been handled."""
         await self._ended.wait()
         while self._under_way:
             await asyncio.wait(self._under_way)

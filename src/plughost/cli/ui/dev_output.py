@@ -1,4 +1,4 @@
-"""What `plughost dev` shows: lines for people, or one JSON document per line."""
+"""The output of `plughost dev`: lines for people, or one JSON document per line."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import PluginError
 
 SHORTEST = 6
-"""Of a variable's value that is hidden: a shorter one would be found in the middle of words."""
+"""Minimum length of a redacted value: a shorter one would be found in the middle of words."""
 
 
 class DevOutput:
-    """Everything that is shown goes through here, so that no value of a plugin's variables and nothing that a
-    terminal would obey gets past it."""
+    """Writes all output of `plughost dev`, so that values of the plugin's environment are redacted and
+    terminal control characters escaped."""
 
     def __init__(self, teller: LineWriter, *, as_json: bool) -> None:
         self._teller = teller
@@ -27,11 +27,12 @@ class DevOutput:
         """What is not shown. Who cuts texts before they come here hides it in them first."""
 
     def hide(self, env: Mapping[str, str]) -> None:
-        """Show none of these values from now on, nor a line of one, however a plugin spells it."""
+        """Redacts these values from now on, and each line of one, in every spelling."""
         self.hidden.add(value for value in env.values() if len(value) >= SHORTEST)
 
     def show(self, kind: str, words: str, *more: TruncatedText, **fields: Any) -> None:
-        """`words` for people, of several lines or one, and what a plugin said; `fields` for programs."""
+        """Shows `words`, of one or more lines, and quoted text of the plugin to people; `fields` to
+        programs."""
         if self._as_json:
             self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
         else:

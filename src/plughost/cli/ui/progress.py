@@ -1,4 +1,4 @@
-"""A bar for work that takes longer than a second, where somebody can see it."""
+"""A progress bar for work that takes longer than a second, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATIENCE = 1.0
 
 
 class ProgressBar:
-    """Told how many bytes of how many have moved; gone when the work is done."""
+    """A progress callback, called with the bytes done and the total; the bar is erased at the end."""
 
     def __init__(
         self, label: str, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic
